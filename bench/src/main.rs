@@ -1,0 +1,49 @@
+//! Tickwheel side by side with its peers: one program, one subcommand a subject.
+//!
+//! Ground rules, whatever is measured:
+//!
+//! * Every system gets exactly the same work, generated from a fixed seed before the clock starts.
+//! * Every run is a fresh process, so no system inherits the heap that another one left behind.
+//! * Systems take turns; a figure is the median over the rounds.
+//! * What a run did is summed up and compared between systems. A difference is an error.
+
+mod machine;
+mod memory;
+mod report;
+mod stopwatch;
+mod wheel;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Tickwheel side by side with its peers.
+#[derive(Parser)]
+#[command(name = "tickwheel-bench", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    subject: Subject,
+}
+
+#[derive(Subcommand)]
+enum Subject {
+    /// The two timing wheels against DelayQueue, BinaryHeap, BTreeMap and another wheel
+    Wheel(wheel::Options),
+    /// One run of one system in this process, its outcome as JSON on standard output
+    #[command(hide = true)]
+    WheelRun(wheel::Run),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().subject {
+        Subject::Wheel(options) => wheel::compare(&options),
+        Subject::WheelRun(run) => run.execute(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

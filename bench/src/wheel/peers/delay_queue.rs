@@ -1,0 +1,94 @@
+//! `tokio_util::time::DelayQueue`, driven without real time.
+//!
+//! The queue learns the time from tokio's clock, which is paused here and moved by hand. Moving
+//! it takes a turn of the runtime; that turn stands in for real time passing, so it is timed and
+//! taken off the figures. Everything else is as lean as the queue allows: the runtime is entered
+//! once, deadlines are given as instants so that no clock is read, the queue is polled directly
+//! with a waker that does nothing, and outside a task, so no polling budget interferes. It is
+//! polled only when something is popped: a queue that a task waits on would, in addition, keep
+//! its sleep registered with the runtime's own wheel through every removal and reset.
+
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, EnterGuard, Runtime};
+use tokio_util::time::DelayQueue;
+use tokio_util::time::delay_queue::Key;
+
+use crate::stopwatch::reading_cost;
+use crate::wheel::contender::Contender;
+
+pub(in crate::wheel) struct TokioDelayQueue {
+    queue: DelayQueue<u64>,
+    runtime: &'static Runtime,
+    start: tokio::time::Instant,
+    now: u64,
+    clock_time: Duration,
+    reading_cost: Duration,
+    _entered: EnterGuard<'static>,
+}
+
+impl TokioDelayQueue {
+    fn instant(&self, tick: u64) -> tokio::time::Instant {
+        self.start + Duration::from_millis(tick)
+    }
+
+    fn move_clock(&mut self, now: u64) {
+        let started = Instant::now();
+        let step = Duration::from_millis(now - self.now);
+        self.runtime.block_on(tokio::time::advance(step));
+        self.now = now;
+        // Of the two readings, one falls outside what they measure.
+        self.clock_time += started.elapsed() + self.reading_cost;
+    }
+}
+
+impl Contender for TokioDelayQueue {
+    type Key = Key;
+
+    fn new() -> Self {
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .expect("a runtime without threads or sockets can always be built");
+        // Entered until the process ends, which is when this run does.
+        let runtime: &'static Runtime = Box::leak(Box::new(runtime));
+        let entered = runtime.enter();
+        Self {
+            queue: DelayQueue::new(),
+            runtime,
+            start: tokio::time::Instant::now(),
+            now: 0,
+            clock_time: Duration::ZERO,
+            reading_cost: reading_cost(),
+            _entered: entered,
+        }
+    }
+
+    fn insert(&mut self, deadline: u64, value: u64) -> Key {
+        let deadline = self.instant(deadline);
+        self.queue.insert_at(value, deadline)
+    }
+
+    fn remove(&mut self, key: Key) -> u64 {
+        self.queue.remove(&key).into_inner()
+    }
+
+    fn reset(&mut self, key: &mut Key, deadline: u64) {
+        let deadline = self.instant(deadline);
+        self.queue.reset_at(key, deadline);
+    }
+
+    fn pop_due(&mut self, now: u64, mut due: impl FnMut(u64)) {
+        self.move_clock(now);
+        let mut context = Context::from_waker(Waker::noop());
+        while let Poll::Ready(Some(expired)) = self.queue.poll_expired(&mut context) {
+            due(expired.into_inner());
+        }
+    }
+
+    fn clock_time(&self) -> Duration {
+        self.clock_time
+    }
+}

@@ -1,0 +1,94 @@
+//! `hierarchical_hash_wheel_timer`: its cancellable four-level wheel, without its threads.
+//!
+//! A timer is a counted box that a hash map owns by id; the slots hold weak references. So a
+//! removal takes the box out of the map, and the block of memory stays until its slot comes round.
+//! The value serves as the id, which spares it a second field. There is no reset: it is a removal
+//! and an insertion. The wheel counts ticks by being called for each; stretches that its own
+//! `can_skip` clears are skipped.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use hierarchical_hash_wheel_timer::wheels::Skip;
+use hierarchical_hash_wheel_timer::wheels::cancellable::{
+    CancellableTimerEntry, QuadWheelWithOverflow,
+};
+
+use crate::wheel::contender::Contender;
+
+#[derive(Debug)]
+struct Timer {
+    value: u64,
+}
+
+impl CancellableTimerEntry for Timer {
+    type Id = u64;
+
+    fn id(&self) -> &u64 {
+        &self.value
+    }
+}
+
+pub(in crate::wheel) struct HashWheelTimer {
+    wheel: QuadWheelWithOverflow<Timer>,
+    now: u64,
+}
+
+impl HashWheelTimer {
+    /// Skips as many of the next `ticks` as the wheel says it can, and says how many that were.
+    fn skip(&mut self, ticks: u64) -> u64 {
+        let ticks = match self.wheel.can_skip() {
+            Skip::Empty => ticks,
+            Skip::Millis(most) => ticks.min(u64::from(most)),
+            Skip::None => 0,
+        };
+        self.wheel.skip(ticks as u32);
+        ticks
+    }
+}
+
+impl Contender for HashWheelTimer {
+    type Key = u64;
+
+    fn new() -> Self {
+        Self {
+            wheel: QuadWheelWithOverflow::new(),
+            now: 0,
+        }
+    }
+
+    fn insert(&mut self, deadline: u64, value: u64) -> u64 {
+        let delay = Duration::from_millis(deadline - self.now);
+        let accepted = self
+            .wheel
+            .insert_ref_with_delay(Rc::new(Timer { value }), delay);
+        assert!(
+            accepted.is_ok(),
+            "the deadline is later than the current tick"
+        );
+        value
+    }
+
+    fn remove(&mut self, key: u64) -> u64 {
+        assert!(self.wheel.cancel(&key).is_ok(), "the timer is pending");
+        key
+    }
+
+    fn reset(&mut self, key: &mut u64, deadline: u64) {
+        let value = self.remove(*key);
+        self.insert(deadline, value);
+    }
+
+    fn pop_due(&mut self, now: u64, mut due: impl FnMut(u64)) {
+        while self.now < now {
+            // The last tick is always made, so a step of one tick costs no question.
+            if self.now + 1 < now {
+                self.now += self.skip(now - self.now - 1);
+            }
+            self.now += 1;
+            for timer in self.wheel.tick() {
+                due(timer.value);
+            }
+        }
+    }
+}

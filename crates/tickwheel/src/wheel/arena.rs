@@ -1,0 +1,379 @@
+//! Memory for many small records of one type, named by index.
+//!
+//! Records live in *segments* of a fixed power-of-two number of places, so they never move and
+//! growing never copies (the first segment alone grows by doubling, so that a small wheel stays
+//! small). A freed place goes to the free list of its segment. A segment whose last record is
+//! freed gives its memory back, except for one that is kept against thrashing.
+//!
+//! Ground rules:
+//! * A place is taken by [`Arena::vacancy`] and the call that fills it, and given back by
+//!   [`Arena::free`]; what is inside a free place is the record's own business.
+//! * In a segment that is at least half full, the last freed place is the next one used: it is
+//!   warm. The others are left to empty; where one is needed, the lowest is filled first.
+
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
+
+use super::block::Block;
+
+/// "No index": the end of a chain of links.
+pub(super) const NIL: u32 = u32::MAX;
+
+/// The least size of a segment, which is the size of a huge page; at most twice this.
+const SEGMENT_BYTES: usize = 2 << 20;
+
+/// What an arena needs to know of its records.
+pub(super) trait Record: Sized {
+    /// What a segment must remember of its records when it gives up their memory.
+    type Legacy: Copy;
+    /// The link to the next free place, valid in a free place only.
+    fn link(&self) -> u32;
+    /// Makes this a free place that links to `next`.
+    fn set_link(&mut self, next: u32);
+    /// What fresh records must know of the ones that were in `segment` before.
+    fn legacy(segment: &[Self], earlier: Self::Legacy) -> Self::Legacy;
+}
+
+struct Segment<E: Record> {
+    places: Block<E>,
+    /// Head of the free list, as an offset into `places`.
+    free: u32,
+    taken: u32,
+    legacy: E::Legacy,
+}
+
+/// A place to put a record.
+pub(super) enum Vacancy<'a, E: Record> {
+    /// A place that was used before: overwrite it.
+    Used(&'a mut E),
+    /// A place that was not: push one record.
+    Fresh(&'a mut Block<E>, E::Legacy),
+}
+
+pub(super) struct Arena<E: Record> {
+    segments: Vec<Segment<E>>,
+    /// The segment that serves the next vacancy, if it has room.
+    current: usize,
+    /// Taken places.
+    len: usize,
+    /// Places that were ever used and still have memory.
+    extent: usize,
+    /// Segments that have memory but no record.
+    spare: usize,
+    /// What the very first records know of the ones before them.
+    origin: E::Legacy,
+}
+
+impl<E: Record> Arena<E> {
+    const SHIFT: u32 = SEGMENT_BYTES
+        .div_ceil(size_of::<E>())
+        .next_power_of_two()
+        .ilog2();
+    /// How many places a segment has.
+    pub(super) const PLACES: usize = 1 << Self::SHIFT;
+
+    pub(super) fn new(origin: E::Legacy) -> Self {
+        Self {
+            segments: Vec::new(),
+            current: 0,
+            len: 0,
+            extent: 0,
+            spare: 0,
+            origin,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn split(index: u32) -> (usize, usize) {
+        (
+            (index >> Self::SHIFT) as usize,
+            index as usize & (Self::PLACES - 1),
+        )
+    }
+
+    #[inline]
+    pub(super) fn get(&self, index: u32) -> Option<&E> {
+        let (segment, offset) = Self::split(index);
+        self.segments.get(segment)?.places.get(offset)
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut E> {
+        let (segment, offset) = Self::split(index);
+        self.segments.get_mut(segment)?.places.get_mut(offset)
+    }
+
+    /// Tells the processor that the record at `index` will be needed soon.
+    #[inline]
+    pub(super) fn prefetch(&self, index: u32) {
+        let (segment, offset) = Self::split(index);
+        if let Some(segment) = self.segments.get(segment) {
+            segment.places.prefetch(offset);
+        }
+    }
+
+    /// Finds a place for one more record, which counts as taken from here on: the caller fills
+    /// it.
+    #[inline]
+    pub(super) fn vacancy(&mut self) -> (u32, Vacancy<'_, E>) {
+        if !self
+            .segments
+            .get(self.current)
+            .is_some_and(Segment::has_memory_for_one)
+        {
+            self.make_room();
+        }
+        let base = (self.current as u32) << Self::SHIFT;
+        let segment = &mut self.segments[self.current];
+        self.spare -= usize::from(segment.taken == 0);
+        segment.taken += 1;
+        self.len += 1;
+        if segment.free == NIL {
+            self.extent += 1;
+            let index = base | segment.places.len() as u32;
+            (index, Vacancy::Fresh(&mut segment.places, segment.legacy))
+        } else {
+            let offset = segment.free;
+            let record = &mut segment.places[offset as usize];
+            segment.free = record.link();
+            (base | offset, Vacancy::Used(record))
+        }
+    }
+
+    /// Takes out of a place what `empty` finds there. The place is free afterwards if `empty` says
+    /// so too; else it stays taken for ever.
+    #[inline]
+    pub(super) fn free<R>(
+        &mut self,
+        index: u32,
+        empty: impl FnOnce(&mut E) -> Option<(R, bool)>,
+    ) -> Option<R> {
+        let (number, offset) = Self::split(index);
+        let segment = self.segments.get_mut(number)?;
+        let record = segment.places.get_mut(offset)?;
+        let (held, reusable) = empty(record)?;
+        if reusable {
+            record.set_link(segment.free);
+            segment.free = offset as u32;
+            segment.taken -= 1;
+            self.len -= 1;
+            if segment.taken == 0 {
+                self.emptied(number);
+            } else if 2 * segment.taken as usize >= Self::PLACES {
+                self.current = number;
+            }
+        }
+        Some(held)
+    }
+
+    /// Makes `current` a segment with memory for one more record: the lowest that has room, or
+    /// else one that gave its memory up, or else a new one.
+    #[cold]
+    fn make_room(&mut self) {
+        let usable = |segment: &Segment<E>| segment.has_room() && segment.places.capacity() > 0;
+        let found = (self.segments.iter().position(usable))
+            .or_else(|| self.segments.iter().position(Segment::has_room));
+        self.current = found.unwrap_or_else(|| {
+            assert!(
+                self.segments.len() < (1 << (u32::BITS - Self::SHIFT)) - 1,
+                "a wheel holds fewer than 2^32 timers"
+            );
+            self.segments.push(Segment::new(self.origin));
+            self.segments.len() - 1
+        });
+        let first = self.current == 0;
+        let segment = &mut self.segments[self.current];
+        if segment.places.capacity() == 0 {
+            self.spare += 1;
+        }
+        if !segment.has_memory_for_one() {
+            let places = if first {
+                (segment.places.capacity() * 2).max(4)
+            } else {
+                Self::PLACES
+            };
+            segment.set_capacity(places.min(Self::PLACES));
+        }
+    }
+
+    /// Gives the memory of a segment back that has no record any more, unless it is the only
+    /// such segment.
+    #[cold]
+    fn emptied(&mut self, number: usize) {
+        self.spare += 1;
+        if self.spare > 1 {
+            self.extent -= self.segments[number].places.len();
+            self.segments[number].give_up();
+            self.spare -= 1;
+        }
+    }
+
+    /// Takes everything out, to be dropped by the caller; fresh records know of the old ones.
+    pub(super) fn take_all(&mut self) -> Vec<Block<E>> {
+        let old = self.segments.iter_mut().map(Segment::give_up).collect();
+        self.len = 0;
+        self.extent = 0;
+        self.spare = 0;
+        self.current = 0;
+        old
+    }
+
+    /// Every place that has memory, free or taken, by index.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &E)> {
+        self.segments
+            .iter()
+            .enumerate()
+            .flat_map(|(number, segment)| {
+                let base = (number as u32) << Self::SHIFT;
+                segment
+                    .places
+                    .iter()
+                    .enumerate()
+                    .map(move |(offset, e)| (base | offset as u32, e))
+            })
+    }
+
+    /// The first place at or after `index` that has memory, or `None` if there is none.
+    pub(super) fn next_place(&self, index: u32) -> Option<u32> {
+        let (mut number, offset) = Self::split(index);
+        if offset < self.segments.get(number)?.places.len() {
+            return Some(index);
+        }
+        loop {
+            number += 1;
+            if !self.segments.get(number)?.places.is_empty() {
+                return Some((number as u32) << Self::SHIFT);
+            }
+        }
+    }
+
+    pub(super) fn reserve(&mut self, additional: usize) {
+        let mut missing = (self.len + additional).saturating_sub(self.capacity());
+        for number in 0.. {
+            if missing == 0 {
+                break;
+            }
+            if number == self.segments.len() {
+                self.segments.push(Segment::new(self.origin));
+            }
+            let segment = &mut self.segments[number];
+            let before = segment.places.capacity();
+            if before < Self::PLACES {
+                self.spare += usize::from(before == 0);
+                let wanted = if number == 0 {
+                    (before + missing).min(Self::PLACES)
+                } else {
+                    Self::PLACES
+                };
+                segment.set_capacity(wanted);
+                missing = missing.saturating_sub(wanted - before);
+            }
+        }
+    }
+
+    /// Gives back the memory of segments without a record, and the unused end of the first.
+    pub(super) fn shrink_to_fit(&mut self) {
+        for segment in &mut self.segments {
+            if segment.taken == 0 && segment.places.capacity() > 0 {
+                self.extent -= segment.places.len();
+                self.spare -= 1;
+                segment.give_up();
+            }
+        }
+        if let [only] = &mut self.segments[..] {
+            only.set_capacity(only.places.len());
+        }
+    }
+
+    fn capacity(&self) -> usize {
+        self.segments
+            .iter()
+            .map(|segment| segment.places.capacity())
+            .sum()
+    }
+
+    pub(super) fn memory_usage(&self) -> usize {
+        self.capacity() * size_of::<E>() + self.segments.capacity() * size_of::<Segment<E>>()
+    }
+
+    /// Panics unless the counts and free lists agree with each other.
+    pub(super) fn check_invariants(&self, is_free: impl Fn(&E) -> bool) {
+        let sum = |f: fn(&Segment<E>) -> usize| self.segments.iter().map(f).sum::<usize>();
+        assert_eq!(sum(|s| s.taken as usize), self.len, "taken places");
+        assert_eq!(sum(|s| s.places.len()), self.extent, "used places");
+        let spare = sum(|s| usize::from(s.taken == 0 && s.places.capacity() > 0));
+        assert_eq!(spare, self.spare, "spare segments");
+        for segment in &self.segments {
+            let mut free = 0;
+            let mut at = segment.free;
+            while at != NIL {
+                let record = &segment.places[at as usize];
+                assert!(is_free(record), "a taken place is on the free list");
+                free += 1;
+                assert!(
+                    free <= segment.places.len(),
+                    "the free list runs in a circle"
+                );
+                at = record.link();
+            }
+            assert_eq!(
+                free + segment.taken as usize,
+                segment.places.len(),
+                "free list length"
+            );
+        }
+    }
+}
+
+impl<E: Record> Index<u32> for Arena<E> {
+    type Output = E;
+    #[inline]
+    fn index(&self, index: u32) -> &E {
+        let (segment, offset) = Self::split(index);
+        &self.segments[segment].places[offset]
+    }
+}
+
+impl<E: Record> IndexMut<u32> for Arena<E> {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut E {
+        let (segment, offset) = Self::split(index);
+        &mut self.segments[segment].places[offset]
+    }
+}
+
+impl<E: Record> Segment<E> {
+    fn new(legacy: E::Legacy) -> Self {
+        Self {
+            places: Block::EMPTY,
+            free: NIL,
+            taken: 0,
+            legacy,
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        (self.taken as usize) < Arena::<E>::PLACES
+    }
+
+    #[inline]
+    fn has_memory_for_one(&self) -> bool {
+        self.free != NIL || !self.places.is_full()
+    }
+
+    fn set_capacity(&mut self, places: usize) {
+        let old = core::mem::replace(&mut self.places, Block::EMPTY);
+        self.places = old.with_other_capacity(places);
+    }
+
+    fn give_up(&mut self) -> Block<E> {
+        self.legacy = E::legacy(&self.places, self.legacy);
+        self.free = NIL;
+        self.taken = 0;
+        core::mem::replace(&mut self.places, Block::EMPTY)
+    }
+}

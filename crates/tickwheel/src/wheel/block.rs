@@ -1,0 +1,183 @@
+//! A vector of fixed capacity whose memory is laid out for random access.
+//!
+//! A plain `Vec` would do, but costs more, because the allocator puts a large one 16 bytes behind
+//! the start of a page: records then straddle cache lines, and the block straddles the huge pages
+//! that would spare most of the address translation. `docs/WHEEL.md` has the figures.
+//!
+//! This is the only module of the crate with `unsafe` code. Its ground rules:
+//! * `start` comes from the global allocator with [`Block::layout`] of `capacity`, or dangles if
+//!   that is 0 bytes.
+//! * The first `len` places hold valid records; `len <= capacity`.
+#![allow(unsafe_code)]
+
+use alloc::alloc::{alloc, dealloc, handle_alloc_error};
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ops::{Deref, DerefMut};
+use core::ptr::{self, NonNull};
+
+const CACHE_LINE: usize = 64;
+const HUGE_PAGE: usize = 2 << 20;
+
+pub(super) struct Block<E> {
+    start: NonNull<E>,
+    len: u32,
+    capacity: u32,
+    owns: PhantomData<E>,
+}
+
+// SAFETY: a block owns its records as a `Vec` does.
+unsafe impl<E: Send> Send for Block<E> {}
+// SAFETY: as above; a shared block only gives out shared records.
+unsafe impl<E: Sync> Sync for Block<E> {}
+
+impl<E> Block<E> {
+    pub(super) const EMPTY: Self = Self {
+        start: NonNull::dangling(),
+        len: 0,
+        capacity: 0,
+        owns: PhantomData,
+    };
+
+    pub(super) fn with_capacity(capacity: usize) -> Self {
+        let layout = Self::layout(capacity);
+        if layout.size() == 0 {
+            return Self {
+                capacity: capacity as u32,
+                ..Self::EMPTY
+            };
+        }
+        // SAFETY: the layout's size is not 0.
+        let start = unsafe { alloc(layout) }.cast::<E>();
+        let Some(start) = NonNull::new(start) else {
+            handle_alloc_error(layout)
+        };
+        if layout.align() == HUGE_PAGE {
+            advise_huge(start.cast(), layout.size());
+        }
+        Self {
+            start,
+            len: 0,
+            capacity: capacity as u32,
+            owns: PhantomData,
+        }
+    }
+
+    fn layout(capacity: usize) -> Layout {
+        let records = Layout::array::<E>(capacity).expect("a block fits the address space");
+        let wanted = if records.size() >= HUGE_PAGE {
+            HUGE_PAGE
+        } else {
+            CACHE_LINE
+        };
+        records
+            .align_to(wanted)
+            .expect("the alignment is a power of two")
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity as usize
+    }
+
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.len == self.capacity
+    }
+
+    /// Adds a record; the block must not be full.
+    #[inline]
+    pub(super) fn push(&mut self, record: E) {
+        assert!(!self.is_full(), "a block does not grow");
+        // SAFETY: place `len` is within the capacity and holds nothing yet.
+        unsafe { self.start.add(self.len as usize).write(record) };
+        self.len += 1;
+    }
+
+    /// Tells the processor that a record will be needed soon.
+    #[inline]
+    pub(super) fn prefetch(&self, place: usize) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch is a hint that reads nothing and faults at no address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.as_ptr().wrapping_add(place).cast()) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = place;
+    }
+
+    /// Moves all records to a block with another capacity, which must hold them.
+    pub(super) fn with_other_capacity(self, capacity: usize) -> Self {
+        assert!(
+            capacity >= self.len as usize,
+            "a block does not drop records"
+        );
+        let mut other = Self::with_capacity(capacity);
+        let mut old = ManuallyDrop::new(self);
+        // SAFETY: the blocks are distinct; both places are valid for `len` records. The records
+        // belong to `other` afterwards, and `old` is left with none when its memory is freed.
+        unsafe {
+            ptr::copy_nonoverlapping(old.start.as_ptr(), other.start.as_ptr(), old.len as usize)
+        };
+        other.len = core::mem::take(&mut old.len);
+        drop(ManuallyDrop::into_inner(old));
+        other
+    }
+}
+
+impl<E> Deref for Block<E> {
+    type Target = [E];
+
+    #[inline]
+    fn deref(&self) -> &[E] {
+        // SAFETY: the first `len` places hold valid records.
+        unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.len as usize) }
+    }
+}
+
+impl<E> DerefMut for Block<E> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [E] {
+        // SAFETY: the first `len` places hold valid records, and `self` is borrowed mutably.
+        unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), self.len as usize) }
+    }
+}
+
+impl<E> Drop for Block<E> {
+    fn drop(&mut self) {
+        /// Frees the memory, also when a record's destructor panics.
+        struct Memory(NonNull<u8>, Layout);
+        impl Drop for Memory {
+            fn drop(&mut self) {
+                if self.1.size() > 0 {
+                    // SAFETY: allocated by `with_capacity` with the same layout.
+                    unsafe { dealloc(self.0.as_ptr(), self.1) };
+                }
+            }
+        }
+        let _memory = Memory(self.start.cast(), Self::layout(self.capacity as usize));
+        // SAFETY: the first `len` places hold valid records, dropped here once.
+        unsafe { ptr::drop_in_place(&raw mut **self) };
+    }
+}
+
+/// Asks for huge pages. Best effort: where there is no such advice, or it is refused, nothing
+/// happens.
+#[cfg(all(feature = "std", target_os = "linux"))]
+fn advise_huge(start: NonNull<u8>, bytes: usize) {
+    use core::ffi::{c_int, c_void};
+
+    const MADV_HUGEPAGE: c_int = 14;
+
+    unsafe extern "C" {
+        fn madvise(start: *mut c_void, length: usize, advice: c_int) -> c_int;
+    }
+
+    // SAFETY: the range is this block's own memory, and MADV_HUGEPAGE is advice: it changes
+    // neither what the memory holds nor who may use it.
+    unsafe { madvise(start.as_ptr().cast(), bytes, MADV_HUGEPAGE) };
+}
+
+#[cfg(not(all(feature = "std", target_os = "linux")))]
+fn advise_huge(_: NonNull<u8>, _: usize) {}

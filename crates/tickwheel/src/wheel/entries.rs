@@ -1,0 +1,425 @@
+//! The timers themselves: value, deadline and generation, named by [`Key`].
+//!
+//! Ground rules:
+//! * An entry is live exactly while it holds a value.
+//! * `generation` changes when the entry is freed, so a key matches for one life only. An entry
+//!   that has gone through all 2³² generations is never used again.
+//! * `stamp` changes whenever the references to the entry that exist are to count no more: when
+//!   it is freed, and when it is placed anew for an earlier deadline. It has only 8 bits and may
+//!   come round; a stale reference that matches by such a chance does no harm, because whoever
+//!   follows a reference looks at `deadline` before acting.
+
+use alloc::vec;
+use core::fmt;
+use core::iter::FusedIterator;
+use core::marker::PhantomData;
+#[cfg(target_has_atomic = "32")]
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use super::arena::{Arena, Record, Vacancy};
+use super::block::Block;
+use super::{Due, Key, Pending};
+
+pub(super) struct Entry<T> {
+    /// The deadline; in a free entry, the link to the next one.
+    deadline: u64,
+    value: Option<T>,
+    generation: u32,
+    stamp: u8,
+}
+
+impl<T> Record for Entry<T> {
+    /// The generation that fresh entries start with.
+    type Legacy = u32;
+
+    fn link(&self) -> u32 {
+        self.deadline as u32
+    }
+
+    fn set_link(&mut self, next: u32) {
+        self.deadline = u64::from(next);
+    }
+
+    /// Beyond every generation that an entry of the segment has reached.
+    fn legacy(segment: &[Self], earlier: u32) -> u32 {
+        let next = |entry: &Self| entry.generation.wrapping_add(entry.value.is_some().into());
+        let age = |entry: &Self| next(entry).wrapping_sub(earlier);
+        earlier.wrapping_add(segment.iter().map(age).max().unwrap_or(0))
+    }
+}
+
+/// All timers of one wheel.
+pub(super) struct Entries<T> {
+    arena: Arena<Entry<T>>,
+    /// The generation this wheel started with, and at which an entry is worn out.
+    first_generation: u32,
+    /// Entries that are never used again. They count as taken in the arena.
+    worn: usize,
+}
+
+/// Generations of different wheels start far apart, so that one does not take the other's keys.
+fn first_generation() -> u32 {
+    /// 2³² divided by the golden ratio: multiples of it stay as far apart as can be.
+    const STRIDE: u32 = 0x9E37_79B9;
+    #[cfg(target_has_atomic = "32")]
+    {
+        static NEXT: AtomicU32 = AtomicU32::new(STRIDE);
+        NEXT.fetch_add(STRIDE, Ordering::Relaxed)
+    }
+    #[cfg(not(target_has_atomic = "32"))]
+    STRIDE
+}
+
+impl<T> Entries<T> {
+    pub(super) fn new() -> Self {
+        let first_generation = first_generation();
+        Self {
+            arena: Arena::new(first_generation),
+            first_generation,
+            worn: 0,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.arena.len() - self.worn
+    }
+
+    /// Adds an entry; gives its key and its stamp.
+    #[inline]
+    pub(super) fn insert(&mut self, deadline: u64, value: T) -> (Key, u8) {
+        let (index, vacancy) = self.arena.vacancy();
+        let (generation, stamp) = match vacancy {
+            Vacancy::Used(entry) => {
+                entry.deadline = deadline;
+                entry.value = Some(value);
+                (entry.generation, entry.stamp)
+            }
+            Vacancy::Fresh(places, generation) => {
+                places.push(Entry {
+                    deadline,
+                    value: Some(value),
+                    generation,
+                    stamp: 0,
+                });
+                (generation, 0)
+            }
+        };
+        (Key { index, generation }, stamp)
+    }
+
+    #[inline]
+    fn find(&self, key: Key) -> Option<&Entry<T>> {
+        let entry = self.arena.get(key.index)?;
+        (entry.generation == key.generation && entry.value.is_some()).then_some(entry)
+    }
+
+    #[inline]
+    fn find_mut(&mut self, key: Key) -> Option<&mut Entry<T>> {
+        let entry = self.arena.get_mut(key.index)?;
+        (entry.generation == key.generation && entry.value.is_some()).then_some(entry)
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, key: Key) -> Option<T> {
+        let generation = key.generation;
+        Some(
+            self.take_if(key.index, |entry| entry.generation == generation)?
+                .value,
+        )
+    }
+
+    /// Follows a reference whose tick has come.
+    #[inline]
+    pub(super) fn meet(&mut self, index: u32, stamp: u8, tick: u64) -> Meeting<T> {
+        let mut later = None;
+        let due = self.take_if(index, |entry| {
+            let due = entry.deadline <= tick;
+            if entry.stamp == stamp && !due && entry.value.is_some() {
+                later = Some(entry.deadline);
+            }
+            entry.stamp == stamp && due
+        });
+        match (due, later) {
+            (Some(due), _) => Meeting::Due(due),
+            (None, Some(deadline)) => Meeting::Later(deadline),
+            (None, None) => Meeting::Stale,
+        }
+    }
+
+    #[inline]
+    fn take_if(&mut self, index: u32, wanted: impl FnOnce(&Entry<T>) -> bool) -> Option<Due<T>> {
+        let last_generation = self.first_generation.wrapping_sub(1);
+        let worn = &mut self.worn;
+        self.arena.free(index, |entry| {
+            if !wanted(entry) {
+                return None;
+            }
+            let value = entry.value.take()?;
+            let key = Key {
+                index,
+                generation: entry.generation,
+            };
+            let due = Due {
+                key,
+                deadline: entry.deadline,
+                value,
+            };
+            entry.stamp = entry.stamp.wrapping_add(1);
+            // A worn-out entry stays taken, so that no key is ever given out twice.
+            let worn_out = entry.generation == last_generation;
+            entry.generation = entry.generation.wrapping_add(1);
+            *worn += usize::from(worn_out);
+            Some((due, !worn_out))
+        })
+    }
+
+    #[inline]
+    pub(super) fn deadline(&self, key: Key) -> Option<u64> {
+        Some(self.find(key)?.deadline)
+    }
+
+    #[inline]
+    pub(super) fn get(&self, key: Key) -> Option<&T> {
+        self.find(key)?.value.as_ref()
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        self.find_mut(key)?.value.as_mut()
+    }
+
+    /// Sets a deadline. A later one needs no new reference: the old one is met first, and the
+    /// timer placed anew then.
+    #[inline]
+    pub(super) fn reset(&mut self, key: Key, deadline: u64) -> Reset {
+        let Some(entry) = self.find_mut(key) else {
+            return Reset::Stale;
+        };
+        let earlier = deadline < entry.deadline;
+        entry.deadline = deadline;
+        if earlier {
+            entry.stamp = entry.stamp.wrapping_add(1);
+            Reset::Earlier { stamp: entry.stamp }
+        } else {
+            Reset::Later
+        }
+    }
+
+    /// The deadline of the live entry that a reference with this index and stamp is about;
+    /// `None` if the reference is stale.
+    #[inline]
+    pub(super) fn referenced(&self, index: u32, stamp: u8) -> Option<u64> {
+        let entry = self.arena.get(index)?;
+        (entry.stamp == stamp && entry.value.is_some()).then_some(entry.deadline)
+    }
+
+    /// Whether [`referenced`](Self::referenced) would find a live entry; without a branch on it,
+    /// because a sweep meets live and stale references in random order.
+    #[inline]
+    pub(super) fn is_referenced(&self, index: u32, stamp: u8) -> bool {
+        let entry = self.arena.get(index);
+        entry.is_some_and(|entry| (entry.stamp == stamp) & entry.value.is_some())
+    }
+
+    /// Tells the processor that the entry at `index` will be needed soon.
+    #[inline]
+    pub(super) fn prefetch(&self, index: u32) {
+        self.arena.prefetch(index);
+    }
+
+    /// Removes every entry. The answer owns them all: what a destructor does while it is dropped
+    /// cannot harm the wheel.
+    pub(super) fn drain<'a>(&mut self) -> Drain<'a, T> {
+        let left = self.len();
+        let segments = self.arena.take_all();
+        if self.worn > 0 {
+            // Keys of worn-out entries could come again: start over as a new wheel does.
+            *self = Self::new();
+        }
+        Drain {
+            segment: Block::EMPTY,
+            base: 0u32.wrapping_sub(Arena::<Entry<T>>::PLACES as u32),
+            offset: 0,
+            rest: segments.into_iter(),
+            left,
+            wheel: PhantomData,
+        }
+    }
+
+    pub(super) fn iter(&self) -> Iter<'_, T> {
+        Iter {
+            entries: self,
+            next: 0,
+            left: self.len(),
+        }
+    }
+
+    pub(super) fn reserve(&mut self, additional: usize) {
+        self.arena.reserve(additional);
+    }
+
+    pub(super) fn shrink_to_fit(&mut self) {
+        self.arena.shrink_to_fit();
+    }
+
+    pub(super) fn memory_usage(&self) -> usize {
+        self.arena.memory_usage()
+    }
+
+    /// Panics unless the arena is sound; then gives each live entry's index, stamp and deadline.
+    pub(super) fn check_invariants(&self) -> impl Iterator<Item = (u32, u8, u64)> {
+        self.arena.check_invariants(|entry| entry.value.is_none());
+        let live = |(index, entry): (u32, &Entry<T>)| {
+            entry
+                .value
+                .is_some()
+                .then_some((index, entry.stamp, entry.deadline))
+        };
+        self.arena.iter().filter_map(live)
+    }
+}
+
+/// What a reference led to.
+pub(super) enum Meeting<T> {
+    /// A timer that is due; it has left the entries.
+    Due(Due<T>),
+    /// A timer that is due at this later tick, and needs a reference for it.
+    Later(u64),
+    /// Nothing: the reference was stale.
+    Stale,
+}
+
+/// What became of a [`Entries::reset`].
+pub(super) enum Reset {
+    /// No such timer.
+    Stale,
+    /// The deadline moved earlier: the timer needs a reference with this stamp.
+    Earlier { stamp: u8 },
+    /// The deadline moved later or stayed: nothing to do.
+    Later,
+}
+
+/// Every pending timer of a wheel, in no particular order.
+///
+/// ```
+/// use tickwheel::wheel::HierarchicalWheel;
+///
+/// let wheel: HierarchicalWheel<char> = [(3, 'c'), (1, 'a')].into_iter().collect();
+/// assert_eq!(wheel.iter().map(|pending| pending.deadline).sum::<u64>(), 4);
+/// ```
+pub struct Iter<'a, T> {
+    entries: &'a Entries<T>,
+    next: u32,
+    left: usize,
+}
+
+impl<'a, T> Iterator for Iter<'a, T> {
+    type Item = Pending<'a, T>;
+
+    fn next(&mut self) -> Option<Pending<'a, T>> {
+        while self.left > 0 {
+            let index = self.entries.arena.next_place(self.next)?;
+            self.next = index + 1;
+            let entry = &self.entries.arena[index];
+            if let Some(value) = &entry.value {
+                self.left -= 1;
+                let key = Key {
+                    index,
+                    generation: entry.generation,
+                };
+                return Some(Pending {
+                    key,
+                    deadline: entry.deadline,
+                    value,
+                });
+            }
+        }
+        None
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<T> ExactSizeIterator for Iter<'_, T> {}
+impl<T> FusedIterator for Iter<'_, T> {}
+
+impl<T> Clone for Iter<'_, T> {
+    fn clone(&self) -> Self {
+        Self { ..*self }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Iter<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.clone()).finish()
+    }
+}
+
+/// Takes every pending timer out of a wheel, in no particular order.
+///
+/// The wheel is empty from the start; dropping the iterator drops the timers it has not yet
+/// given out.
+///
+/// ```
+/// use tickwheel::wheel::HierarchicalWheel;
+///
+/// let mut wheel: HierarchicalWheel<char> = [(3, 'c'), (1, 'a')].into_iter().collect();
+/// let mut rest: Vec<_> = wheel.drain().map(|due| (due.deadline, due.value)).collect();
+/// rest.sort();
+/// assert_eq!(rest, [(1, 'a'), (3, 'c')]);
+/// assert!(wheel.is_empty());
+/// ```
+pub struct Drain<'a, T> {
+    /// The segment being emptied, its first index, and the offset of the next place in it.
+    segment: Block<Entry<T>>,
+    base: u32,
+    offset: usize,
+    /// The segments to come.
+    rest: vec::IntoIter<Block<Entry<T>>>,
+    left: usize,
+    /// A drain borrows its wheel by convention; the timers are its own.
+    wheel: PhantomData<&'a mut T>,
+}
+
+impl<T> Iterator for Drain<'_, T> {
+    type Item = Due<T>;
+
+    fn next(&mut self) -> Option<Due<T>> {
+        loop {
+            while let Some(entry) = self.segment.get_mut(self.offset) {
+                let index = self.base + self.offset as u32;
+                let key = Key {
+                    index,
+                    generation: entry.generation,
+                };
+                self.offset += 1;
+                if let Some(value) = entry.value.take() {
+                    self.left -= 1;
+                    return Some(Due {
+                        key,
+                        deadline: entry.deadline,
+                        value,
+                    });
+                }
+            }
+            self.segment = self.rest.next()?;
+            self.base = self.base.wrapping_add(Arena::<Entry<T>>::PLACES as u32);
+            self.offset = 0;
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl<T> ExactSizeIterator for Drain<'_, T> {}
+impl<T> FusedIterator for Drain<'_, T> {}
+
+impl<T> fmt::Debug for Drain<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drain").field("left", &self.left).finish()
+    }
+}

@@ -1,0 +1,419 @@
+//! Rings above rings: the wheel for every mix of near and far deadlines.
+//!
+//! Eight levels of 256 slots, one level for each byte of a deadline. A timer waits at the level
+//! of the highest byte in which its deadline differs from the wheel's time, in the slot of that
+//! byte's value. So level 0 holds the ticks of the current 256, level 1 the coming blocks of 256
+//! ticks, and so on: together they cover all 64 bits, with nothing folded and no list for the
+//! rest. When time enters a slot of an outer level, its timers are *demoted* to inner levels.
+//!
+//! Ground rules, on top of those of the module:
+//! * `cursor` is where the structure is, `now` is what the caller said. `cursor <= now`, and they
+//!   differ only while there are due timers that were not popped yet.
+//! * At level 0 the occupied slots are at or after the cursor's; at outer levels they are after
+//!   it. Therefore the first occupied list of all is always the next to come, and finding it
+//!   takes two instructions on a bitmap.
+//! * `batch` holds references for the tick `cursor`, already taken out of their list.
+
+use core::fmt;
+
+use super::api::wheel_api;
+use super::entries::{Drain, Entries, Iter, Meeting, Reset};
+use super::overdue::Overdue;
+use super::references::{Chunk, Lists, MAX_STALE, Reference, STALE_FLOOR};
+use super::{Due, Key, Wheel};
+
+/// Bits of a deadline that one level looks at.
+const LEVEL_BITS: u32 = 8;
+const SLOTS: usize = 1 << LEVEL_BITS;
+const LEVELS: usize = (u64::BITS / LEVEL_BITS) as usize;
+
+/// Up to this level the tick in a reference, with the slot, says the whole deadline.
+const EXACT_LEVELS: usize = (Reference::TICK_BITS / LEVEL_BITS) as usize;
+
+/// A timing wheel of eight levels: O(1) for every operation, any `u64` deadline, nothing to tune.
+///
+/// Deadlines are ticks. The wheel's time starts at 0 (or what
+/// [`with_start`](HierarchicalWheel::with_start) says) and moves with
+/// [`pop_due`](HierarchicalWheel::pop_due).
+///
+/// Timers with equal deadlines come out in the order in which they were inserted, as long as
+/// none of them was reset; where one was, their order is unspecified.
+///
+/// ```
+/// use tickwheel::wheel::HierarchicalWheel;
+///
+/// let mut wheel = HierarchicalWheel::new();
+/// wheel.insert(20, "second");
+/// wheel.insert(u64::MAX, "never, or nearly so");
+/// wheel.insert(10, "first");
+///
+/// let mut fired = Vec::new();
+/// while let Some(due) = wheel.pop_due(1_000) {
+///     fired.push(due.value);
+/// }
+/// assert_eq!(fired, ["first", "second"]);
+/// assert_eq!(wheel.len(), 1);
+/// ```
+pub struct HierarchicalWheel<T> {
+    entries: Entries<T>,
+    lists: Lists,
+    overdue: Overdue,
+    batch: Batch,
+    cursor: u64,
+    now: u64,
+}
+
+/// References to be looked at next, all for one tick.
+struct Batch {
+    chunk: Chunk,
+    next: usize,
+}
+
+impl Batch {
+    const EMPTY: Self = Self {
+        chunk: Chunk::EMPTY,
+        next: 0,
+    };
+
+    #[inline]
+    fn pop(&mut self) -> Option<Reference> {
+        let reference = *self.chunk.references().get(self.next)?;
+        self.next += 1;
+        Some(reference)
+    }
+
+    fn rest(&self) -> &[Reference] {
+        &self.chunk.references()[self.next..]
+    }
+}
+
+impl<T> HierarchicalWheel<T> {
+    /// An empty wheel whose time is 0.
+    ///
+    /// ```
+    /// use tickwheel::wheel::HierarchicalWheel;
+    ///
+    /// let wheel: HierarchicalWheel<String> = HierarchicalWheel::new();
+    /// assert_eq!((wheel.now(), wheel.len()), (0, 0));
+    /// ```
+    pub fn new() -> Self {
+        Self::with_start(0)
+    }
+
+    /// An empty wheel whose time is `now`.
+    ///
+    /// ```
+    /// use tickwheel::wheel::HierarchicalWheel;
+    ///
+    /// let mut wheel = HierarchicalWheel::with_start(1 << 40);
+    /// wheel.insert((1 << 40) + 1, "soon");
+    /// assert!(wheel.pop_due(1 << 40).is_none());
+    /// assert!(wheel.pop_due((1 << 40) + 1).is_some());
+    /// ```
+    pub fn with_start(now: u64) -> Self {
+        Self {
+            entries: Entries::new(),
+            lists: Lists::new(LEVELS * SLOTS),
+            overdue: Overdue::new(),
+            batch: Batch::EMPTY,
+            cursor: now,
+            now,
+        }
+    }
+
+    /// An empty wheel with room for `capacity` timers.
+    ///
+    /// ```
+    /// use tickwheel::wheel::HierarchicalWheel;
+    ///
+    /// let wheel: HierarchicalWheel<u64> = HierarchicalWheel::with_capacity(1_000);
+    /// assert!(wheel.memory_usage() >= 1_000 * 8);
+    /// ```
+    pub fn with_capacity(capacity: usize) -> Self {
+        let mut wheel = Self::new();
+        wheel.reserve(capacity);
+        wheel
+    }
+
+    /// Gives a live entry a reference that will be met at its deadline.
+    #[inline]
+    fn place(&mut self, deadline: u64, index: u32, stamp: u8) {
+        if deadline < self.cursor {
+            self.overdue.push(deadline, index, stamp);
+        } else {
+            let list = list_of(deadline, self.cursor);
+            self.lists
+                .append(list, Reference::new(index, deadline, stamp));
+        }
+    }
+
+    #[inline]
+    fn pop_next(&mut self) -> Option<Due<T>> {
+        loop {
+            if !self.overdue.is_empty()
+                && let Some(due) = self.pop_overdue()
+            {
+                return Some(due);
+            }
+            while let Some(reference) = self.batch.pop() {
+                let tick = self.cursor;
+                if let Some(due) = self.follow(reference.index, reference.stamp(), tick) {
+                    return Some(due);
+                }
+            }
+            if !self.refill() {
+                return None;
+            }
+        }
+    }
+
+    /// Takes out the timer that a reference is about, if it is due at `tick`; else places it
+    /// anew.
+    #[inline]
+    fn follow(&mut self, index: u32, stamp: u8, tick: u64) -> Option<Due<T>> {
+        match self.entries.meet(index, stamp, tick) {
+            Meeting::Due(due) => return Some(due),
+            Meeting::Later(deadline) => self.place(deadline, index, stamp),
+            Meeting::Stale => {}
+        }
+        None
+    }
+
+    #[cold]
+    fn pop_overdue(&mut self) -> Option<Due<T>> {
+        while let Some(late) = self.overdue.pop() {
+            let due = self.follow(late.index, late.stamp, late.deadline);
+            if due.is_some() {
+                return due;
+            }
+        }
+        None
+    }
+
+    /// Moves the cursor to the next occupied tick and takes a batch from its list; `false`, with
+    /// the cursor at `now`, if there is none up to now.
+    fn refill(&mut self) -> bool {
+        while let Some(list) = self.lists.first() {
+            let (level, slot) = (list / SLOTS, list % SLOTS);
+            let start = slot_start(level, slot, self.cursor);
+            if start > self.now {
+                break;
+            }
+            self.cursor = start;
+            if level > 0 {
+                self.demote(list, level);
+            } else if let Some(chunk) = self.lists.pop_chunk(list) {
+                self.batch = Batch { chunk, next: 0 };
+                self.prefetch_batch();
+                return true;
+            }
+        }
+        self.cursor = self.now;
+        false
+    }
+
+    /// Has the entries fetched that the batch after this one is about.
+    #[inline]
+    fn prefetch_batch(&self) {
+        if let Some(list) = self.lists.first() {
+            for reference in self.lists.to_pop(list) {
+                self.entries.prefetch(reference.index);
+            }
+        }
+    }
+
+    /// Moves the timers of a slot that time has entered to inner levels.
+    fn demote(&mut self, list: usize, level: usize) {
+        let shift = LEVEL_BITS * level as u32;
+        while let Some(chunk) = self.lists.pop_chunk(list) {
+            if level <= EXACT_LEVELS {
+                for &reference in chunk.references() {
+                    let deadline = self.cursor | reference.tick() & ((1 << shift) - 1);
+                    self.lists.append(list_of(deadline, self.cursor), reference);
+                }
+            } else {
+                for &reference in chunk.references() {
+                    let Reference { index, .. } = reference;
+                    if let Some(deadline) = self.entries.referenced(index, reference.stamp()) {
+                        self.place(deadline, index, reference.stamp());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sweeps one chunk if there are too many stale references.
+    #[inline]
+    fn tidy(&mut self) {
+        let references = self.lists.len() + self.overdue.len();
+        if references > (1 + MAX_STALE) * self.entries.len() + STALE_FLOOR {
+            self.sweep_step();
+        }
+    }
+
+    fn sweep_step(&mut self) {
+        let entries = &self.entries;
+        let round = self
+            .lists
+            .sweep_step(|reference| entries.is_referenced(reference.index, reference.stamp()));
+        for reference in self.lists.to_sweep() {
+            entries.prefetch(reference.index);
+        }
+        if round {
+            self.overdue
+                .retain(|late| entries.is_referenced(late.index, late.stamp));
+        }
+    }
+}
+
+/// The list in which `deadline` waits while the time is `cursor`, which is not after it.
+#[inline]
+fn list_of(deadline: u64, cursor: u64) -> usize {
+    let highest_bit = u64::BITS - 1 - (deadline ^ cursor | 1).leading_zeros();
+    let level = highest_bit / LEVEL_BITS;
+    let slot = deadline >> (level * LEVEL_BITS) & (SLOTS as u64 - 1);
+    level as usize * SLOTS + slot as usize
+}
+
+/// The first tick of a slot that is not before the cursor's.
+#[inline]
+fn slot_start(level: usize, slot: usize, cursor: u64) -> u64 {
+    let shift = LEVEL_BITS * level as u32;
+    (cursor >> shift & !(SLOTS as u64 - 1) | slot as u64) << shift
+}
+
+impl<T> Wheel<T> for HierarchicalWheel<T> {
+    #[inline]
+    fn insert(&mut self, deadline: u64, value: T) -> Key {
+        let (key, stamp) = self.entries.insert(deadline, value);
+        self.place(deadline, key.index, stamp);
+        key
+    }
+
+    #[inline]
+    fn remove(&mut self, key: Key) -> Option<T> {
+        let value = self.entries.remove(key)?;
+        self.tidy();
+        Some(value)
+    }
+
+    #[inline]
+    fn reset(&mut self, key: Key, deadline: u64) -> bool {
+        match self.entries.reset(key, deadline) {
+            Reset::Stale => return false,
+            Reset::Later => {}
+            Reset::Earlier { stamp } => {
+                self.place(deadline, key.index, stamp);
+                self.tidy();
+            }
+        }
+        true
+    }
+
+    fn next_wake(&self) -> Option<u64> {
+        if self.entries.len() == 0 {
+            return None;
+        }
+        let list = || {
+            let list = self.lists.first()?;
+            let (level, slot) = (list / SLOTS, list % SLOTS);
+            let start = slot_start(level, slot, self.cursor);
+            let exact = level <= EXACT_LEVELS;
+            let tick = if exact { self.lists.min_tick(list)? } else { 0 };
+            Some(start | tick & ((1 << (LEVEL_BITS * level.min(EXACT_LEVELS) as u32)) - 1))
+        };
+        let batch = || (!self.batch.rest().is_empty()).then_some(self.cursor);
+        self.overdue.first().or_else(batch).or_else(list)
+    }
+
+    #[inline]
+    fn pop_due(&mut self, now: u64) -> Option<Due<T>> {
+        self.now = self.now.max(now);
+        let due = self.pop_next();
+        self.tidy();
+        due
+    }
+
+    fn drain(&mut self) -> Drain<'_, T> {
+        self.lists.clear();
+        self.overdue = Overdue::new();
+        self.batch = Batch::EMPTY;
+        self.cursor = self.now;
+        self.entries.drain()
+    }
+
+    fn reserve(&mut self, additional: usize) {
+        self.entries.reserve(additional);
+        self.lists.reserve(additional);
+    }
+
+    fn shrink_to_fit(&mut self) {
+        self.entries.shrink_to_fit();
+        let entries = &self.entries;
+        self.lists.shrink_to_fit();
+        self.overdue
+            .retain(|late| entries.is_referenced(late.index, late.stamp));
+    }
+
+    fn memory_usage(&self) -> usize {
+        self.entries.memory_usage() + self.lists.memory_usage() + self.overdue.memory_usage()
+    }
+
+    fn check_invariants(&self) {
+        assert!(self.cursor <= self.now, "the cursor is ahead of time");
+        let mut met = alloc::collections::BTreeMap::new();
+        let mut meet = |index: u32, stamp: u8, tick: u64| {
+            let earliest = met.entry((index, stamp)).or_insert(tick);
+            *earliest = tick.min(*earliest);
+        };
+        self.lists.check_invariants(|list, reference| {
+            let (level, slot) = (list / SLOTS, list % SLOTS);
+            let start = slot_start(level, slot, self.cursor);
+            assert!(
+                start > self.cursor || level == 0 && start == self.cursor,
+                "slot {slot} of level {level} has passed"
+            );
+            let rest = (1 << (LEVEL_BITS * level.min(EXACT_LEVELS) as u32)) - 1;
+            let tick = if level <= EXACT_LEVELS {
+                start | reference.tick() & rest
+            } else {
+                start
+            };
+            meet(reference.index, reference.stamp(), tick);
+        });
+        for reference in self.batch.rest() {
+            meet(reference.index, reference.stamp(), self.cursor);
+        }
+        for late in self.overdue.iter() {
+            assert!(late.deadline < self.cursor, "an overdue timer has a slot");
+            meet(late.index, late.stamp, late.deadline);
+        }
+        for (index, stamp, deadline) in self.entries.check_invariants() {
+            let tick = met
+                .get(&(index, stamp))
+                .expect("a timer without a reference");
+            assert!(
+                *tick <= deadline,
+                "entry {index} is met at {tick}, after {deadline}"
+            );
+        }
+    }
+
+    wheel_api!(trait);
+}
+
+wheel_api!(HierarchicalWheel, "HierarchicalWheel::new()");
+
+impl<T> Default for HierarchicalWheel<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> FromIterator<(u64, T)> for HierarchicalWheel<T> {
+    fn from_iter<I: IntoIterator<Item = (u64, T)>>(timers: I) -> Self {
+        let mut wheel = Self::new();
+        wheel.extend(timers);
+        wheel
+    }
+}

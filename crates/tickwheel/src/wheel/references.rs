@@ -1,0 +1,450 @@
+//! The slots of a wheel: lists of references to entries.
+//!
+//! A list is a chain of two-cache-line *chunks* of 8-byte references. Adding writes to the end of
+//! the last chunk, which is warm; emptying reads memory in order, where a list of linked entries
+//! would be a chain of dependent cache misses.
+//!
+//! Ground rules:
+//! * Only the last chunk of a list may be appended to; no chunk is empty.
+//! * References leave a list in the order in which they came.
+//! * Nothing here knows whether a reference is stale: [`Lists::compact`] is told.
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use super::arena::{Arena, NIL, Record, Vacancy};
+
+/// Says: look at this entry when this tick comes.
+#[derive(Clone, Copy)]
+pub(super) struct Reference {
+    pub(super) index: u32,
+    /// 24 bits of the tick above 8 bits of the entry's stamp.
+    tick_and_stamp: u32,
+}
+
+impl Reference {
+    pub(super) const TICK_BITS: u32 = 24;
+
+    /// Keeps the low [`TICK_BITS`](Self::TICK_BITS) of `tick`.
+    #[inline]
+    pub(super) fn new(index: u32, tick: u64, stamp: u8) -> Self {
+        Self {
+            index,
+            tick_and_stamp: (tick as u32) << 8 | u32::from(stamp),
+        }
+    }
+
+    #[inline]
+    pub(super) fn tick(self) -> u64 {
+        u64::from(self.tick_and_stamp >> 8)
+    }
+
+    #[inline]
+    pub(super) fn stamp(self) -> u8 {
+        self.tick_and_stamp as u8
+    }
+
+    const NONE: Self = Self {
+        index: NIL,
+        tick_and_stamp: 0,
+    };
+}
+
+/// How many stale references there may be to a live one before they are swept. Each costs memory
+/// as long as it stays; the fewer may stay, the more live ones a sweep meets for each stale one.
+pub(super) const MAX_STALE: usize = 2;
+
+/// So many stale references are never worth a sweep.
+pub(super) const STALE_FLOOR: usize = 1024;
+
+/// How many references a chunk holds, so that it fills two cache lines.
+const CHUNK: usize = 15;
+
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+pub(super) struct Chunk {
+    references: [Reference; CHUNK],
+    len: u32,
+    /// The next chunk of the list, or of the free list.
+    next: u32,
+}
+
+impl Chunk {
+    pub(super) const EMPTY: Self = Self {
+        references: [Reference::NONE; CHUNK],
+        len: 0,
+        next: NIL,
+    };
+
+    #[inline]
+    pub(super) fn references(&self) -> &[Reference] {
+        &self.references[..self.len as usize]
+    }
+}
+
+impl Record for Chunk {
+    type Legacy = ();
+
+    fn link(&self) -> u32 {
+        self.next
+    }
+
+    fn set_link(&mut self, next: u32) {
+        self.next = next;
+        self.len = 0;
+    }
+
+    fn legacy(_: &[Self], (): ()) {}
+}
+
+#[derive(Clone, Copy)]
+struct List {
+    head: u32,
+    tail: u32,
+    /// No reference of the list has a smaller tick.
+    min_tick: u32,
+}
+
+impl List {
+    const EMPTY: Self = Self {
+        head: NIL,
+        tail: NIL,
+        min_tick: u32::MAX,
+    };
+}
+
+/// A fixed number of lists, with their chunks and a bitmap of those that are not empty.
+pub(super) struct Lists {
+    lists: Box<[List]>,
+    /// One bit a list.
+    occupied: Box<[u64]>,
+    /// One bit a word of `occupied`.
+    summary: Box<[u64]>,
+    chunks: Arena<Chunk>,
+    /// References in all lists.
+    len: usize,
+    sweep: Position,
+}
+
+/// A chunk within a list, named by the chunk before it ([`NIL`] for the first).
+#[derive(Clone, Copy)]
+pub(super) struct Position {
+    list: usize,
+    before: u32,
+}
+
+impl Lists {
+    pub(super) fn new(count: usize) -> Self {
+        let words = count.div_ceil(64);
+        Self {
+            lists: vec![List::EMPTY; count].into_boxed_slice(),
+            occupied: vec![0; words].into_boxed_slice(),
+            summary: vec![0; words.div_ceil(64)].into_boxed_slice(),
+            chunks: Arena::new(()),
+            len: 0,
+            sweep: Position {
+                list: 0,
+                before: NIL,
+            },
+        }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The first list that is not empty.
+    #[inline]
+    pub(super) fn first(&self) -> Option<usize> {
+        let (group, words) = self
+            .summary
+            .iter()
+            .enumerate()
+            .find(|&(_, &words)| words != 0)?;
+        let word = group * 64 + words.trailing_zeros() as usize;
+        Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
+    }
+
+    /// The first list at or after `list` that is not empty.
+    #[inline]
+    fn next_occupied(&self, list: usize) -> Option<usize> {
+        let word = list / 64;
+        let rest = self.occupied.get(word)? & (!0 << (list % 64));
+        if rest != 0 {
+            return Some(word * 64 + rest.trailing_zeros() as usize);
+        }
+        let mut group = (word + 1) / 64;
+        let mut words = self.summary.get(group)? & (!0 << ((word + 1) % 64));
+        while words == 0 {
+            group += 1;
+            words = *self.summary.get(group)?;
+        }
+        let word = group * 64 + words.trailing_zeros() as usize;
+        Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
+    }
+
+    /// No reference of the list has a smaller tick than this. A list that is empty has `None`.
+    #[inline]
+    pub(super) fn min_tick(&self, list: usize) -> Option<u64> {
+        let List { head, min_tick, .. } = self.lists[list];
+        (head != NIL).then_some(u64::from(min_tick))
+    }
+
+    #[inline]
+    pub(super) fn append(&mut self, list: usize, reference: Reference) {
+        let entry = &mut self.lists[list];
+        entry.min_tick = entry.min_tick.min(reference.tick() as u32);
+        self.len += 1;
+        if entry.tail != NIL {
+            let chunk = &mut self.chunks[entry.tail];
+            if let Some(place) = chunk.references.get_mut(chunk.len as usize) {
+                *place = reference;
+                chunk.len += 1;
+                return;
+            }
+        }
+        self.append_chunk(list, reference);
+    }
+
+    /// Adds a chunk with one reference to the end of a list.
+    fn append_chunk(&mut self, list: usize, reference: Reference) {
+        let (index, vacancy) = self.chunks.vacancy();
+        match vacancy {
+            Vacancy::Used(chunk) => {
+                chunk.references[0] = reference;
+                chunk.len = 1;
+                chunk.next = NIL;
+            }
+            Vacancy::Fresh(places, ()) => {
+                let mut references = [Reference::NONE; CHUNK];
+                references[0] = reference;
+                places.push(Chunk {
+                    references,
+                    len: 1,
+                    ..Chunk::EMPTY
+                });
+            }
+        }
+        let entry = &mut self.lists[list];
+        let tail = core::mem::replace(&mut entry.tail, index);
+        if tail == NIL {
+            entry.head = index;
+            self.occupied[list / 64] |= 1 << (list % 64);
+            self.summary[list / 4096] |= 1 << (list / 64 % 64);
+        } else {
+            self.chunks[tail].next = index;
+        }
+    }
+
+    /// Takes the first chunk off a list.
+    #[inline]
+    pub(super) fn pop_chunk(&mut self, list: usize) -> Option<Chunk> {
+        let head = self.lists[list].head;
+        if head == NIL {
+            return None;
+        }
+        let chunk = self.chunks[head];
+        self.len -= chunk.len as usize;
+        self.unlink(Position { list, before: NIL }, head, chunk.next);
+        Some(chunk)
+    }
+
+    /// Takes `chunk`, whose neighbours are `at.before` and `next`, out of its list.
+    fn unlink(&mut self, at: Position, chunk: u32, next: u32) {
+        let entry = &mut self.lists[at.list];
+        if at.before == NIL {
+            entry.head = next;
+        } else {
+            self.chunks[at.before].next = next;
+        }
+        if next == NIL {
+            entry.tail = at.before;
+            if at.before == NIL {
+                *entry = List::EMPTY;
+                let word = &mut self.occupied[at.list / 64];
+                *word &= !(1 << (at.list % 64));
+                if *word == 0 {
+                    self.summary[at.list / 4096] &= !(1 << (at.list / 64 % 64));
+                }
+            }
+        }
+        if self.sweep.list == at.list && self.sweep.before == chunk {
+            self.sweep.before = at.before;
+        }
+        self.chunks.free(chunk, |_| Some(((), true)));
+    }
+
+    /// Keeps of one chunk what `keep` wants, and fills the chunk before it up. Gives the position
+    /// of the next chunk of the list, or `None` at its end.
+    pub(super) fn compact(
+        &mut self,
+        at: Position,
+        mut keep: impl FnMut(Reference) -> bool,
+    ) -> Option<Position> {
+        let index = match at.before {
+            NIL => self.lists[at.list].head,
+            before => self.chunks[before].next,
+        };
+        if index == NIL {
+            return None;
+        }
+        let chunk = &mut self.chunks[index];
+        let (len, next) = (chunk.len as usize, chunk.next);
+        let mut kept = 0;
+        for read in 0..len.min(CHUNK) {
+            let reference = chunk.references[read];
+            chunk.references[kept] = reference;
+            kept += usize::from(keep(reference));
+        }
+        chunk.len = kept as u32;
+        self.len -= len - kept;
+        let before = if self.fill_up(at.before, index) {
+            self.unlink(at, index, next);
+            at.before
+        } else {
+            index
+        };
+        (next != NIL).then_some(Position { before, ..at })
+    }
+
+    /// Moves as many references as fit from the front of `chunk` to the end of the one before it.
+    /// Says whether `chunk` is empty.
+    fn fill_up(&mut self, before: u32, chunk: u32) -> bool {
+        let len = self.chunks[chunk].len as usize;
+        let room = self
+            .chunks
+            .get(before)
+            .map_or(0, |before| CHUNK - before.len as usize);
+        let moved = len.min(room);
+        if moved > 0 {
+            let source = &mut self.chunks[chunk];
+            let references = source.references;
+            source.references.copy_within(moved..len, 0);
+            source.len -= moved as u32;
+            let target = &mut self.chunks[before];
+            let end = target.len as usize;
+            target.references[end..end + moved].copy_from_slice(&references[..moved]);
+            target.len += moved as u32;
+        }
+        len == moved
+    }
+
+    /// Keeps of one list what `keep` wants.
+    pub(super) fn retain(&mut self, list: usize, mut keep: impl FnMut(Reference) -> bool) {
+        let mut at = Some(Position { list, before: NIL });
+        while let Some(position) = at {
+            at = self.compact(position, &mut keep);
+        }
+    }
+
+    /// Compacts one chunk: each call another one, all in turn. Says whether a round is complete.
+    pub(super) fn sweep_step(&mut self, live: impl FnMut(Reference) -> bool) -> bool {
+        if self.sweep.before == NIL {
+            let Some(list) = self.next_occupied(self.sweep.list) else {
+                self.sweep.list = 0;
+                return true;
+            };
+            self.sweep.list = list;
+        }
+        let end = Position {
+            list: self.sweep.list + 1,
+            before: NIL,
+        };
+        self.sweep = self.compact(self.sweep, live).unwrap_or(end);
+        false
+    }
+
+    /// The references that the next [`sweep_step`](Self::sweep_step) looks at, if they are in the
+    /// same list.
+    pub(super) fn to_sweep(&self) -> &[Reference] {
+        match self.sweep.before {
+            NIL => &[],
+            before => self.preview(self.chunks[before].next),
+        }
+    }
+
+    /// The references that the next [`pop_chunk`](Self::pop_chunk) of a list gives.
+    #[inline]
+    pub(super) fn to_pop(&self, list: usize) -> &[Reference] {
+        self.preview(self.lists[list].head)
+    }
+
+    /// The references of a chunk that is used soon; has the one behind it fetched.
+    #[inline]
+    fn preview(&self, chunk: u32) -> &[Reference] {
+        let Some(chunk) = self.chunks.get(chunk) else {
+            return &[];
+        };
+        self.chunks.prefetch(chunk.next);
+        chunk.references()
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.lists.len());
+    }
+
+    pub(super) fn reserve(&mut self, additional: usize) {
+        // Each list may end in a chunk that is not full.
+        self.chunks.reserve(additional / CHUNK);
+    }
+
+    /// Packs the references of every list into as few chunks as hold them, in fresh memory.
+    pub(super) fn shrink_to_fit(&mut self) {
+        let mut packed = Self::new(self.lists.len());
+        while let Some(list) = self.first() {
+            while let Some(chunk) = self.pop_chunk(list) {
+                for &reference in chunk.references() {
+                    packed.append(list, reference);
+                }
+            }
+        }
+        packed.chunks.shrink_to_fit();
+        *self = packed;
+    }
+
+    pub(super) fn memory_usage(&self) -> usize {
+        size_of_val(&*self.lists)
+            + size_of_val(&*self.occupied)
+            + size_of_val(&*self.summary)
+            + self.chunks.memory_usage()
+    }
+
+    /// Panics unless the lists are sound; shows every reference with its list.
+    pub(super) fn check_invariants(&self, mut see: impl FnMut(usize, Reference)) {
+        self.chunks.check_invariants(|chunk| chunk.len == 0);
+        let (mut references, mut chunks) = (0, 0);
+        for (number, list) in self.lists.iter().enumerate() {
+            let occupied = self.occupied[number / 64] >> (number % 64) & 1 == 1;
+            assert_eq!(occupied, list.head != NIL, "occupancy of list {number}");
+            let (mut at, mut before) = (list.head, NIL);
+            while at != NIL {
+                let chunk = &self.chunks[at];
+                assert!(
+                    !chunk.references().is_empty(),
+                    "an empty chunk in list {number}"
+                );
+                for &reference in chunk.references() {
+                    assert!(
+                        reference.tick() >= u64::from(list.min_tick),
+                        "smallest tick"
+                    );
+                    see(number, reference);
+                }
+                references += chunk.references().len();
+                chunks += 1;
+                (at, before) = (chunk.next, at);
+            }
+            assert_eq!(list.tail, before, "tail of list {number}");
+        }
+        for (number, &word) in self.occupied.iter().enumerate() {
+            let summary = self.summary[number / 64] >> (number % 64) & 1 == 1;
+            assert_eq!(summary, word != 0, "summary of word {number}");
+        }
+        assert_eq!(
+            (references, chunks),
+            (self.len, self.chunks.len()),
+            "references and chunks"
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! The history of a wheel as data, to be played on a wheel and on a plain model at once.
+//!
+//! A [`Case`] says which wheel, at what tick it starts, and what is done to it. Deadlines and
+//! jumps are told as seen from the wheel's time ([`When`]) and timers by their place among the
+//! pending ones ([`Pick`]), so that every list of [`Op`]s makes sense, and a list that shows a
+//! fault still makes sense when ops are left out of it.
+//!
+//! * `plain.rs` is the model: a `BTreeMap`, too simple to be wrong.
+//! * `pair.rs` plays each op on both and compares everything that can be seen.
+//!
+//! The property tests and the fuzz target both include this file; the latter derives a case from
+//! bytes, which is why nothing here asks for a range: any number is taken as it comes.
+
+mod pair;
+mod plain;
+
+use pair::Pair;
+use plain::Plain;
+use tickwheel::wheel::{HashedWheel, HierarchicalWheel, Wheel};
+
+/// Which wheel a case is played on.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
+pub(crate) enum Shape {
+    Hierarchical,
+    /// A ring of so many slots, not necessarily a power of two.
+    Hashed(u16),
+}
+
+/// A tick, as seen from the wheel's time. What lies beyond either end of time is that end.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
+pub(crate) enum When {
+    /// So many ticks from now; ago, if negative.
+    Near(i8),
+    /// 2^exponent ticks from now, give or take a few.
+    Power(u8, i8),
+    /// 2^exponent ticks ago.
+    Ago(u8),
+    /// So many whole turns of a ring of 2^exponent slots from now.
+    Turns(u8, u8),
+    /// The first multiple of 2^exponent after now, give or take a few.
+    Boundary(u8, i8),
+    /// The deadline of a pending timer, give or take a few; now if there is none.
+    Like(Pick, i8),
+    /// This very tick.
+    At(u64),
+    /// So many ticks before the end of time.
+    End(u8),
+}
+
+/// Which timer an op is about.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
+pub(crate) enum Pick {
+    /// The one that is due first.
+    First,
+    /// One of the pending timers, counted round in order of deadline.
+    Any(u16),
+    /// A stale key, counted round from the one that went stale last.
+    Stale(u16),
+    /// A key of another wheel of the same kind.
+    Foreign(u8),
+}
+
+/// One thing done to a wheel.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
+pub(crate) enum Op {
+    Insert(When),
+    /// Inserts so many timers, each so many ticks after the one before.
+    InsertMany(u8, When, u16),
+    Remove(Pick),
+    /// Removes every so-manieth pending timer.
+    RemoveEvery(u8),
+    Reset(Pick, When),
+    /// Resets every so-manieth pending timer, each so many ticks after the one before.
+    ResetEvery(u8, When, u16),
+    /// Writes a new value through `get_mut`.
+    Change(Pick),
+    /// Pops one timer.
+    Pop(When),
+    /// Pops until nothing is due.
+    PopAll(When),
+    /// Does what a driver does: goes to the tick that `next_wake` names and pops until nothing
+    /// is due.
+    Wake,
+    Clear,
+    /// Drains, and drops the `Drain` after so many timers.
+    Drain(u8),
+    Shrink,
+    Reserve(u16),
+}
+
+/// A wheel, its first tick, and what is done to it.
+#[derive(Clone, Debug)]
+#[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
+pub(crate) struct Case {
+    pub(crate) shape: Shape,
+    /// As seen from tick 0.
+    pub(crate) start: When,
+    pub(crate) ops: Vec<Op>,
+}
+
+impl When {
+    /// The tick it means.
+    fn tick(self, plain: &Plain) -> u64 {
+        let now = i128::from(plain.now());
+        let power = |exponent: u8| 1_i128 << (exponent % 64);
+        let tick = match self {
+            When::Near(few) => now + i128::from(few),
+            When::Power(exponent, few) => now + power(exponent) + i128::from(few),
+            When::Ago(exponent) => now - power(exponent),
+            When::Turns(exponent, turns) => now + power(exponent) * i128::from(turns),
+            When::Boundary(exponent, few) => {
+                let slots = power(exponent);
+                (now / slots + 1) * slots + i128::from(few)
+            }
+            When::Like(pick, few) => {
+                let deadline = plain.pick(pick).and_then(|key| plain.deadline(key));
+                deadline.map_or(now, i128::from) + i128::from(few)
+            }
+            When::At(tick) => i128::from(tick),
+            When::End(before) => i128::from(u64::MAX - u64::from(before)),
+        };
+        tick.clamp(0, i128::from(u64::MAX)) as u64
+    }
+}
+
+impl Case {
+    /// Plays the case on its wheel; panics where the wheel and the model part.
+    pub(crate) fn run(&self) {
+        let start = self.start.tick(&Plain::new(0));
+        match self.shape {
+            Shape::Hierarchical => {
+                play(
+                    || HierarchicalWheel::with_start(start),
+                    start,
+                    &self.ops,
+                    true,
+                );
+            }
+            Shape::Hashed(slots) => {
+                let slots = usize::from(slots.clamp(1, 4096));
+                play(
+                    || HashedWheel::with_start(slots, start),
+                    start,
+                    &self.ops,
+                    false,
+                );
+            }
+        }
+    }
+}
+
+/// Plays `ops` on a wheel that `make` makes. `fifo` says whether the wheel promises the order of
+/// insertion among equal deadlines.
+fn play<W: Wheel<u64>>(make: impl Fn() -> W, start: u64, ops: &[Op], fifo: bool) {
+    let mut other = make();
+    let foreign = (0..8)
+        .map(|few| other.insert(start.saturating_add(few), few))
+        .collect();
+    let mut pair = Pair::new(make(), Plain::new(start), foreign, fifo);
+    for op in ops {
+        pair.step(*op);
+    }
+    pair.finish();
+}

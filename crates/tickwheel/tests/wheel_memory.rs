@@ -1,0 +1,179 @@
+//! What a wheel promises about memory: it stays within twice of what the pending timers need, and
+//! a fixed floor.
+//!
+//! "What they need" is what a fresh wheel takes for as many timers. The churn tests set the same
+//! few timers again and again, which leaves stale references behind unless they are swept; the
+//! others let a million timers end and look at what the wheel still holds.
+
+mod kinds;
+mod random;
+
+use kinds::{Kind, on_both_wheels, pop_all};
+use random::Random;
+use tickwheel::wheel::{Key, Wheel};
+
+on_both_wheels! {
+    random_resets_leave_no_memory_behind,
+    pushing_later_leaves_no_memory_behind,
+    cancel_and_insert_leave_no_memory_behind,
+    one_timer_reset_to_and_fro_leaves_no_memory_behind,
+    a_steady_stream_of_timers_leaves_no_memory_behind,
+    a_million_removed_timers_give_their_memory_back,
+    a_million_fired_timers_give_their_memory_back,
+    an_emptied_wheel_shrinks_to_its_floor,
+}
+
+const MIB: usize = 1 << 20;
+
+/// What a wheel may keep when it is empty.
+const FLOOR: usize = MIB;
+
+/// What a wheel may keep of a million timers without being told to shrink.
+const KEPT: usize = 16 * MIB;
+
+const LIVE: u64 = 10_000;
+
+const CHURN: u64 = 2_000_000;
+
+/// Delays of up to an hour in milliseconds.
+const SPAN: u64 = 3_600_000;
+
+/// A wheel with so many timers, spread over the span.
+fn filled<K: Kind>(count: u64, random: &mut Random) -> (K::Wheel<u64>, Vec<Key>) {
+    let mut wheel = K::new();
+    let keys = (0..count)
+        .map(|value| wheel.insert(random.below(SPAN), value))
+        .collect();
+    (wheel, keys)
+}
+
+/// Twice what a fresh wheel takes for so many timers, and the floor.
+fn bound<K: Kind>(count: u64) -> usize {
+    let (wheel, _) = filled::<K>(count, &mut Random(42));
+    2 * wheel.memory_usage() + FLOOR
+}
+
+/// Changes the wheel so many times, and looks at its memory all along.
+fn churn<K: Kind>(mut change: impl FnMut(&mut K::Wheel<u64>, &mut [Key], &mut Random)) {
+    let mut random = Random(7);
+    let (mut wheel, mut keys) = filled::<K>(LIVE, &mut random);
+    let bound = bound::<K>(LIVE);
+    for turn in 0..CHURN {
+        change(&mut wheel, &mut keys, &mut random);
+        if turn % 1024 == 0 {
+            let used = wheel.memory_usage();
+            assert!(
+                used <= bound,
+                "{used} bytes after {turn} changes, {bound} are allowed"
+            );
+        }
+    }
+    assert_eq!(wheel.len(), keys.len());
+    wheel.check_invariants();
+}
+
+fn random_resets_leave_no_memory_behind<K: Kind>() {
+    churn::<K>(|wheel, keys, random| {
+        let key = keys[random.below(LIVE) as usize];
+        assert!(wheel.reset(key, random.below(SPAN)));
+    });
+}
+
+/// What a heartbeat does: the deadline moves on by a little more than time does.
+fn pushing_later_leaves_no_memory_behind<K: Kind>() {
+    let mut beats = 0;
+    churn::<K>(|wheel, keys, random| {
+        let key = keys[random.below(LIVE) as usize];
+        beats += 1;
+        assert!(wheel.reset(key, SPAN + beats));
+    });
+}
+
+fn cancel_and_insert_leave_no_memory_behind<K: Kind>() {
+    churn::<K>(|wheel, keys, random| {
+        let place = random.below(LIVE) as usize;
+        let value = wheel.remove(keys[place]).expect("it is pending");
+        keys[place] = wheel.insert(random.below(SPAN), value);
+    });
+}
+
+fn one_timer_reset_to_and_fro_leaves_no_memory_behind<K: Kind>() {
+    let mut wheel = K::new();
+    let key = wheel.insert(0, ());
+    let bound = bound::<K>(1);
+    for turn in 0..500_000 {
+        assert!(wheel.reset(key, [1 << 40, 500, 70_000, 5][turn % 4]));
+        assert!(
+            wheel.memory_usage() <= bound,
+            "{} bytes",
+            wheel.memory_usage()
+        );
+    }
+    wheel.check_invariants();
+}
+
+/// Time goes on; a timer comes for each that fires, and half of them are cancelled before.
+fn a_steady_stream_of_timers_leaves_no_memory_behind<K: Kind>() {
+    let mut random = Random(9);
+    let mut wheel = K::new();
+    let bound = bound::<K>(10_000);
+    for now in 0..100_000 {
+        for _ in 0..4 {
+            let key = wheel.insert(now + 1 + random.below(4000), 0);
+            if random.below(2) == 0 {
+                wheel.remove(key);
+            }
+        }
+        pop_all(&mut wheel, now);
+        let used = wheel.memory_usage();
+        assert!(
+            used <= bound,
+            "{used} bytes for {} timers at {now}",
+            wheel.len()
+        );
+    }
+}
+
+/// In random order, so that no part of the memory becomes free before all of it nearly is.
+fn a_million_removed_timers_give_their_memory_back<K: Kind>() {
+    let mut random = Random(11);
+    let (mut wheel, mut keys) = filled::<K>(1_000_000, &mut random);
+    assert!(
+        wheel.memory_usage() > KEPT,
+        "a million timers take more than the floor"
+    );
+    while !keys.is_empty() {
+        let place = random.below(keys.len() as u64) as usize;
+        assert!(wheel.remove(keys.swap_remove(place)).is_some());
+    }
+    let used = wheel.memory_usage();
+    assert!(used <= KEPT, "{used} bytes are kept");
+    wheel.check_invariants();
+}
+
+fn a_million_fired_timers_give_their_memory_back<K: Kind>() {
+    let (mut wheel, _) = filled::<K>(1_000_000, &mut Random(13));
+    let mut fired = 0;
+    for now in (0..=SPAN).step_by(60_000) {
+        while wheel.pop_due(now).is_some() {
+            fired += 1;
+        }
+    }
+    assert_eq!(fired, 1_000_000);
+    let used = wheel.memory_usage();
+    assert!(used <= KEPT, "{used} bytes are kept");
+    wheel.check_invariants();
+}
+
+fn an_emptied_wheel_shrinks_to_its_floor<K: Kind>() {
+    let (mut wheel, _) = filled::<K>(100_000, &mut Random(17));
+    let full = wheel.memory_usage();
+    wheel.reserve(100_000);
+    assert!(wheel.memory_usage() >= full, "reserving gives nothing back");
+    wheel.clear();
+    wheel.shrink_to_fit();
+    let used = wheel.memory_usage();
+    assert!(used <= FLOOR, "{used} bytes are kept");
+    wheel.insert(5, 5);
+    assert_eq!(pop_all(&mut wheel, 5), [(5, 5)]);
+}

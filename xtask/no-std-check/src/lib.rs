@@ -1,0 +1,56 @@
+//! Uses the wheels where there is no std.
+//!
+//! A static library has to bring its own panic handler and allocator if it does without std. If
+//! std comes in through any dependency, that handler is defined twice and the build fails; so
+//! this building at all is the proof. Nothing here is ever run.
+
+#![no_std]
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::panic::PanicInfo;
+
+use tickwheel::wheel::{HashedWheel, HierarchicalWheel, Wheel};
+
+/// Takes both wheels through their whole life, so that all of their code is compiled.
+#[unsafe(no_mangle)]
+pub extern "C" fn turn(now: u64) -> usize {
+    turn_wheel(HierarchicalWheel::new(), now) + turn_wheel(HashedWheel::new(512), now)
+}
+
+fn turn_wheel(mut wheel: impl Wheel<u64>, now: u64) -> usize {
+    wheel.reserve(2);
+    let one = wheel.insert(now, 1);
+    let two = wheel.insert(u64::MAX, 2);
+    wheel.reset(one, now / 2);
+    wheel.remove(two);
+    let mut fired = 0;
+    while wheel.next_wake().is_some_and(|tick| tick <= now) {
+        fired += usize::from(wheel.pop_due(now).is_some());
+    }
+    let rest = wheel.iter().count() + wheel.drain().count();
+    wheel.clear();
+    wheel.shrink_to_fit();
+    fired + rest + wheel.memory_usage()
+}
+
+struct Refusing;
+
+#[global_allocator]
+static ALLOCATOR: Refusing = Refusing;
+
+// SAFETY: a null pointer is how an allocator says that it has no memory, and none is ever given
+// out that `dealloc` could get back.
+unsafe impl GlobalAlloc for Refusing {
+    unsafe fn alloc(&self, _: Layout) -> *mut u8 {
+        core::ptr::null_mut()
+    }
+
+    unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+}
+
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    loop {
+        core::hint::spin_loop();
+    }
+}

@@ -1,0 +1,96 @@
+//! The chores of this repository: `cargo xtask --help` lists them.
+//!
+//! This file is the command line and nothing else. Each chore has a module of its own, and all
+//! of them start other programs through [`process`], which knows how to print a command so that
+//! it can be pasted into a shell.
+
+mod bench;
+mod docs_check;
+mod fuzz;
+mod process;
+mod sanitize;
+mod test;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Every chore of the Tickwheel repository.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Run every check: format, clippy, tests, the `no_std` build, rustdoc and the documents
+    Test,
+    /// Run a benchmark of bench/; arguments are passed on, `--help` included
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// The benchmark's name and its arguments
+        #[arg(
+            value_name = "NAME] [ARGS",
+            trailing_var_arg = true,
+            allow_hyphen_values = true
+        )]
+        args: Vec<OsString>,
+    },
+    /// Run a coverage-guided target of fuzz/ (needs nightly; installs cargo-fuzz if missing)
+    Fuzz {
+        /// A file of `fuzz/fuzz_targets`, without its `.rs`
+        target: String,
+        /// How long to run
+        #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+        seconds: u32,
+    },
+    /// Run the library's tests under `AddressSanitizer` (needs nightly)
+    Sanitize,
+    /// Check that the READMEs agree and that the links of the documents resolve
+    Docs,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().chore {
+        Chore::Test => test::run(),
+        Chore::Bench { args } => bench::run(args),
+        Chore::Fuzz { target, seconds } => fuzz::run(&target, seconds),
+        Chore::Sanitize => sanitize::run(),
+        Chore::Docs => docs_check::run(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("{} {failure}", process::paint("1;31", "error:"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn bench_passes_everything_on() {
+        let cli = Cli::parse_from(["xtask", "bench", "wheel", "--json", "out.json", "--help"]);
+        let Chore::Bench { args } = cli.chore else {
+            panic!("parsed as another chore");
+        };
+        assert_eq!(args, ["wheel", "--json", "out.json", "--help"]);
+    }
+
+    #[test]
+    fn fuzzing_for_no_time_is_refused() {
+        assert!(Cli::try_parse_from(["xtask", "fuzz", "wheel", "--seconds", "0"]).is_err());
+    }
+}

@@ -1,0 +1,212 @@
+//! Starting other programs.
+//!
+//! Ground rules: every program runs in the root of the repository with the caller's terminal and
+//! environment, and a command prints as something that can be pasted into a shell there.
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+/// Why a chore did not succeed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The program could not be started at all.
+    Start(String, io::Error),
+    /// The program ran and reported failure.
+    Exit(String, ExitStatus),
+    /// A file or directory could not be read.
+    Read(String, io::Error),
+    /// Something that the program needs is not there; the text says how to get it.
+    Missing(String),
+    /// A check of our own found these.
+    Findings(Vec<String>),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start(command, error) => write!(f, "cannot start `{command}`: {error}"),
+            Self::Exit(command, status) => write!(f, "`{command}` failed ({status})"),
+            Self::Read(path, error) => write!(f, "cannot read {path}: {error}"),
+            Self::Missing(what) => f.write_str(what),
+            Self::Findings(list) => f.write_str(&list.join("\n       ")),
+        }
+    }
+}
+
+/// A program with its arguments and what it needs added to the environment.
+#[derive(Debug)]
+pub(crate) struct Invocation {
+    program: OsString,
+    shown_as: &'static str,
+    args: Vec<OsString>,
+    envs: Vec<(&'static str, String)>,
+}
+
+impl Invocation {
+    /// The cargo that is running this program.
+    pub(crate) fn cargo<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Self {
+        Self {
+            program: std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()),
+            ..Self::new("cargo", args)
+        }
+    }
+
+    /// The cargo of the nightly toolchain; see [`require_nightly`].
+    pub(crate) fn nightly_cargo<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Self {
+        // Only the `cargo` that rustup puts on the path understands `+nightly`.
+        let mut invocation = Self::new("cargo", args);
+        invocation.args.insert(0, "+nightly".into());
+        invocation
+    }
+
+    fn new<A: Into<OsString>>(program: &'static str, args: impl IntoIterator<Item = A>) -> Self {
+        Self {
+            program: program.into(),
+            shown_as: program,
+            args: args.into_iter().map(Into::into).collect(),
+            envs: Vec::new(),
+        }
+    }
+
+    pub(crate) fn env(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.envs.push((name, value.into()));
+        self
+    }
+
+    /// Runs the program to its end; what it prints goes to the terminal.
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        match self.command().status() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(Failure::Exit(self.to_string(), status)),
+            Err(error) => Err(Failure::Start(self.to_string(), error)),
+        }
+    }
+
+    /// Runs the program and gives back what it wrote to standard output.
+    pub(crate) fn output(&self) -> Result<String, Failure> {
+        match self.command().output() {
+            Ok(output) if output.status.success() => {
+                Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+            }
+            Ok(output) => Err(Failure::Exit(self.to_string(), output.status)),
+            Err(error) => Err(Failure::Start(self.to_string(), error)),
+        }
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.args)
+            .envs(self.envs.iter().map(|(name, value)| (name, value)))
+            .current_dir(root());
+        command
+    }
+}
+
+impl fmt::Display for Invocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (name, value) in &self.envs {
+            write!(f, "{name}={} ", quoted(OsStr::new(value)))?;
+        }
+        f.write_str(self.shown_as)?;
+        for arg in &self.args {
+            write!(f, " {}", quoted(arg))?;
+        }
+        Ok(())
+    }
+}
+
+/// The argument as a POSIX shell would have to read it.
+fn quoted(arg: &OsStr) -> Cow<'_, str> {
+    let arg = arg.to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:+,@%".contains(c);
+    if !arg.is_empty() && arg.chars().all(is_plain) {
+        arg
+    } else {
+        format!("'{}'", arg.replace('\'', r"'\''")).into()
+    }
+}
+
+/// The root of the repository.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask/ lies in the repository")
+}
+
+/// The target triple of this machine.
+pub(crate) fn host() -> Result<String, Failure> {
+    let rustc = Invocation::new("rustc", ["-vV"]);
+    let version = rustc.output()?;
+    version
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .map(str::to_owned)
+        .ok_or_else(|| Failure::Missing(format!("`{rustc}` does not name the host")))
+}
+
+/// Refuses to go on without a nightly toolchain.
+pub(crate) fn require_nightly() -> Result<(), Failure> {
+    // Asked of rustup, because `cargo +nightly` would start to download one.
+    let installed = Invocation::new("rustup", ["toolchain", "list"])
+        .output()
+        .unwrap_or_default();
+    let wanted = format!("nightly-{}", host()?);
+    if installed
+        .lines()
+        .any(|line| line.split_whitespace().next() == Some(&wanted))
+    {
+        Ok(())
+    } else {
+        Err(Failure::Missing(
+            "a nightly toolchain is missing: rustup toolchain install nightly".to_owned(),
+        ))
+    }
+}
+
+/// The text in an ANSI style, if whoever reads it wants that.
+pub(crate) fn paint(style: &str, text: &str) -> String {
+    let wanted = match std::env::var("CARGO_TERM_COLOR").as_deref() {
+        Ok("always") => true,
+        Ok("never") => false,
+        _ => std::env::var_os("NO_COLOR").is_none() && io::stdout().is_terminal(),
+    };
+    if wanted {
+        format!("\x1b[{style}m{text}\x1b[0m")
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_prints_as_a_shell_reads_it() {
+        let doc = Invocation::cargo(["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
+        assert_eq!(
+            doc.to_string(),
+            "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps"
+        );
+
+        let odd = Invocation::nightly_cargo(["run", "it's", ""]);
+        assert_eq!(odd.to_string(), r"cargo +nightly run 'it'\''s' ''");
+    }
+
+    #[test]
+    fn a_missing_program_is_named() {
+        let failure = Invocation::new("no-such-program", ["-x"])
+            .run()
+            .unwrap_err();
+        assert!(
+            failure
+                .to_string()
+                .starts_with("cannot start `no-such-program -x`")
+        );
+    }
+}

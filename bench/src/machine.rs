@@ -36,15 +36,7 @@ impl Machine {
 
 impl fmt::Display for Machine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            cpu,
-            cores,
-            last_level_cache,
-            memory,
-            kernel,
-            huge_pages,
-            rustc,
-        } = self;
+        let Self { cpu, cores, last_level_cache, memory, kernel, huge_pages, rustc } = self;
         write!(
             f,
             "{cpu}, {cores} cores, {last_level_cache} last-level cache, {memory} memory, \
@@ -73,21 +65,14 @@ fn field(path: &str, name: &str) -> String {
             .find(|(key, _)| key.trim() == name)
             .map(|(_, value)| value.trim().to_owned())
     };
-    fs::read_to_string(path)
-        .ok()
-        .and_then(value)
-        .unwrap_or_else(unknown)
+    fs::read_to_string(path).ok().and_then(value).unwrap_or_else(unknown)
 }
 
 /// The size of the outermost cache of the first core.
 fn last_level_cache() -> String {
     (0..8)
         .rev()
-        .map(|index| {
-            line(&format!(
-                "/sys/devices/system/cpu/cpu0/cache/index{index}/size"
-            ))
-        })
+        .map(|index| line(&format!("/sys/devices/system/cpu/cpu0/cache/index{index}/size")))
         .find(|size| *size != unknown())
         .map_or_else(unknown, |size| {
             match size.strip_suffix('K').and_then(|n| n.parse::<u64>().ok()) {
@@ -99,11 +84,7 @@ fn last_level_cache() -> String {
 
 fn memory() -> String {
     let total = field("/proc/meminfo", "MemTotal");
-    match total
-        .split_whitespace()
-        .next()
-        .and_then(|n| n.parse::<f64>().ok())
-    {
+    match total.split_whitespace().next().and_then(|n| n.parse::<f64>().ok()) {
         Some(kib) => format!("{:.0} GiB", kib / 1024.0 / 1024.0),
         None => unknown(),
     }

@@ -17,10 +17,7 @@ pub(crate) struct Stopwatch {
 
 impl Stopwatch {
     pub(crate) fn start() -> Self {
-        Self {
-            wall: Instant::now(),
-            processor: processor_time(),
-        }
+        Self { wall: Instant::now(), processor: processor_time() }
     }
 
     /// Processor time since the start, without the part of it that went to something which took

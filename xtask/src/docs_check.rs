@@ -77,21 +77,16 @@ fn is_list_item(line: &str) -> bool {
 
 /// The first place where the two outlines part.
 fn disagreement(original: &[(usize, Block)], translation: &[(usize, Block)]) -> Option<String> {
-    let same = original
-        .iter()
-        .zip(translation)
-        .take_while(|((_, one), (_, other))| one == other)
-        .count();
+    let same =
+        original.iter().zip(translation).take_while(|((_, one), (_, other))| one == other).count();
     match (original.get(same), translation.get(same)) {
         (None, None) => None,
-        (Some((line, block)), None) => Some(format!(
-            "{README}:{line}: {} that {TRANSLATION} lacks",
-            describe(block)
-        )),
-        (None, Some((line, block))) => Some(format!(
-            "{TRANSLATION}:{line}: {} that {README} lacks",
-            describe(block)
-        )),
+        (Some((line, block)), None) => {
+            Some(format!("{README}:{line}: {} that {TRANSLATION} lacks", describe(block)))
+        }
+        (None, Some((line, block))) => {
+            Some(format!("{TRANSLATION}:{line}: {} that {README} lacks", describe(block)))
+        }
         (Some((line, one)), Some((other_line, other))) => Some(format!(
             "{README}:{line} has {} where {TRANSLATION}:{other_line} has {}",
             describe(one),
@@ -138,19 +133,14 @@ fn broken_links(file: &Path) -> Result<Vec<String>, Failure> {
             "" => file.to_owned(),
             _ => file.parent().unwrap_or(Path::new("")).join(path),
         };
-        let is_markdown = target
-            .extension()
-            .is_some_and(|extension| extension == "md");
+        let is_markdown = target.extension().is_some_and(|extension| extension == "md");
         let resolves = target.exists()
             && (anchor.is_empty()
                 || !is_markdown
                 || anchors(&read(&target)?).contains(&anchor.to_owned()));
         if !resolves {
             let shown = file.strip_prefix(root()).unwrap_or(file);
-            broken.push(format!(
-                "{}:{line}: `{link}` leads nowhere",
-                shown.display()
-            ));
+            broken.push(format!("{}:{line}: `{link}` leads nowhere", shown.display()));
         }
     }
     Ok(broken)
@@ -159,15 +149,9 @@ fn broken_links(file: &Path) -> Result<Vec<String>, Failure> {
 /// Every relative link with its line.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut links = Vec::new();
-    for piece in pieces(text)
-        .into_iter()
-        .filter(|piece| piece.kind == Kind::Text)
-    {
+    for piece in pieces(text).into_iter().filter(|piece| piece.kind == Kind::Text) {
         let line = without_code_spans(&piece.text);
-        let inline = line
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split([')', ' ']).next());
+        let inline = line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next());
         let definition = line
             .trim_start()
             .strip_prefix('[')
@@ -196,12 +180,7 @@ fn anchors(text: &str) -> Vec<String> {
         .filter_map(|piece| heading(&piece.text))
         .map(|(_, title)| {
             let kept = |c: &char| c.is_alphanumeric() || " -_".contains(*c);
-            title
-                .to_lowercase()
-                .chars()
-                .filter(kept)
-                .collect::<String>()
-                .replace(' ', "-")
+            title.to_lowercase().chars().filter(kept).collect::<String>().replace(' ', "-")
         })
         .collect()
 }
@@ -239,9 +218,7 @@ fn pieces(text: &str) -> Vec<Piece> {
     let mut open_fence = None;
     for (line, content) in (1..).zip(text.split_inclusive('\n')) {
         let trimmed = content.trim();
-        let fence = ["```", "~~~"]
-            .into_iter()
-            .find(|fence| trimmed.starts_with(fence));
+        let fence = ["```", "~~~"].into_iter().find(|fence| trimmed.starts_with(fence));
         if let Some(open) = open_fence {
             let block = pieces.last_mut().expect("an open fence has begun a piece");
             block.text.push_str(content);
@@ -252,11 +229,7 @@ fn pieces(text: &str) -> Vec<Piece> {
             open_fence = fence;
             pieces.push(Piece {
                 line,
-                kind: if fence.is_some() {
-                    Kind::Code
-                } else {
-                    Kind::Text
-                },
+                kind: if fence.is_some() { Kind::Code } else { Kind::Text },
                 text: content.to_owned(),
             });
         }
@@ -281,10 +254,7 @@ mod tests {
 
     #[test]
     fn an_outline_holds_headings_code_tables_and_lists() {
-        let blocks: Vec<Block> = outline(ENGLISH)
-            .into_iter()
-            .map(|(_, block)| block)
-            .collect();
+        let blocks: Vec<Block> = outline(ENGLISH).into_iter().map(|(_, block)| block).collect();
         let code = "```rust\n# not a heading\nlet x = 1;\n```\n".to_owned();
         assert_eq!(
             blocks,
@@ -300,10 +270,7 @@ mod tests {
 
     #[test]
     fn a_translation_of_the_prose_alone_agrees() {
-        let chinese = ENGLISH
-            .replace("One", "一")
-            .replace("text", "文字")
-            .replace("item", "项");
+        let chinese = ENGLISH.replace("One", "一").replace("text", "文字").replace("item", "项");
         assert_eq!(compare(ENGLISH, &chinese), None);
     }
 
@@ -311,25 +278,16 @@ mod tests {
     fn a_change_inside_a_code_block_is_found() {
         let changed = ENGLISH.replace("x = 1", "x = 2");
         let finding = compare(ENGLISH, &changed).unwrap();
-        assert!(
-            finding.starts_with("README.md:5 has the code block"),
-            "{finding}"
-        );
+        assert!(finding.starts_with("README.md:5 has the code block"), "{finding}");
     }
 
     #[test]
     fn a_missing_or_additional_block_is_found() {
         let longer = format!("{ENGLISH}\n## Two\n");
         let lacking = compare(&longer, ENGLISH).unwrap();
-        assert_eq!(
-            lacking,
-            "README.md:15: a heading of level 2 that README.zh-CN.md lacks"
-        );
+        assert_eq!(lacking, "README.md:15: a heading of level 2 that README.zh-CN.md lacks");
         let additional = compare(ENGLISH, &longer).unwrap();
-        assert_eq!(
-            additional,
-            "README.zh-CN.md:15: a heading of level 2 that README.md lacks"
-        );
+        assert_eq!(additional, "README.zh-CN.md:15: a heading of level 2 that README.md lacks");
         assert!(compare(ENGLISH, &ENGLISH.replace("# One", "## One")).is_some());
     }
 
@@ -348,13 +306,7 @@ mod tests {
         let text = "[a](docs/a.md) ![b](b.svg \"title\") [c](https://example.org/c)\n\
                     `[d](d.md)` <img src=\"e.png\">\n[f]: f.md\n```text\n[g](g.md)\n```\n[h](#one)\n";
         let found = links(text);
-        let expected = [
-            (1, "docs/a.md"),
-            (1, "b.svg"),
-            (2, "e.png"),
-            (3, "f.md"),
-            (7, "#one"),
-        ];
+        let expected = [(1, "docs/a.md"), (1, "b.svg"), (2, "e.png"), (3, "f.md"), (7, "#one")];
         assert_eq!(found, expected.map(|(line, link)| (line, link.to_owned())));
     }
 
@@ -362,10 +314,7 @@ mod tests {
     fn a_file_without_its_last_line_end_keeps_its_open_code_block() {
         let cut = pieces("text\n```sh\nls");
         assert_eq!(cut.len(), 2);
-        assert_eq!(
-            (cut[1].kind, cut[1].text.as_str()),
-            (Kind::Code, "```sh\nls")
-        );
+        assert_eq!((cut[1].kind, cut[1].text.as_str()), (Kind::Code, "```sh\nls"));
     }
 
     #[test]
@@ -379,11 +328,8 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("xtask-docs-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let file = folder.join("a.md");
-        fs::write(
-            &file,
-            "# Top\n[self](a.md#top) [gone](b.md)\n[no such heading](#bottom)\n",
-        )
-        .unwrap();
+        fs::write(&file, "# Top\n[self](a.md#top) [gone](b.md)\n[no such heading](#bottom)\n")
+            .unwrap();
         let broken = broken_links(&file).unwrap();
         fs::remove_dir_all(&folder).unwrap();
         let shown = file.display();

@@ -16,10 +16,7 @@ pub(crate) fn run(target: &str, seconds: u32) -> Result<(), Failure> {
         )));
     }
     require_nightly()?;
-    if Invocation::nightly_cargo(["fuzz", "--version"])
-        .output()
-        .is_err()
-    {
+    if Invocation::nightly_cargo(["fuzz", "--version"]).output().is_err() {
         Invocation::cargo(["install", "cargo-fuzz", "--locked"]).run()?;
     }
     let limit = format!("-max_total_time={seconds}");
@@ -33,10 +30,7 @@ fn targets() -> Result<Vec<String>, Failure> {
     for file in fs::read_dir(root().join("fuzz/fuzz_targets")).map_err(unreadable)? {
         let path = file.map_err(unreadable)?.path();
         if path.extension().is_some_and(|extension| extension == "rs") {
-            names.extend(
-                path.file_stem()
-                    .map(|name| name.to_string_lossy().into_owned()),
-            );
+            names.extend(path.file_stem().map(|name| name.to_string_lossy().into_owned()));
         }
     }
     names.sort();

@@ -32,11 +32,7 @@ enum Chore {
     #[command(disable_help_flag = true)]
     Bench {
         /// The benchmark's name and its arguments
-        #[arg(
-            value_name = "NAME] [ARGS",
-            trailing_var_arg = true,
-            allow_hyphen_values = true
-        )]
+        #[arg(value_name = "NAME] [ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
     /// Run a coverage-guided target of fuzz/ (needs nightly; installs cargo-fuzz if missing)

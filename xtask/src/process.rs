@@ -133,9 +133,7 @@ fn quoted(arg: &OsStr) -> Cow<'_, str> {
 
 /// The root of the repository.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask/ lies in the repository")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask/ lies in the repository")
 }
 
 /// The target triple of this machine.
@@ -152,14 +150,9 @@ pub(crate) fn host() -> Result<String, Failure> {
 /// Refuses to go on without a nightly toolchain.
 pub(crate) fn require_nightly() -> Result<(), Failure> {
     // Asked of rustup, because `cargo +nightly` would start to download one.
-    let installed = Invocation::new("rustup", ["toolchain", "list"])
-        .output()
-        .unwrap_or_default();
+    let installed = Invocation::new("rustup", ["toolchain", "list"]).output().unwrap_or_default();
     let wanted = format!("nightly-{}", host()?);
-    if installed
-        .lines()
-        .any(|line| line.split_whitespace().next() == Some(&wanted))
-    {
+    if installed.lines().any(|line| line.split_whitespace().next() == Some(&wanted)) {
         Ok(())
     } else {
         Err(Failure::Missing(
@@ -175,11 +168,7 @@ pub(crate) fn paint(style: &str, text: &str) -> String {
         Ok("never") => false,
         _ => std::env::var_os("NO_COLOR").is_none() && io::stdout().is_terminal(),
     };
-    if wanted {
-        format!("\x1b[{style}m{text}\x1b[0m")
-    } else {
-        text.to_owned()
-    }
+    if wanted { format!("\x1b[{style}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 #[cfg(test)]
@@ -189,10 +178,7 @@ mod tests {
     #[test]
     fn a_command_prints_as_a_shell_reads_it() {
         let doc = Invocation::cargo(["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
-        assert_eq!(
-            doc.to_string(),
-            "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps"
-        );
+        assert_eq!(doc.to_string(), "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps");
 
         let odd = Invocation::nightly_cargo(["run", "it's", ""]);
         assert_eq!(odd.to_string(), r"cargo +nightly run 'it'\''s' ''");
@@ -200,13 +186,7 @@ mod tests {
 
     #[test]
     fn a_missing_program_is_named() {
-        let failure = Invocation::new("no-such-program", ["-x"])
-            .run()
-            .unwrap_err();
-        assert!(
-            failure
-                .to_string()
-                .starts_with("cannot start `no-such-program -x`")
-        );
+        let failure = Invocation::new("no-such-program", ["-x"]).run().unwrap_err();
+        assert!(failure.to_string().starts_with("cannot start `no-such-program -x`"));
     }
 }

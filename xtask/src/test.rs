@@ -33,18 +33,12 @@ pub(crate) fn run() -> Result<(), Failure> {
         if let Err(failure) = step.run() {
             println!(
                 "{}",
-                paint(
-                    "1;31",
-                    &format!("failed after {}", seconds(step_start.elapsed()))
-                )
+                paint("1;31", &format!("failed after {}", seconds(step_start.elapsed())))
             );
             return Err(failure);
         }
         times.push(step_start.elapsed());
-        println!(
-            "{}",
-            paint("32", &format!("ok in {}", seconds(step_start.elapsed())))
-        );
+        println!("{}", paint("32", &format!("ok in {}", seconds(step_start.elapsed()))));
     }
 
     println!("\n{}", paint("1", "All checks passed"));
@@ -60,9 +54,7 @@ impl Step {
         match &self.work {
             Work::Commands(commands) => commands.iter().try_for_each(|command| {
                 println!("{}", paint("2", &format!("$ {command}")));
-                command
-                    .run()
-                    .inspect_err(|_| how_to_run_again(&command.to_string()))
+                command.run().inspect_err(|_| how_to_run_again(&command.to_string()))
             }),
             Work::Documents => {
                 docs_check::run().inspect_err(|_| how_to_run_again("cargo xtask docs"))
@@ -72,33 +64,19 @@ impl Step {
 }
 
 fn how_to_run_again(command: &str) {
-    println!(
-        "\nTo run only this again, in {}:\n  {command}",
-        root().display()
-    );
+    println!("\nTo run only this again, in {}:\n  {command}", root().display());
 }
 
 fn steps() -> Vec<Step> {
-    let commands = |name, commands| Step {
-        name,
-        work: Work::Commands(commands),
-    };
+    let commands = |name, commands| Step { name, work: Work::Commands(commands) };
     vec![
         commands("format", formats()),
-        Step {
-            name: "documents: READMEs agree, links resolve",
-            work: Work::Documents,
-        },
+        Step { name: "documents: READMEs agree, links resolve", work: Work::Documents },
         commands(
             "clippy, warnings denied",
-            vec![cargo(
-                "clippy --workspace --all-targets --all-features -- -D warnings",
-            )],
+            vec![cargo("clippy --workspace --all-targets --all-features -- -D warnings")],
         ),
-        commands(
-            "tests and doc tests",
-            vec![cargo("test --workspace --all-features")],
-        ),
+        commands("tests and doc tests", vec![cargo("test --workspace --all-features")]),
         commands(
             "tests of the library without default features",
             vec![cargo("test --package tickwheel --no-default-features")],
@@ -125,9 +103,7 @@ fn formats() -> Vec<Invocation> {
         .map(|workspace| format!("{workspace}/Cargo.toml"))
         .filter(|manifest| root().join(manifest).exists())
         .map(|manifest| cargo(&format!("fmt --check --manifest-path {manifest}")));
-    std::iter::once(cargo("fmt --check --all"))
-        .chain(others)
-        .collect()
+    std::iter::once(cargo("fmt --check --all")).chain(others).collect()
 }
 
 /// A cargo command none of whose arguments holds a space.

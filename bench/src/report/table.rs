@@ -10,10 +10,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn new(head: Vec<String>) -> Self {
-        Self {
-            head,
-            rows: Vec::new(),
-        }
+        Self { head, rows: Vec::new() }
     }
 
     /// Adds a row, which has a cell for each column.
@@ -24,18 +21,13 @@ impl Table {
 
     fn width(&self, column: usize) -> usize {
         let all = std::iter::once(&self.head).chain(&self.rows);
-        all.map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-            .max(3)
+        all.map(|row| row[column].chars().count()).max().unwrap_or(0).max(3)
     }
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let widths: Vec<usize> = (0..self.head.len())
-            .map(|column| self.width(column))
-            .collect();
+        let widths: Vec<usize> = (0..self.head.len()).map(|column| self.width(column)).collect();
         write_row(f, &self.head, &widths)?;
         for (column, width) in widths.iter().enumerate() {
             let dashes = "-".repeat(width + 1);
@@ -46,9 +38,7 @@ impl fmt::Display for Table {
             }
         }
         writeln!(f, "|")?;
-        self.rows
-            .iter()
-            .try_for_each(|row| write_row(f, row, &widths))
+        self.rows.iter().try_for_each(|row| write_row(f, row, &widths))
     }
 }
 

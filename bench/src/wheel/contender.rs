@@ -11,6 +11,9 @@ pub(super) trait Contender {
     /// What names a pending timer.
     type Key: Copy;
 
+    /// Whether a timer has the same key after a reset.
+    const KEEPS_KEYS: bool;
+
     fn new() -> Self;
 
     /// Adds a timer; `deadline` is later than the current tick.
@@ -20,7 +23,7 @@ pub(super) trait Contender {
     fn remove(&mut self, key: Self::Key) -> u64;
 
     /// Moves a pending timer's deadline. Where the system has no such operation it is a removal
-    /// and an insertion, and the key may change.
+    /// and an insertion.
     fn reset(&mut self, key: &mut Self::Key, deadline: u64);
 
     /// Moves time to `now` and hands over what is due.

@@ -25,9 +25,10 @@ Nanoseconds an operation, or bytes a pending timer. The last two columns say how
 hierarchical wheel's figure the other one is: above 1 is in our favour.";
 
 const WHAT_TO_KNOW: &str = "\
-No system is told the number of timers in advance. BTreeMap and hash_wheel_timer have no reset: it \
-is a removal and an insertion. What moving DelayQueue's clock takes is not counted. Above 2M timers \
-the slow peers (-) run only when they are named with --only.";
+No system is told the number of timers in advance. Who cancels or moves a timer has its key at \
+hand; a BTreeMap's key changes with the deadline and is looked up. BTreeMap and hash_wheel_timer \
+have no reset: it is a removal and an insertion. What moving DelayQueue's clock takes is not \
+counted. Above 2M timers the slow peers (-) run only when they are named with --only.";
 
 const LOCK_FILE: &str = include_str!("../../Cargo.lock");
 
@@ -57,16 +58,9 @@ impl Report {
         let peers = ["tokio-util", "tokio", "hierarchical_hash_wheel_timer"];
         Self {
             command: command(),
-            date: jiff::Timestamp::now()
-                .strftime("%Y-%m-%d %H:%M UTC")
-                .to_string(),
+            date: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string(),
             machine: Machine::read(),
-            peers: peers
-                .map(|name| Peer {
-                    name,
-                    version: locked_version(name),
-                })
-                .into(),
+            peers: peers.map(|name| Peer { name, version: locked_version(name) }).into(),
             rounds: options.rounds,
             goals: goals(&results, &options.sizes()),
             sizes: options.sizes(),
@@ -88,11 +82,7 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}", summary::figures(&self.results, &self.sizes))?;
-        writeln!(
-            f,
-            "* `{}`, {}, rounds: {}",
-            self.command, self.date, self.rounds
-        )?;
+        writeln!(f, "* `{}`, {}, rounds: {}", self.command, self.date, self.rounds)?;
         writeln!(f, "* {}", self.machine)?;
         writeln!(f, "* {}", self.versions())?;
         writeln!(f, "* {HOW_MEASURED}\n* {WHAT_IS_SHOWN}\n* {WHAT_TO_KNOW}")?;
@@ -136,17 +126,11 @@ impl Destinations {
     }
 
     pub(super) fn write(&self, report: &Report) -> Result<()> {
-        self.json
-            .iter()
-            .try_for_each(|path| file::write_json(path, report))?;
+        self.json.iter().try_for_each(|path| file::write_json(path, report))?;
         let picture = picture::chart(report).to_string();
-        self.svg
-            .iter()
-            .try_for_each(|path| file::write_text(path, &picture))?;
+        self.svg.iter().try_for_each(|path| file::write_text(path, &picture))?;
         let markdown = report.markdown();
-        self.markdown
-            .iter()
-            .try_for_each(|path| file::write_text(path, &markdown))
+        self.markdown.iter().try_for_each(|path| file::write_text(path, &markdown))
     }
 }
 
@@ -163,10 +147,7 @@ fn locked_version(name: &str) -> String {
         .find(|package| package.contains(&format!("name = \"{name}\"")))
         .and_then(|package| package.split_once("version = \""))
         .and_then(|(_, rest)| rest.split_once('"'))
-        .map_or_else(
-            || String::from("unknown"),
-            |(version, _)| version.to_owned(),
-        )
+        .map_or_else(|| String::from("unknown"), |(version, _)| version.to_owned())
 }
 
 #[cfg(test)]

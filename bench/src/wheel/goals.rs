@@ -48,16 +48,8 @@ pub(super) struct Goal {
 /// All goals that the results can answer.
 pub(super) fn goals(results: &Results, sizes: &[usize]) -> Vec<Goal> {
     let mut goals = Vec::new();
-    goals.extend(
-        FASTER
-            .iter()
-            .filter_map(|&(figure, times)| faster(results, figure, times)),
-    );
-    goals.extend(
-        AT_MOST
-            .iter()
-            .filter_map(|&(figure, most)| at_most(results, figure, most)),
-    );
+    goals.extend(FASTER.iter().filter_map(|&(figure, times)| faster(results, figure, times)));
+    goals.extend(AT_MOST.iter().filter_map(|&(figure, most)| at_most(results, figure, most)));
     goals.extend(
         [Figure::Insert, Figure::Cancel]
             .into_iter()
@@ -104,11 +96,7 @@ fn hashed_keeps_up(results: &Results, figure: Figure) -> Option<Goal> {
     Some(Goal {
         what: format!("hashed: {}", figure.label()),
         wanted: String::from("as good as hierarchical"),
-        measured: format!(
-            "{} against {} ns",
-            figure_text(hashed),
-            figure_text(hierarchical)
-        ),
+        measured: format!("{} against {} ns", figure_text(hashed), figure_text(hierarchical)),
         reached: hashed <= hierarchical * NOISE,
     })
 }

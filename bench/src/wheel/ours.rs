@@ -32,6 +32,7 @@ impl Make for HashedWheel<u64> {
 
 impl<W: Wheel<u64> + Make> Contender for Ours<W> {
     type Key = Key;
+    const KEEPS_KEYS: bool = true;
 
     fn new() -> Self {
         Self(W::make())

@@ -20,10 +20,7 @@ pub(super) fn chart(report: &Report) -> Chart {
             panel(report, Unit::Bytes, small, large),
         ],
         caption: vec![
-            format!(
-                "{}, {}, medians (rounds: {})",
-                report.command, report.date, report.rounds
-            ),
+            format!("{}, {}, medians (rounds: {})", report.command, report.date, report.rounds),
             report.machine.to_string(),
             report.versions(),
         ],
@@ -41,26 +38,18 @@ fn name(system: System) -> String {
 fn panel(report: &Report, unit: Unit, small: usize, large: Option<usize>) -> Panel {
     let group = |figure: Figure| Group {
         label: figure.label().to_owned(),
-        bars: System::ALL
-            .map(|system| bar(report, system, figure, small, large))
-            .into(),
+        bars: System::ALL.map(|system| bar(report, system, figure, small, large)).into(),
     };
     // A tick of an empty structure is in the table, to compare; a picture of it says nothing.
     let figures = Figure::ALL
         .into_iter()
         .filter(|&figure| figure.unit() == unit && figure != Figure::EmptyTickAlone);
-    let groups = figures
-        .map(group)
-        .filter(|group| group.bars.iter().any(Option::is_some));
+    let groups = figures.map(group).filter(|group| group.bars.iter().any(Option::is_some));
     let (title, scale) = match unit {
         Unit::Nanoseconds => ("ns per operation, logarithmic", Scale::Logarithmic),
         Unit::Bytes => ("bytes per pending timer", Scale::Linear),
     };
-    Panel {
-        title: title.to_owned(),
-        scale,
-        groups: groups.collect(),
-    }
+    Panel { title: title.to_owned(), scale, groups: groups.collect() }
 }
 
 fn bar(
@@ -72,9 +61,5 @@ fn bar(
 ) -> Option<Bar> {
     let value = report.results.median(system, small, figure)?;
     let mark = large.and_then(|large| report.results.median(system, large, figure));
-    Some(Bar {
-        value,
-        text: figure_text(value),
-        mark,
-    })
+    Some(Bar { value, text: figure_text(value), mark })
 }

@@ -34,14 +34,7 @@ impl Results {
         } else {
             let unit = figure.unit().name();
             let rounds = vec![value];
-            self.series.push(Series {
-                system,
-                timers,
-                figure,
-                unit,
-                median: value,
-                rounds,
-            });
+            self.series.push(Series { system, timers, figure, unit, median: value, rounds });
         }
     }
 
@@ -84,11 +77,9 @@ mod tests {
 
     #[test]
     fn the_median_is_in_the_middle() {
-        for (values, middle) in [
-            (&[3.0][..], 3.0),
-            (&[9.0, 1.0, 2.0], 2.0),
-            (&[4.0, 1.0, 2.0, 9.0], 3.0),
-        ] {
+        for (values, middle) in
+            [(&[3.0][..], 3.0), (&[9.0, 1.0, 2.0], 2.0), (&[4.0, 1.0, 2.0, 9.0], 3.0)]
+        {
             assert!((median(values) - middle).abs() < f64::EPSILON);
         }
     }

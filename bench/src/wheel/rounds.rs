@@ -49,12 +49,7 @@ fn turns(options: &Options) -> Vec<Turn> {
                 let mut systems = options.systems(timers);
                 let first = round as usize % systems.len().max(1);
                 systems.rotate_left(first);
-                turns.push(Turn {
-                    round,
-                    timers,
-                    workload,
-                    systems,
-                });
+                turns.push(Turn { round, timers, workload, systems });
             }
         }
     }
@@ -80,19 +75,9 @@ impl Turn {
     }
 
     fn describe(&self, system: System, rounds: u32) -> String {
-        let Self {
-            round,
-            timers,
-            workload,
-            ..
-        } = self;
+        let Self { round, timers, workload, .. } = self;
         let timers = count(*timers);
-        format!(
-            "round {}/{rounds}: {timers} {} {}",
-            round + 1,
-            name(workload),
-            system.label()
-        )
+        format!("round {}/{rounds}: {timers} {} {}", round + 1, name(workload), system.label())
     }
 
     /// Runs one system in a process of its own.
@@ -108,9 +93,7 @@ impl Turn {
         if huge_pages {
             command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
         }
-        let output = command
-            .output()
-            .with_context(|| format!("cannot start {command:?}"))?;
+        let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
         if !output.status.success() {
             bail!(
                 "{} failed at {} with {} timers ({}):\n{}\nTo see it alone: {command:?}",
@@ -150,13 +133,7 @@ impl Turn {
 fn command(run: &Run) -> Result<Command> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     let mut command = Command::new(program);
-    command.args([
-        "wheel-run",
-        "--system",
-        &name(&run.system),
-        "--workload",
-        &name(&run.workload),
-    ]);
+    command.args(["wheel-run", "--system", &name(&run.system), "--workload", &name(&run.workload)]);
     command.args(["--timers", &run.timers.to_string()]);
     if run.verify {
         command.arg("--verify");
@@ -166,17 +143,12 @@ fn command(run: &Run) -> Result<Command> {
 
 /// What a value is called on the command line.
 pub(super) fn name(value: &impl ValueEnum) -> String {
-    value
-        .to_possible_value()
-        .map_or_else(String::new, |value| value.get_name().to_owned())
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// On standard error, and only if that is a terminal. A run counts for as much as it has timers.
 fn progress_bar(turns: &[Turn]) -> ProgressBar {
-    let length = turns
-        .iter()
-        .map(|turn| turn.timers * turn.systems.len())
-        .sum::<usize>();
+    let length = turns.iter().map(|turn| turn.timers * turn.systems.len()).sum::<usize>();
     let style = ProgressStyle::with_template("{bar:32} {percent:>3}%  {elapsed_precise}  {msg}")
         .expect("the template is well-formed");
     let progress = ProgressBar::new(length as u64).with_style(style);

@@ -4,8 +4,7 @@
 //! and touched before it. What leaves a structure while the clock runs is tallied, so that no
 //! work can be optimised away and systems can be compared by what they did.
 
-use std::mem::MaybeUninit;
-use std::ops::RangeInclusive;
+use std::mem::{ManuallyDrop, MaybeUninit};
 
 use anyhow::{Result, ensure};
 use clap::Args;
@@ -46,17 +45,17 @@ pub(super) struct Outcome {
 }
 
 impl Run {
-    /// Runs and prints the outcome. Ends the process without freeing the structure, which nobody
-    /// measures and which takes some systems seconds.
+    /// Runs and prints the outcome.
     pub(crate) fn execute(&self) -> Result<()> {
         let outcome = self.system.perform(self)?;
         println!("{}", serde_json::to_string(&outcome)?);
-        std::process::exit(0)
+        Ok(())
     }
 }
 
 /// Touches more memory than any system will need, and gives it back. A virtual machine may have
-/// returned free memory to its host; the first to touch that again would wait for the host.
+/// returned free memory to its host, in huge pages; the first to touch that again would wait for
+/// the host.
 fn warm_up(timers: usize) {
     const BYTES_PER_TIMER: usize = 128;
     if let Ok(mut block) = MmapMut::map_anon(timers * BYTES_PER_TIMER) {
@@ -82,7 +81,8 @@ pub(super) fn perform<C: Contender>(run: &Run) -> Result<Outcome> {
 
 /// A contender and the keys of its timers, by index.
 struct Filled<C: Contender> {
-    contender: C,
+    /// Never freed: the process ends, nobody measures it, and it takes some systems seconds.
+    contender: ManuallyDrop<C>,
     keys: Vec<C::Key>,
     /// What was allocated before the contender existed.
     baseline: isize,
@@ -95,11 +95,8 @@ impl<C: Contender> Filled<C> {
         keys.spare_capacity_mut().fill_with(MaybeUninit::zeroed);
         let keys = std::hint::black_box(keys);
         let baseline = live_bytes();
-        Self {
-            contender: C::new(),
-            keys,
-            baseline,
-        }
+        let contender = ManuallyDrop::new(C::new());
+        Self { contender, keys, baseline }
     }
 
     fn with(values: &[u64]) -> Self {
@@ -115,11 +112,25 @@ impl<C: Contender> Filled<C> {
         }
     }
 
-    fn make_moves(&mut self, moves: &[Move]) {
-        for step in moves {
-            let key = &mut self.keys[step.index as usize];
-            self.contender.reset(key, u64::from(step.deadline));
+    /// Nanoseconds for each of `moves`. Who moves a timer has its key at hand, so the keys are laid
+    /// out in that order before the clock starts. Only where a reset changes the key it has to be
+    /// looked up and written back.
+    fn time_moves(&mut self, moves: &[Move]) -> f64 {
+        if !C::KEEPS_KEYS {
+            return self.time(moves.len(), |filled| {
+                for step in moves {
+                    let key = &mut filled.keys[step.index as usize];
+                    filled.contender.reset(key, u64::from(step.deadline));
+                }
+            });
         }
+        let key = |step: &Move| (self.keys[step.index as usize], step.deadline);
+        let mut at_hand: Vec<(C::Key, u32)> = moves.iter().map(key).collect();
+        self.time(moves.len(), |filled| {
+            for (key, deadline) in &mut at_hand {
+                filled.contender.reset(key, u64::from(*deadline));
+            }
+        })
     }
 
     /// Times `work` and gives nanoseconds for each of `operations`.
@@ -137,11 +148,7 @@ impl<C: Contender> Filled<C> {
 
     /// Fires everything, if `run` wants that, and checks it against `deadlines`.
     fn verified(mut self, run: &Run, deadlines: Vec<u64>) -> Result<Tally> {
-        if run.verify {
-            verify(&mut self.contender, deadlines)
-        } else {
-            Ok(Tally::default())
-        }
+        if run.verify { verify(&mut *self.contender, deadlines) } else { Ok(Tally::default()) }
     }
 }
 
@@ -151,60 +158,48 @@ fn insert<C: Contender>(run: &Run) -> Result<Outcome> {
     let time = filled.time(run.timers, |filled| filled.insert_all(&values));
     let memory = filled.bytes_per_timer();
     let tally = filled.verified(run, work::final_deadlines(&values, &[]))?;
-    Ok(Outcome {
-        figures: vec![(Figure::Insert, time), (Figure::Memory, memory)],
-        tally,
-    })
+    Ok(Outcome { figures: vec![(Figure::Insert, time), (Figure::Memory, memory)], tally })
 }
 
 fn cancel<C: Contender>(run: &Run) -> Result<Outcome> {
     let values = work::values(run.timers, work::TIMEOUTS);
     let order = work::shuffled(run.timers);
     let mut filled = Filled::<C>::with(&values);
+    let key = |&index: &u32| filled.keys[index as usize];
+    let at_hand: Vec<C::Key> = order.iter().map(key).collect();
     let mut tally = Tally::default();
     let time = filled.time(run.timers, |filled| {
-        for &index in &order {
-            tally.add(filled.contender.remove(filled.keys[index as usize]));
+        for &key in &at_hand {
+            tally.add(filled.contender.remove(key));
         }
     });
-    filled
-        .contender
-        .pop_due(2 * work::TIMEOUTS.end(), |value| tally.add(value));
+    filled.contender.pop_due(2 * work::TIMEOUTS.end(), |value| tally.add(value));
     ensure!(
         tally == Tally::of(&values),
         "{} timers left the structure where {} were cancelled, or they were not the same",
         tally.count,
         values.len()
     );
-    Ok(Outcome {
-        figures: vec![(Figure::Cancel, time)],
-        tally,
-    })
+    Ok(Outcome { figures: vec![(Figure::Cancel, time)], tally })
 }
 
 fn churn<C: Contender>(run: &Run) -> Result<Outcome> {
     let values = work::values(run.timers, work::TIMEOUTS);
     let moves = work::moves_anywhere(run.timers);
     let mut filled = Filled::<C>::with(&values);
-    let time = filled.time(moves.len(), |filled| filled.make_moves(&moves));
+    let time = filled.time_moves(&moves);
     let memory = filled.bytes_per_timer();
     let tally = filled.verified(run, work::final_deadlines(&values, &moves))?;
-    Ok(Outcome {
-        figures: vec![(Figure::Churn, time), (Figure::MemoryAfterChurn, memory)],
-        tally,
-    })
+    Ok(Outcome { figures: vec![(Figure::Churn, time), (Figure::MemoryAfterChurn, memory)], tally })
 }
 
 fn push_later<C: Contender>(run: &Run) -> Result<Outcome> {
     let values = work::values(run.timers, work::TIMEOUTS);
     let moves = work::moves_later(&values);
     let mut filled = Filled::<C>::with(&values);
-    let time = filled.time(moves.len(), |filled| filled.make_moves(&moves));
+    let time = filled.time_moves(&moves);
     let tally = filled.verified(run, work::final_deadlines(&values, &moves))?;
-    Ok(Outcome {
-        figures: vec![(Figure::PushLater, time)],
-        tally,
-    })
+    Ok(Outcome { figures: vec![(Figure::PushLater, time)], tally })
 }
 
 fn fire<C: Contender>(run: &Run) -> Result<Outcome> {
@@ -221,16 +216,8 @@ fn fire<C: Contender>(run: &Run) -> Result<Outcome> {
         }
     });
     ensure!(punctual, "a timer fired at a tick that is not its deadline");
-    ensure!(
-        tally == Tally::of(&values),
-        "{} of {} timers fired",
-        tally.count,
-        values.len()
-    );
-    Ok(Outcome {
-        figures: vec![(Figure::Fire, time)],
-        tally,
-    })
+    ensure!(tally == Tally::of(&values), "{} of {} timers fired", tally.count, values.len());
+    Ok(Outcome { figures: vec![(Figure::Fire, time)], tally })
 }
 
 fn jump<C: Contender>(run: &Run) -> Result<Outcome> {
@@ -247,30 +234,22 @@ fn jump<C: Contender>(run: &Run) -> Result<Outcome> {
         });
     });
     ensure!(ordered, "timers fired out of the order of their deadlines");
-    ensure!(
-        tally == Tally::of(&values),
-        "{} of {} timers fired",
-        tally.count,
-        values.len()
-    );
-    Ok(Outcome {
-        figures: vec![(Figure::Jump, time)],
-        tally,
-    })
+    ensure!(tally == Tally::of(&values), "{} of {} timers fired", tally.count, values.len());
+    Ok(Outcome { figures: vec![(Figure::Jump, time)], tally })
 }
 
 fn empty_tick<C: Contender>(run: &Run) -> Result<Outcome> {
-    let alone = empty_ticks::<C>(0, work::FAR)?;
-    let far = empty_ticks::<C>(run.timers, work::FAR)?;
+    let alone = empty_ticks::<C>(0)?;
+    let far = empty_ticks::<C>(run.timers)?;
     Ok(Outcome {
         figures: vec![(Figure::EmptyTickAlone, alone), (Figure::EmptyTick, far)],
         tally: Tally::default(),
     })
 }
 
-/// The cost of a tick with `timers` pending, none of them due.
-fn empty_ticks<C: Contender>(timers: usize, delays: RangeInclusive<u64>) -> Result<f64> {
-    let mut filled = Filled::<C>::with(&work::values(timers, delays));
+/// The cost of a tick with `timers` pending, all of them far.
+fn empty_ticks<C: Contender>(timers: usize) -> Result<f64> {
+    let mut filled = Filled::<C>::with(&work::values(timers, work::FAR));
     let mut fired = 0;
     let time = filled.time(EMPTY_TICKS as usize, |filled| {
         for now in 1..=EMPTY_TICKS {

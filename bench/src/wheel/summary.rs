@@ -10,12 +10,7 @@ use crate::report::table::Table;
 pub(super) fn figures(results: &Results, sizes: &[usize]) -> Table {
     let systems: Vec<System> = System::ALL
         .into_iter()
-        .filter(|&system| {
-            results
-                .series()
-                .iter()
-                .any(|series| series.system == system)
-        })
+        .filter(|&system| results.series().iter().any(|series| series.system == system))
         .collect();
     let mut head = vec![String::from("workload"), String::from("timers")];
     head.extend(systems.iter().map(|system| system.label().to_owned()));
@@ -24,11 +19,7 @@ pub(super) fn figures(results: &Results, sizes: &[usize]) -> Table {
     let mut table = Table::new(head);
     for &timers in sizes {
         for figure in Figure::ALL {
-            if results
-                .series()
-                .iter()
-                .any(|s| (s.timers, s.figure) == (timers, figure))
-            {
+            if results.series().iter().any(|s| (s.timers, s.figure) == (timers, figure)) {
                 table.row(row(results, &systems, timers, figure));
             }
         }
@@ -38,9 +29,7 @@ pub(super) fn figures(results: &Results, sizes: &[usize]) -> Table {
 
 fn row(results: &Results, systems: &[System], timers: usize, figure: Figure) -> Vec<String> {
     let mut cells = vec![row_label(figure), count(timers)];
-    let medians = systems
-        .iter()
-        .map(|&system| results.median(system, timers, figure));
+    let medians = systems.iter().map(|&system| results.median(system, timers, figure));
     cells.extend(medians.map(|median| median.map_or_else(absent, figure_text)));
     let ours = results.median(System::Hierarchical, timers, figure);
     let best = results.best_peer(timers, figure);
@@ -97,11 +86,7 @@ pub(super) fn count(timers: usize) -> String {
 
 /// A figure with as many digits as mean something.
 pub(super) fn figure_text(value: f64) -> String {
-    if value < 9.95 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.0}")
-    }
+    if value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
 
 /// How many times one figure is the other.
@@ -121,17 +106,8 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        assert_eq!(
-            ["1M", "250k", "999"],
-            [1_000_000, 250_000, 999].map(count)[..]
-        );
-        assert_eq!(
-            ["1.5", "10", "1234"],
-            [1.5, 9.96, 1234.4].map(figure_text)[..]
-        );
-        assert_eq!(
-            ["0.04x", "1.5x", "16x"],
-            [0.04, 1.5, 16.4].map(ratio_text)[..]
-        );
+        assert_eq!(["1M", "250k", "999"], [1_000_000, 250_000, 999].map(count)[..]);
+        assert_eq!(["1.5", "10", "1234"], [1.5, 9.96, 1234.4].map(figure_text)[..]);
+        assert_eq!(["0.04x", "1.5x", "16x"], [0.04, 1.5, 16.4].map(ratio_text)[..]);
     }
 }

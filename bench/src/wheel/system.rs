@@ -84,23 +84,11 @@ mod tests {
     fn every_system_does_the_same_work() {
         for workload in Workload::ALL {
             let tally = |system: System| {
-                let run = Run {
-                    system,
-                    workload,
-                    timers: 2_000,
-                    verify: true,
-                };
-                system
-                    .perform(&run)
-                    .expect("the run passes its checks")
-                    .tally
+                let run = Run { system, workload, timers: 2_000, verify: true };
+                system.perform(&run).expect("the run passes its checks").tally
             };
             for system in System::ALL {
-                assert_eq!(
-                    tally(system),
-                    tally(System::BTreeMap),
-                    "{system:?}, {workload:?}"
-                );
+                assert_eq!(tally(system), tally(System::BTreeMap), "{system:?}, {workload:?}");
             }
         }
     }

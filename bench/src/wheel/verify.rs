@@ -53,20 +53,13 @@ pub(super) fn verify<C: Contender>(contender: &mut C, mut deadlines: Vec<u64>) -
             tally.add(value);
         });
         if let Some((index, deadline, now)) = wrong {
-            let problem = if deadline == FIRED {
-                "a second time"
-            } else {
-                "early or out of order"
-            };
+            let problem = if deadline == FIRED { "a second time" } else { "early or out of order" };
             anyhow::bail!(
                 "timer {index} fired {problem} at tick {now}, its deadline is {deadline}"
             );
         }
         let late = deadlines.iter().find(|&&deadline| deadline <= now);
-        ensure!(
-            late.is_none(),
-            "at tick {now} a timer due at {late:?} has not fired"
-        );
+        ensure!(late.is_none(), "at tick {now} a timer due at {late:?} has not fired");
     }
     Ok(tally)
 }
@@ -84,10 +77,7 @@ mod tests {
         for &value in &values {
             map.insert(deadline_of(value).saturating_add_signed(shift), value);
         }
-        verify(
-            &mut map,
-            values.iter().map(|&value| deadline_of(value)).collect(),
-        )
+        verify(&mut map, values.iter().map(|&value| deadline_of(value)).collect())
     }
 
     #[test]
@@ -97,21 +87,11 @@ mod tests {
 
     #[test]
     fn an_early_one_is_caught() {
-        assert!(
-            fire_shifted(-1_000)
-                .unwrap_err()
-                .to_string()
-                .contains("early")
-        );
+        assert!(fire_shifted(-1_000).unwrap_err().to_string().contains("early"));
     }
 
     #[test]
     fn a_late_one_is_caught() {
-        assert!(
-            fire_shifted(1_000)
-                .unwrap_err()
-                .to_string()
-                .contains("has not fired")
-        );
+        assert!(fire_shifted(1_000).unwrap_err().to_string().contains("has not fired"));
     }
 }

@@ -67,10 +67,8 @@ pub(super) fn shuffled(timers: usize) -> Vec<u32> {
 /// Resets of random timers to random delays.
 pub(super) fn moves_anywhere(timers: usize) -> Vec<Move> {
     let mut random = Rng::with_seed(SEED + 2);
-    let anywhere = |_| Move {
-        index: random.u32(0..timers as u32),
-        deadline: random.u64(TIMEOUTS) as u32,
-    };
+    let anywhere =
+        |_| Move { index: random.u32(0..timers as u32), deadline: random.u64(TIMEOUTS) as u32 };
     (0..MOVES).map(anywhere).collect()
 }
 
@@ -81,10 +79,7 @@ pub(super) fn moves_later(values: &[u64]) -> Vec<Move> {
     let later = |_| {
         let index = random.usize(0..deadlines.len());
         deadlines[index] += random.u64(HEARTBEAT);
-        Move {
-            index: index as u32,
-            deadline: deadlines[index] as u32,
-        }
+        Move { index: index as u32, deadline: deadlines[index] as u32 }
     };
     (0..MOVES).map(later).collect()
 }

@@ -61,10 +61,7 @@ fn main() -> io::Result<()> {
     let [inserted, cancelled, reset, demoted, fired] = show.counts;
     let (pending, early) = (show.wheel.len(), show.early);
     writeln!(out, "\nreset {reset}, demoted {demoted}, early: {early}")?;
-    writeln!(
-        out,
-        "inserted {inserted} = fired {fired} + cancelled {cancelled} + pending {pending}"
-    )
+    writeln!(out, "inserted {inserted} = fired {fired} + cancelled {cancelled} + pending {pending}")
 }
 
 /// A program with a wheel: it inserts, cancels and resets timers while time passes.
@@ -272,9 +269,7 @@ fn panel(show: &Show, colour: bool) -> Vec<String> {
     ];
     for (level, pending) in show.pending_by_level().iter().enumerate() {
         let (mark, ticks) = (paint(colour, RINGS[level].3[1], "■"), 1 << (8 * level));
-        lines.push(format!(
-            "{mark} level {level} {pending:>4} in slots of {ticks}"
-        ));
+        lines.push(format!("{mark} level {level} {pending:>4} in slots of {ticks}"));
     }
     lines.push(String::new());
     for (kind, count) in KINDS.iter().zip(show.counts) {

@@ -49,11 +49,7 @@ fn far_deadlines_do_not_hide_near_ones<K: Kind>() {
             wheel.check_invariants();
             assert!(wheel.next_wake() <= Some(now + 1), "started at {now}");
             assert_eq!(pop_all(&mut wheel, now), [], "started at {now}");
-            assert_eq!(
-                pop_all(&mut wheel, now + 1),
-                [(now + 1, "near")],
-                "started at {now}"
-            );
+            assert_eq!(pop_all(&mut wheel, now + 1), [(now + 1, "near")], "started at {now}");
         }
     }
 }
@@ -69,11 +65,7 @@ fn far_deadlines_do_not_hide_near_ones_in_a_wheel_grown_old<K: Kind>() {
             assert_eq!(pop_all(&mut wheel, now), []);
             wheel.insert(now + 1, "near");
             assert_eq!(pop_all(&mut wheel, now), [], "at {now}");
-            assert_eq!(
-                pop_all(&mut wheel, now + 1),
-                [(now + 1, "near")],
-                "at {now}"
-            );
+            assert_eq!(pop_all(&mut wheel, now + 1), [(now + 1, "near")], "at {now}");
         }
         wheel.check_invariants();
     }
@@ -103,11 +95,7 @@ fn whole_turns_of_a_ring_are_not_one_turn_late<K: Kind>() {
                 let deadline = start + (turns << exponent);
                 let mut wheel = K::with_start(start);
                 wheel.insert(deadline, ());
-                assert_eq!(
-                    pop_all(&mut wheel, deadline - 1),
-                    [],
-                    "{deadline} from {start}"
-                );
+                assert_eq!(pop_all(&mut wheel, deadline - 1), [], "{deadline} from {start}");
                 let popped = pop_all(&mut wheel, deadline);
                 assert_eq!(popped, [(deadline, ())], "{deadline} from {start}");
             }
@@ -140,10 +128,7 @@ fn the_last_tick_comes_when_time_ends<K: Kind>() {
         wheel.insert(u64::MAX, "now");
         wheel.insert(0, "past");
         wheel.check_invariants();
-        assert_eq!(
-            pop_all(&mut wheel, u64::MAX),
-            [(0, "past"), (u64::MAX, "now")]
-        );
+        assert_eq!(pop_all(&mut wheel, u64::MAX), [(0, "past"), (u64::MAX, "now")]);
         assert_eq!(wheel.next_wake(), None);
     }
 }
@@ -151,12 +136,7 @@ fn the_last_tick_comes_when_time_ends<K: Kind>() {
 /// Elsewhere, adding to the largest delay overflowed, and what should never fire fired at once.
 fn never_does_not_overflow_into_now<K: Kind>() {
     for exponent in exponents() {
-        for start in [
-            0,
-            (1 << exponent) - 1,
-            1 << exponent,
-            u64::MAX - (1 << exponent),
-        ] {
+        for start in [0, (1 << exponent) - 1, 1 << exponent, u64::MAX - (1 << exponent)] {
             let mut wheel = K::with_start(start);
             let never = wheel.insert(u64::MAX, ());
             let late = wheel.insert(1, ());
@@ -195,11 +175,7 @@ fn deadlines_are_not_rounded_to_a_coarser_grain<K: Kind>() {
         }
         for few in 0..20 {
             let now = first + few;
-            assert_eq!(
-                pop_all(&mut wheel, now),
-                [(now, few)],
-                "2^{exponent} + {few}"
-            );
+            assert_eq!(pop_all(&mut wheel, now), [(now, few)], "2^{exponent} + {few}");
         }
     }
 }
@@ -211,15 +187,9 @@ fn no_age_makes_it_panic<K: Kind>() {
             let mut wheel = K::with_start(start);
             let keys = [0, start, start + 1, !start, u64::MAX].map(|tick| wheel.insert(tick, ()));
             wheel.check_invariants();
-            assert_eq!(
-                pop_all(&mut wheel, start + 1).last(),
-                Some(&(start + 1, ()))
-            );
+            assert_eq!(pop_all(&mut wheel, start + 1).last(), Some(&(start + 1, ())));
             wheel.reset(keys[4], start + 3);
-            assert_eq!(
-                pop_all(&mut wheel, start + 3).last(),
-                Some(&(start + 3, ()))
-            );
+            assert_eq!(pop_all(&mut wheel, start + 3).last(), Some(&(start + 3, ())));
             wheel.check_invariants();
         }
     }
@@ -300,19 +270,14 @@ fn timers_inserted_into_the_slot_being_emptied_fire<K: Kind>() {
 /// The same by `reset`, from a later tick and from an earlier one.
 fn timers_reset_into_the_slot_being_emptied_fire<K: Kind>() {
     let mut wheel = K::new();
-    let later: Vec<_> = (0..10)
-        .map(|n| wheel.insert(1000 + n * 512, "later"))
-        .collect();
+    let later: Vec<_> = (0..10).map(|n| wheel.insert(1000 + n * 512, "later")).collect();
     wheel.insert(1000, "trigger");
     let mut fired = 0;
     for key in later {
         assert!(wheel.pop_due(1000).is_some());
         fired += 1;
         let moved = wheel.reset(key, 1000);
-        assert!(
-            moved || fired <= 2,
-            "only the one at 1000 may have fired by itself"
-        );
+        assert!(moved || fired <= 2, "only the one at 1000 may have fired by itself");
         wheel.check_invariants();
     }
     fired += pop_all(&mut wheel, 1000).len();

@@ -26,7 +26,9 @@ const CROWD: usize = 400;
 const DEPTH: u32 = 4;
 
 /// A value of the wheel: what to do when its timer fires.
-struct Handler<K: Kind>(Box<dyn FnOnce(&mut World<K>)>);
+struct Handler<K: Kind>(Box<Action<K>>);
+
+type Action<K> = dyn FnOnce(&mut World<K>);
 
 /// The wheel, and what must be pending in it.
 struct World<K: Kind> {
@@ -66,11 +68,7 @@ impl<K: Kind + 'static> World<K> {
         if self.pending.len() < CROWD {
             let deadline = self.deadline();
             let key = self.wheel.insert(deadline, Handler(Box::new(Self::handle)));
-            assert_eq!(
-                self.pending.insert(key, deadline),
-                None,
-                "{key:?} is in use"
-            );
+            assert_eq!(self.pending.insert(key, deadline), None, "{key:?} is in use");
         }
     }
 
@@ -115,10 +113,7 @@ impl<K: Kind + 'static> World<K> {
         let due = self.wheel.pop_due(now);
         let first = self.pending.values().min().copied();
         let Some(due) = due else {
-            assert!(
-                first.is_none_or(|first| first > self.wheel.now()),
-                "{first:?} is due"
-            );
+            assert!(first.is_none_or(|first| first > self.wheel.now()), "{first:?} is due");
             return false;
         };
         assert_eq!(Some(due.deadline), first, "popped out of order");
@@ -138,15 +133,8 @@ impl<K: Kind + 'static> World<K> {
             assert_eq!(self.wheel.deadline(key), Some(deadline), "{key:?}");
         }
         let wake = self.wheel.next_wake();
-        let first = self
-            .pending
-            .values()
-            .min()
-            .map(|&first| first.max(self.wheel.now()));
-        assert!(
-            wake.is_some() == first.is_some() && wake <= first,
-            "{wake:?}, {first:?}"
-        );
+        let first = self.pending.values().min().map(|&first| first.max(self.wheel.now()));
+        assert!(wake.is_some() == first.is_some() && wake <= first, "{wake:?}, {first:?}");
         self.wheel.check_invariants();
     }
 }

@@ -41,9 +41,7 @@ const SPAN: u64 = 3_600_000;
 /// A wheel with so many timers, spread over the span.
 fn filled<K: Kind>(count: u64, random: &mut Random) -> (K::Wheel<u64>, Vec<Key>) {
     let mut wheel = K::new();
-    let keys = (0..count)
-        .map(|value| wheel.insert(random.below(SPAN), value))
-        .collect();
+    let keys = (0..count).map(|value| wheel.insert(random.below(SPAN), value)).collect();
     (wheel, keys)
 }
 
@@ -62,10 +60,7 @@ fn churn<K: Kind>(mut change: impl FnMut(&mut K::Wheel<u64>, &mut [Key], &mut Ra
         change(&mut wheel, &mut keys, &mut random);
         if turn % 1024 == 0 {
             let used = wheel.memory_usage();
-            assert!(
-                used <= bound,
-                "{used} bytes after {turn} changes, {bound} are allowed"
-            );
+            assert!(used <= bound, "{used} bytes after {turn} changes, {bound} are allowed");
         }
     }
     assert_eq!(wheel.len(), keys.len());
@@ -103,11 +98,7 @@ fn one_timer_reset_to_and_fro_leaves_no_memory_behind<K: Kind>() {
     let bound = bound::<K>(1);
     for turn in 0..500_000 {
         assert!(wheel.reset(key, [1 << 40, 500, 70_000, 5][turn % 4]));
-        assert!(
-            wheel.memory_usage() <= bound,
-            "{} bytes",
-            wheel.memory_usage()
-        );
+        assert!(wheel.memory_usage() <= bound, "{} bytes", wheel.memory_usage());
     }
     wheel.check_invariants();
 }
@@ -126,11 +117,7 @@ fn a_steady_stream_of_timers_leaves_no_memory_behind<K: Kind>() {
         }
         pop_all(&mut wheel, now);
         let used = wheel.memory_usage();
-        assert!(
-            used <= bound,
-            "{used} bytes for {} timers at {now}",
-            wheel.len()
-        );
+        assert!(used <= bound, "{used} bytes for {} timers at {now}", wheel.len());
     }
 }
 
@@ -138,10 +125,7 @@ fn a_steady_stream_of_timers_leaves_no_memory_behind<K: Kind>() {
 fn a_million_removed_timers_give_their_memory_back<K: Kind>() {
     let mut random = Random(11);
     let (mut wheel, mut keys) = filled::<K>(1_000_000, &mut random);
-    assert!(
-        wheel.memory_usage() > KEPT,
-        "a million timers take more than the floor"
-    );
+    assert!(wheel.memory_usage() > KEPT, "a million timers take more than the floor");
     while !keys.is_empty() {
         let place = random.below(keys.len() as u64) as usize;
         assert!(wheel.remove(keys.swap_remove(place)).is_some());

@@ -43,18 +43,13 @@ fn every_end_of_a_timer_drops_its_value_once<K: Kind>() {
     let fill = |wheel: &mut K::Wheel<_>| -> Vec<_> {
         let deadlines = (0..100).map(|n| wheel.now() + n * 31);
         let deadlines: Vec<_> = deadlines.collect();
-        deadlines
-            .into_iter()
-            .map(|deadline| wheel.insert(deadline, Rc::clone(&value)))
-            .collect()
+        deadlines.into_iter().map(|deadline| wheel.insert(deadline, Rc::clone(&value))).collect()
     };
     let held = || Rc::strong_count(&value) - 1;
     let mut wheel = K::new();
     let keys = fill(&mut wheel);
     assert_eq!(held(), 100);
-    keys.iter()
-        .take(40)
-        .for_each(|&key| drop(wheel.remove(key)));
+    keys.iter().take(40).for_each(|&key| drop(wheel.remove(key)));
     assert_eq!(held(), 60, "removed");
     drop(wheel.pop_due(1 << 20));
     assert_eq!(held(), 59, "popped");
@@ -74,9 +69,7 @@ fn every_end_of_a_timer_drops_its_value_once<K: Kind>() {
 
 fn values_that_own_memory_survive_growth<K: Kind>() {
     let mut wheel = K::new();
-    let keys: Vec<_> = (0..20_000)
-        .map(|n: u64| wheel.insert(n * 3, n.to_string()))
-        .collect();
+    let keys: Vec<_> = (0..20_000).map(|n: u64| wheel.insert(n * 3, n.to_string())).collect();
     for (n, &key) in keys.iter().enumerate() {
         assert_eq!(wheel.get(key), Some(&n.to_string()));
     }
@@ -115,9 +108,7 @@ fn aligned_values_are_aligned<K: Kind>() {
     struct Aligned(u8);
 
     let mut wheel = K::new();
-    let keys: Vec<_> = (0..2000)
-        .map(|n| wheel.insert(n, Aligned(n as u8)))
-        .collect();
+    let keys: Vec<_> = (0..2000).map(|n| wheel.insert(n, Aligned(n as u8))).collect();
     for (n, &key) in keys.iter().enumerate() {
         let value = wheel.get(key).expect("it is pending");
         assert_eq!(std::ptr::from_ref(value).addr() % 128, 0);
@@ -163,13 +154,7 @@ fn counters() -> Vec<Cell<u32>> {
 /// Inserts a value for each counter; the one at `armed` panics when it is dropped.
 fn load<'a>(wheel: &mut impl Wheel<Grenade<'a>>, counters: &'a [Cell<u32>], armed: usize) {
     for (at, drops) in counters.iter().enumerate() {
-        wheel.insert(
-            at as u64 * 9,
-            Grenade {
-                drops,
-                armed: at == armed,
-            },
-        );
+        wheel.insert(at as u64 * 9, Grenade { drops, armed: at == armed });
     }
 }
 

@@ -11,16 +11,10 @@ pub(super) struct Axis {
 
 impl Axis {
     pub(super) fn of(panel: &Panel) -> Self {
-        let bars = panel
-            .groups
-            .iter()
-            .flat_map(|group| group.bars.iter().flatten());
+        let bars = panel.groups.iter().flat_map(|group| group.bars.iter().flatten());
         let values = bars.flat_map(|bar| std::iter::once(bar.value).chain(bar.mark));
         let most = values.fold(10.0, f64::max);
-        Self {
-            scale: panel.scale,
-            most,
-        }
+        Self { scale: panel.scale, most }
     }
 
     pub(super) fn place(&self, value: f64) -> f64 {

@@ -38,10 +38,7 @@ impl Drawing {
 
     /// Nothing yet, and the cursor at `y`.
     fn at(y: f64) -> Self {
-        Self {
-            body: String::new(),
-            y,
-        }
+        Self { body: String::new(), y }
     }
 
     pub(super) fn body(&self) -> &str {
@@ -103,10 +100,7 @@ impl Drawing {
         for (tick, label) in axis.ticks() {
             let x = axis.place(tick);
             let bottom = bars.y - GROUP_GAP + 4.0;
-            writeln!(
-                self.body,
-                r#"<path class="grid" d="M{x:.1} {top:.1}V{bottom:.1}"/>"#
-            )?;
+            writeln!(self.body, r#"<path class="grid" d="M{x:.1} {top:.1}V{bottom:.1}"/>"#)?;
             self.text("axis", x, top - 4.0, "middle", &label)?;
         }
         self.body += &bars.body;
@@ -117,13 +111,7 @@ impl Drawing {
     fn group(&mut self, group: &Group, axis: &Axis) -> fmt::Result {
         let shown = group.bars.iter().flatten().count() as f64;
         let height = shown * (BAR + BAR_GAP) - BAR_GAP;
-        self.text(
-            "group",
-            LEFT - 12.0,
-            self.y + height / 2.0 + 4.5,
-            "end",
-            &group.label,
-        )?;
+        self.text("group", LEFT - 12.0, self.y + height / 2.0 + 4.5, "end", &group.label)?;
         for (system, bar) in group.bars.iter().enumerate() {
             if let Some(bar) = bar {
                 self.bar(system, bar, axis)?;
@@ -149,11 +137,7 @@ impl Drawing {
                 number_at = number_at.max(x + 9.0);
             }
         }
-        let number = if system == 0 {
-            "number first"
-        } else {
-            "number"
-        };
+        let number = if system == 0 { "number first" } else { "number" };
         self.text(number, number_at, self.y + BAR - 2.2, "start", &bar.text)?;
         self.y += BAR + BAR_GAP;
         Ok(())

@@ -1,16 +1,17 @@
 //! `BinaryHeap` with lazy cancel: the heap holds references, a slab holds the values.
 //!
-//! Removing a timer frees its place in the slab and bumps the place's generation; the reference
-//! stays in the heap until it comes to the top and is seen to be stale. So a removal is cheap, and
-//! a heap whose timers are moved often grows without bound.
+//! A reference counts only while it carries the stamp of its place in the slab. Removing or moving
+//! a timer changes the stamp; the old reference stays in the heap until it comes to the top and is
+//! seen to be stale. So both are cheap, and a heap whose timers are moved often grows without
+//! bound.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::wheel::contender::Contender;
 
-/// A place in the slab, as it was when the key was made.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A place in the slab, and how often it had been freed when the key was made.
+#[derive(Clone, Copy)]
 pub(in crate::wheel) struct Key {
     index: u32,
     generation: u32,
@@ -19,79 +20,89 @@ pub(in crate::wheel) struct Key {
 struct Place {
     value: u64,
     generation: u32,
+    stamp: u32,
+}
+
+/// Ordered by deadline first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Reference {
+    deadline: u64,
+    index: u32,
+    stamp: u32,
 }
 
 pub(in crate::wheel) struct LazyHeap {
-    references: BinaryHeap<Reverse<(u64, Key)>>,
+    references: BinaryHeap<Reverse<Reference>>,
     places: Vec<Place>,
     free: Vec<u32>,
 }
 
 impl LazyHeap {
-    /// Frees the place that `key` names, unless the key is stale.
-    fn take(&mut self, key: Key) -> Option<u64> {
+    /// The place of a pending timer.
+    fn place(&mut self, key: Key) -> &mut Place {
         let place = &mut self.places[key.index as usize];
-        if place.generation != key.generation {
-            return None;
+        assert!(place.generation == key.generation, "the timer is pending");
+        place
+    }
+
+    /// A place for `value`: a free one, or a new one.
+    fn occupy(&mut self, value: u64) -> u32 {
+        if let Some(index) = self.free.pop() {
+            self.places[index as usize].value = value;
+            return index;
         }
+        self.places.push(Place { value, generation: 0, stamp: 0 });
+        (self.places.len() - 1) as u32
+    }
+
+    fn vacate(&mut self, index: u32) -> u64 {
+        let place = &mut self.places[index as usize];
         place.generation = place.generation.wrapping_add(1);
-        self.free.push(key.index);
-        Some(place.value)
+        place.stamp = place.stamp.wrapping_add(1);
+        self.free.push(index);
+        place.value
+    }
+
+    fn refer(&mut self, index: u32, stamp: u32, deadline: u64) {
+        self.references.push(Reverse(Reference { deadline, index, stamp }));
     }
 }
 
 impl Contender for LazyHeap {
     type Key = Key;
+    const KEEPS_KEYS: bool = true;
 
     fn new() -> Self {
-        Self {
-            references: BinaryHeap::new(),
-            places: Vec::new(),
-            free: Vec::new(),
-        }
+        Self { references: BinaryHeap::new(), places: Vec::new(), free: Vec::new() }
     }
 
     fn insert(&mut self, deadline: u64, value: u64) -> Key {
-        let key = if let Some(index) = self.free.pop() {
-            let place = &mut self.places[index as usize];
-            place.value = value;
-            Key {
-                index,
-                generation: place.generation,
-            }
-        } else {
-            self.places.push(Place {
-                value,
-                generation: 0,
-            });
-            Key {
-                index: (self.places.len() - 1) as u32,
-                generation: 0,
-            }
-        };
-        self.references.push(Reverse((deadline, key)));
-        key
+        let index = self.occupy(value);
+        let Place { generation, stamp, .. } = self.places[index as usize];
+        self.refer(index, stamp, deadline);
+        Key { index, generation }
     }
 
     fn remove(&mut self, key: Key) -> u64 {
-        self.take(key).expect("the timer is pending")
+        self.place(key);
+        self.vacate(key.index)
     }
 
     fn reset(&mut self, key: &mut Key, deadline: u64) {
-        let place = &mut self.places[key.index as usize];
-        assert!(place.generation == key.generation, "the timer is pending");
-        place.generation = place.generation.wrapping_add(1);
-        key.generation = place.generation;
-        self.references.push(Reverse((deadline, *key)));
+        let place = self.place(*key);
+        place.stamp = place.stamp.wrapping_add(1);
+        let stamp = place.stamp;
+        self.refer(key.index, stamp, deadline);
     }
 
     fn pop_due(&mut self, now: u64, mut due: impl FnMut(u64)) {
-        while let Some(&Reverse((deadline, key))) = self.references.peek()
-            && deadline <= now
+        while let Some(Reverse(first)) = self.references.peek()
+            && first.deadline <= now
         {
+            let (index, stamp) = (first.index, first.stamp);
             self.references.pop();
-            if let Some(value) = self.take(key) {
-                due(value);
+            if self.places[index as usize].stamp == stamp {
+                due(self.vacate(index));
             }
         }
     }

@@ -14,12 +14,10 @@ pub(in crate::wheel) struct OrderedMap {
 
 impl Contender for OrderedMap {
     type Key = (u64, u64);
+    const KEEPS_KEYS: bool = false;
 
     fn new() -> Self {
-        Self {
-            timers: BTreeMap::new(),
-            inserted: 0,
-        }
+        Self { timers: BTreeMap::new(), inserted: 0 }
     }
 
     fn insert(&mut self, deadline: u64, value: u64) -> Self::Key {

@@ -45,6 +45,7 @@ impl TokioDelayQueue {
 
 impl Contender for TokioDelayQueue {
     type Key = Key;
+    const KEEPS_KEYS: bool = true;
 
     fn new() -> Self {
         let runtime = Builder::new_current_thread()

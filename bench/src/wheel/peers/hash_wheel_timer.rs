@@ -49,23 +49,16 @@ impl HashWheelTimer {
 
 impl Contender for HashWheelTimer {
     type Key = u64;
+    const KEEPS_KEYS: bool = true;
 
     fn new() -> Self {
-        Self {
-            wheel: QuadWheelWithOverflow::new(),
-            now: 0,
-        }
+        Self { wheel: QuadWheelWithOverflow::new(), now: 0 }
     }
 
     fn insert(&mut self, deadline: u64, value: u64) -> u64 {
         let delay = Duration::from_millis(deadline - self.now);
-        let accepted = self
-            .wheel
-            .insert_ref_with_delay(Rc::new(Timer { value }), delay);
-        assert!(
-            accepted.is_ok(),
-            "the deadline is later than the current tick"
-        );
+        let accepted = self.wheel.insert_ref_with_delay(Rc::new(Timer { value }), delay);
+        assert!(accepted.is_ok(), "the deadline is later than the current tick");
         value
     }
 

@@ -1,10 +1,47 @@
 //! What both wheels have in common on the outside: the inherent methods with their
-//! documentation, and those parts of [`Wheel`](super::Wheel) that only look at the entries.
+//! documentation, and those parts of [`Wheel`](super::Wheel) that do not depend on where timers
+//! wait. A wheel has the fields `entries`, `lists`, `overdue` and `now`, a method `place` that gives
+//! an entry a reference, and a method `pop_next` that takes out the first timer up to `now`.
 
 /// `wheel_api!(trait)` writes the methods of the trait that are the same for both wheels;
 /// `wheel_api!(Type, "constructor")` writes all methods of the trait as inherent ones.
 macro_rules! wheel_api {
     (trait) => {
+        #[inline]
+        fn insert(&mut self, deadline: u64, value: T) -> Key {
+            let (key, stamp) = self.entries.insert(deadline, value);
+            self.place(deadline, key.index, stamp);
+            key
+        }
+
+        #[inline]
+        fn remove(&mut self, key: Key) -> Option<T> {
+            let value = self.entries.remove(key)?;
+            tidy(&self.entries, &mut self.lists, &mut self.overdue);
+            Some(value)
+        }
+
+        #[inline]
+        fn reset(&mut self, key: Key, deadline: u64) -> bool {
+            match self.entries.reset(key, deadline) {
+                Reset::Stale => return false,
+                Reset::Later => {}
+                Reset::Earlier { stamp } => {
+                    self.place(deadline, key.index, stamp);
+                    tidy(&self.entries, &mut self.lists, &mut self.overdue);
+                }
+            }
+            true
+        }
+
+        #[inline]
+        fn pop_due(&mut self, now: u64) -> Option<Due<T>> {
+            self.now = self.now.max(now);
+            let due = self.pop_next();
+            tidy(&self.entries, &mut self.lists, &mut self.overdue);
+            due
+        }
+
         #[inline]
         fn deadline(&self, key: Key) -> Option<u64> {
             self.entries.deadline(key)

@@ -65,22 +65,12 @@ pub(super) struct Arena<E: Record> {
 }
 
 impl<E: Record> Arena<E> {
-    const SHIFT: u32 = SEGMENT_BYTES
-        .div_ceil(size_of::<E>())
-        .next_power_of_two()
-        .ilog2();
+    const SHIFT: u32 = SEGMENT_BYTES.div_ceil(size_of::<E>()).next_power_of_two().ilog2();
     /// How many places a segment has.
     pub(super) const PLACES: usize = 1 << Self::SHIFT;
 
     pub(super) fn new(origin: E::Legacy) -> Self {
-        Self {
-            segments: Vec::new(),
-            current: 0,
-            len: 0,
-            extent: 0,
-            spare: 0,
-            origin,
-        }
+        Self { segments: Vec::new(), current: 0, len: 0, extent: 0, spare: 0, origin }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -89,10 +79,7 @@ impl<E: Record> Arena<E> {
 
     #[inline]
     fn split(index: u32) -> (usize, usize) {
-        (
-            (index >> Self::SHIFT) as usize,
-            index as usize & (Self::PLACES - 1),
-        )
+        ((index >> Self::SHIFT) as usize, index as usize & (Self::PLACES - 1))
     }
 
     #[inline]
@@ -120,11 +107,7 @@ impl<E: Record> Arena<E> {
     /// it.
     #[inline]
     pub(super) fn vacancy(&mut self) -> (u32, Vacancy<'_, E>) {
-        if !self
-            .segments
-            .get(self.current)
-            .is_some_and(Segment::has_memory_for_one)
-        {
+        if !self.segments.get(self.current).is_some_and(Segment::has_memory_for_one) {
             self.make_room();
         }
         let base = (self.current as u32) << Self::SHIFT;
@@ -191,11 +174,7 @@ impl<E: Record> Arena<E> {
             self.spare += 1;
         }
         if !segment.has_memory_for_one() {
-            let places = if first {
-                (segment.places.capacity() * 2).max(4)
-            } else {
-                Self::PLACES
-            };
+            let places = if first { (segment.places.capacity() * 2).max(4) } else { Self::PLACES };
             segment.set_capacity(places.min(Self::PLACES));
         }
     }
@@ -224,17 +203,10 @@ impl<E: Record> Arena<E> {
 
     /// Every place that has memory, free or taken, by index.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &E)> {
-        self.segments
-            .iter()
-            .enumerate()
-            .flat_map(|(number, segment)| {
-                let base = (number as u32) << Self::SHIFT;
-                segment
-                    .places
-                    .iter()
-                    .enumerate()
-                    .map(move |(offset, e)| (base | offset as u32, e))
-            })
+        self.segments.iter().enumerate().flat_map(|(number, segment)| {
+            let base = (number as u32) << Self::SHIFT;
+            segment.places.iter().enumerate().map(move |(offset, e)| (base | offset as u32, e))
+        })
     }
 
     /// The first place at or after `index` that has memory, or `None` if there is none.
@@ -264,11 +236,8 @@ impl<E: Record> Arena<E> {
             let before = segment.places.capacity();
             if before < Self::PLACES {
                 self.spare += usize::from(before == 0);
-                let wanted = if number == 0 {
-                    (before + missing).min(Self::PLACES)
-                } else {
-                    Self::PLACES
-                };
+                let wanted =
+                    if number == 0 { (before + missing).min(Self::PLACES) } else { Self::PLACES };
                 segment.set_capacity(wanted);
                 missing = missing.saturating_sub(wanted - before);
             }
@@ -290,10 +259,7 @@ impl<E: Record> Arena<E> {
     }
 
     fn capacity(&self) -> usize {
-        self.segments
-            .iter()
-            .map(|segment| segment.places.capacity())
-            .sum()
+        self.segments.iter().map(|segment| segment.places.capacity()).sum()
     }
 
     pub(super) fn memory_usage(&self) -> usize {
@@ -314,17 +280,10 @@ impl<E: Record> Arena<E> {
                 let record = &segment.places[at as usize];
                 assert!(is_free(record), "a taken place is on the free list");
                 free += 1;
-                assert!(
-                    free <= segment.places.len(),
-                    "the free list runs in a circle"
-                );
+                assert!(free <= segment.places.len(), "the free list runs in a circle");
                 at = record.link();
             }
-            assert_eq!(
-                free + segment.taken as usize,
-                segment.places.len(),
-                "free list length"
-            );
+            assert_eq!(free + segment.taken as usize, segment.places.len(), "free list length");
         }
     }
 }
@@ -348,12 +307,7 @@ impl<E: Record> IndexMut<u32> for Arena<E> {
 
 impl<E: Record> Segment<E> {
     fn new(legacy: E::Legacy) -> Self {
-        Self {
-            places: Block::EMPTY,
-            free: NIL,
-            taken: 0,
-            legacy,
-        }
+        Self { places: Block::EMPTY, free: NIL, taken: 0, legacy }
     }
 
     fn has_room(&self) -> bool {

@@ -33,47 +33,27 @@ unsafe impl<E: Send> Send for Block<E> {}
 unsafe impl<E: Sync> Sync for Block<E> {}
 
 impl<E> Block<E> {
-    pub(super) const EMPTY: Self = Self {
-        start: NonNull::dangling(),
-        len: 0,
-        capacity: 0,
-        owns: PhantomData,
-    };
+    pub(super) const EMPTY: Self =
+        Self { start: NonNull::dangling(), len: 0, capacity: 0, owns: PhantomData };
 
     pub(super) fn with_capacity(capacity: usize) -> Self {
         let layout = Self::layout(capacity);
         if layout.size() == 0 {
-            return Self {
-                capacity: capacity as u32,
-                ..Self::EMPTY
-            };
+            return Self { capacity: capacity as u32, ..Self::EMPTY };
         }
         // SAFETY: the layout's size is not 0.
         let start = unsafe { alloc(layout) }.cast::<E>();
-        let Some(start) = NonNull::new(start) else {
-            handle_alloc_error(layout)
-        };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
         if layout.align() == HUGE_PAGE {
             advise_huge(start.cast(), layout.size());
         }
-        Self {
-            start,
-            len: 0,
-            capacity: capacity as u32,
-            owns: PhantomData,
-        }
+        Self { start, len: 0, capacity: capacity as u32, owns: PhantomData }
     }
 
     fn layout(capacity: usize) -> Layout {
         let records = Layout::array::<E>(capacity).expect("a block fits the address space");
-        let wanted = if records.size() >= HUGE_PAGE {
-            HUGE_PAGE
-        } else {
-            CACHE_LINE
-        };
-        records
-            .align_to(wanted)
-            .expect("the alignment is a power of two")
+        let wanted = if records.size() >= HUGE_PAGE { HUGE_PAGE } else { CACHE_LINE };
+        records.align_to(wanted).expect("the alignment is a power of two")
     }
 
     pub(super) fn capacity(&self) -> usize {
@@ -109,17 +89,14 @@ impl<E> Block<E> {
 
     /// Moves all records to a block with another capacity, which must hold them.
     pub(super) fn with_other_capacity(self, capacity: usize) -> Self {
-        assert!(
-            capacity >= self.len as usize,
-            "a block does not drop records"
-        );
+        assert!(capacity >= self.len as usize, "a block does not drop records");
         let mut other = Self::with_capacity(capacity);
         let mut old = ManuallyDrop::new(self);
         // SAFETY: the blocks are distinct; both places are valid for `len` records. The records
         // belong to `other` afterwards, and `old` is left with none when its memory is freed.
         unsafe {
-            ptr::copy_nonoverlapping(old.start.as_ptr(), other.start.as_ptr(), old.len as usize)
-        };
+            ptr::copy_nonoverlapping(old.start.as_ptr(), other.start.as_ptr(), old.len as usize);
+        }
         other.len = core::mem::take(&mut old.len);
         drop(ManuallyDrop::into_inner(old));
         other

@@ -73,11 +73,7 @@ fn first_generation() -> u32 {
 impl<T> Entries<T> {
     pub(super) fn new() -> Self {
         let first_generation = first_generation();
-        Self {
-            arena: Arena::new(first_generation),
-            first_generation,
-            worn: 0,
-        }
+        Self { arena: Arena::new(first_generation), first_generation, worn: 0 }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -95,12 +91,7 @@ impl<T> Entries<T> {
                 (entry.generation, entry.stamp)
             }
             Vacancy::Fresh(places, generation) => {
-                places.push(Entry {
-                    deadline,
-                    value: Some(value),
-                    generation,
-                    stamp: 0,
-                });
+                places.push(Entry { deadline, value: Some(value), generation, stamp: 0 });
                 (generation, 0)
             }
         };
@@ -122,10 +113,7 @@ impl<T> Entries<T> {
     #[inline]
     pub(super) fn remove(&mut self, key: Key) -> Option<T> {
         let generation = key.generation;
-        Some(
-            self.take_if(key.index, |entry| entry.generation == generation)?
-                .value,
-        )
+        Some(self.take_if(key.index, |entry| entry.generation == generation)?.value)
     }
 
     /// Follows a reference whose tick has come.
@@ -155,15 +143,8 @@ impl<T> Entries<T> {
                 return None;
             }
             let value = entry.value.take()?;
-            let key = Key {
-                index,
-                generation: entry.generation,
-            };
-            let due = Due {
-                key,
-                deadline: entry.deadline,
-                value,
-            };
+            let key = Key { index, generation: entry.generation };
+            let due = Due { key, deadline: entry.deadline, value };
             entry.stamp = entry.stamp.wrapping_add(1);
             // A worn-out entry stays taken, so that no key is ever given out twice.
             let worn_out = entry.generation == last_generation;
@@ -247,11 +228,7 @@ impl<T> Entries<T> {
     }
 
     pub(super) fn iter(&self) -> Iter<'_, T> {
-        Iter {
-            entries: self,
-            next: 0,
-            left: self.len(),
-        }
+        Iter { entries: self, next: 0, left: self.len() }
     }
 
     pub(super) fn reserve(&mut self, additional: usize) {
@@ -270,10 +247,7 @@ impl<T> Entries<T> {
     pub(super) fn check_invariants(&self) -> impl Iterator<Item = (u32, u8, u64)> {
         self.arena.check_invariants(|entry| entry.value.is_none());
         let live = |(index, entry): (u32, &Entry<T>)| {
-            entry
-                .value
-                .is_some()
-                .then_some((index, entry.stamp, entry.deadline))
+            entry.value.is_some().then_some((index, entry.stamp, entry.deadline))
         };
         self.arena.iter().filter_map(live)
     }
@@ -323,15 +297,8 @@ impl<'a, T> Iterator for Iter<'a, T> {
             let entry = &self.entries.arena[index];
             if let Some(value) = &entry.value {
                 self.left -= 1;
-                let key = Key {
-                    index,
-                    generation: entry.generation,
-                };
-                return Some(Pending {
-                    key,
-                    deadline: entry.deadline,
-                    value,
-                });
+                let key = Key { index, generation: entry.generation };
+                return Some(Pending { key, deadline: entry.deadline, value });
             }
         }
         None
@@ -390,18 +357,11 @@ impl<T> Iterator for Drain<'_, T> {
         loop {
             while let Some(entry) = self.segment.get_mut(self.offset) {
                 let index = self.base + self.offset as u32;
-                let key = Key {
-                    index,
-                    generation: entry.generation,
-                };
+                let key = Key { index, generation: entry.generation };
                 self.offset += 1;
                 if let Some(value) = entry.value.take() {
                     self.left -= 1;
-                    return Some(Due {
-                        key,
-                        deadline: entry.deadline,
-                        value,
-                    });
+                    return Some(Due { key, deadline: entry.deadline, value });
                 }
             }
             self.segment = self.rest.next()?;

@@ -27,9 +27,11 @@ use core::fmt;
 
 use super::api::wheel_api;
 use super::entries::{Drain, Entries, Iter, Meeting, Reset};
+use super::invariants::Meetings;
 use super::min_tree::MinTree;
 use super::overdue::Overdue;
-use super::references::{Lists, MAX_STALE, Reference, STALE_FLOOR};
+use super::references::{Lists, Reference};
+use super::sweep::tidy;
 use super::{Due, Key, Wheel};
 
 /// The largest ring.
@@ -143,11 +145,7 @@ impl<T> HashedWheel<T> {
             "a hashed wheel has from 1 to {MAX_SLOTS} slots, not {slots}"
         );
         let slots = slots.next_power_of_two();
-        let slot = Slot {
-            far_earliest: u64::MAX,
-            horizon: 0,
-            reach: 4,
-        };
+        let slot = Slot { far_earliest: u64::MAX, horizon: 0, reach: 4 };
         Self {
             entries: Entries::new(),
             lists: Lists::new(2 * slots + 1),
@@ -231,11 +229,7 @@ impl<T> HashedWheel<T> {
     fn pop_next(&mut self) -> Option<Due<T>> {
         loop {
             if let Some(&met) = self.due.get(self.next_due) {
-                if self
-                    .overdue
-                    .first()
-                    .is_some_and(|deadline| deadline < met.tick)
-                {
+                if self.overdue.first().is_some_and(|deadline| deadline < met.tick) {
                     if let Some(due) = self.pop_overdue(met.tick) {
                         return Some(due);
                     }
@@ -273,17 +267,10 @@ impl<T> HashedWheel<T> {
     /// Takes out the first overdue timer with a deadline before `tick` or equal to `u64::MAX`.
     #[cold]
     fn pop_overdue(&mut self, tick: u64) -> Option<Due<T>> {
-        while self
-            .overdue
-            .first()
-            .is_some_and(|deadline| deadline < tick || tick == u64::MAX)
+        while self.overdue.first().is_some_and(|deadline| deadline < tick || tick == u64::MAX)
             && let Some(late) = self.overdue.pop()
         {
-            let met = Met {
-                tick: late.deadline,
-                index: late.index,
-                stamp: late.stamp,
-            };
+            let met = Met { tick: late.deadline, index: late.index, stamp: late.stamp };
             let due = self.follow(met);
             if due.is_some() {
                 return due;
@@ -320,17 +307,12 @@ impl<T> HashedWheel<T> {
         }
         // At the end of time everything is due, and a minimum cannot be told from that of an
         // empty slot.
-        self.lists
-            .first()
-            .filter(|&list| list < 2 * ring)
-            .map(|list| list % ring)
+        self.lists.first().filter(|&list| list < 2 * ring).map(|list| list % ring)
     }
 
     /// Takes what is due out of a slot, whose references are for ticks from `floor` on.
     fn visit(&mut self, number: usize, floor: u64) {
-        let Self {
-            now, ref mut due, ..
-        } = *self;
+        let Self { now, ref mut due, .. } = *self;
         let rounds = Rounds::new(number, floor, self.slots.len());
         let mut near_earliest = u64::MAX;
         self.lists.retain(number, |reference| {
@@ -339,31 +321,21 @@ impl<T> HashedWheel<T> {
             if keep {
                 near_earliest = near_earliest.min(tick);
             } else {
-                due.push(Met {
-                    tick,
-                    index: reference.index,
-                    stamp: reference.stamp(),
-                });
+                due.push(Met { tick, index: reference.index, stamp: reference.stamp() });
             }
             keep
         });
         if self.slots[number].far_earliest <= now {
             near_earliest = near_earliest.min(self.visit_far(number, rounds));
         }
-        self.earliest
-            .set(number, near_earliest.min(self.slots[number].far_earliest));
+        self.earliest.set(number, near_earliest.min(self.slots[number].far_earliest));
     }
 
     /// Takes what is due out of the far list of a slot, and what has come near over to the near
     /// list. Gives the earliest of the latter.
     fn visit_far(&mut self, number: usize, rounds: Rounds) -> u64 {
         let ring = self.slots.len();
-        let Self {
-            now,
-            ref mut due,
-            ref mut moving,
-            ..
-        } = *self;
+        let Self { now, ref mut due, ref mut moving, .. } = *self;
         let slot = &mut self.slots[number];
         slot.set_horizon(now, ring);
         let mut near_earliest = u64::MAX;
@@ -372,11 +344,7 @@ impl<T> HashedWheel<T> {
         self.lists.retain(number + ring, |reference| {
             let tick = rounds.tick(reference);
             if tick <= now {
-                due.push(Met {
-                    tick,
-                    index: reference.index,
-                    stamp: reference.stamp(),
-                });
+                due.push(Met { tick, index: reference.index, stamp: reference.stamp() });
             } else if tick < slot.horizon {
                 near_earliest = near_earliest.min(tick);
                 moving.push(reference);
@@ -413,28 +381,6 @@ impl<T> HashedWheel<T> {
             }
         }
     }
-
-    /// Sweeps one chunk if there are too many stale references.
-    #[inline]
-    fn tidy(&mut self) {
-        let references = self.lists.len() + self.overdue.len();
-        if references > (1 + MAX_STALE) * self.entries.len() + STALE_FLOOR {
-            self.sweep_step();
-        }
-    }
-
-    fn sweep_step(&mut self) {
-        let entries = &self.entries;
-        let live = |reference: Reference| entries.is_referenced(reference.index, reference.stamp());
-        let round = self.lists.sweep_step(live);
-        for reference in self.lists.to_sweep() {
-            entries.prefetch(reference.index);
-        }
-        if round {
-            self.overdue
-                .retain(|late| entries.is_referenced(late.index, late.stamp));
-        }
-    }
 }
 
 impl Slot {
@@ -469,11 +415,7 @@ impl Rounds {
         let shift = ring.trailing_zeros();
         let slot = slot as u64;
         let passed = slot < floor & (ring as u64 - 1);
-        Self {
-            slot,
-            first: (floor >> shift) + u64::from(passed),
-            shift,
-        }
+        Self { slot, first: (floor >> shift) + u64::from(passed), shift }
     }
 
     #[inline]
@@ -483,42 +425,11 @@ impl Rounds {
         let round = self.first.saturating_add(ahead);
         // Only a stale reference can be for a round that does not exist.
         let exists = round <= u64::MAX >> self.shift;
-        if exists {
-            round << self.shift | self.slot
-        } else {
-            u64::MAX
-        }
+        if exists { round << self.shift | self.slot } else { u64::MAX }
     }
 }
 
 impl<T> Wheel<T> for HashedWheel<T> {
-    #[inline]
-    fn insert(&mut self, deadline: u64, value: T) -> Key {
-        let (key, stamp) = self.entries.insert(deadline, value);
-        self.place(deadline, key.index, stamp);
-        key
-    }
-
-    #[inline]
-    fn remove(&mut self, key: Key) -> Option<T> {
-        let value = self.entries.remove(key)?;
-        self.tidy();
-        Some(value)
-    }
-
-    #[inline]
-    fn reset(&mut self, key: Key, deadline: u64) -> bool {
-        match self.entries.reset(key, deadline) {
-            Reset::Stale => return false,
-            Reset::Later => {}
-            Reset::Earlier { stamp } => {
-                self.place(deadline, key.index, stamp);
-                self.tidy();
-            }
-        }
-        true
-    }
-
     fn next_wake(&self) -> Option<u64> {
         if self.entries.len() == 0 {
             return None;
@@ -527,14 +438,6 @@ impl<T> Wheel<T> for HashedWheel<T> {
         let overdue = self.overdue.first();
         let waiting = self.earliest.min().min(self.beyond_earliest);
         due.into_iter().chain(overdue).min().or(Some(waiting))
-    }
-
-    #[inline]
-    fn pop_due(&mut self, now: u64) -> Option<Due<T>> {
-        self.now = self.now.max(now);
-        let due = self.pop_next();
-        self.tidy();
-        due
     }
 
     fn drain(&mut self) -> Drain<'_, T> {
@@ -560,8 +463,7 @@ impl<T> Wheel<T> for HashedWheel<T> {
         self.entries.shrink_to_fit();
         self.lists.shrink_to_fit();
         let entries = &self.entries;
-        self.overdue
-            .retain(|late| entries.is_referenced(late.index, late.stamp));
+        self.overdue.retain(|late| entries.is_referenced(late.index, late.stamp));
         self.due.drain(..self.next_due);
         self.next_due = 0;
         self.due.shrink_to_fit();
@@ -582,11 +484,7 @@ impl<T> Wheel<T> for HashedWheel<T> {
         assert!(self.cursor <= self.now, "the cursor is ahead of time");
         assert!(self.moving.is_empty(), "references between two lists");
         self.earliest.check_invariants();
-        let mut met = alloc::collections::BTreeMap::new();
-        let mut meet = |index: u32, stamp: u8, tick: u64| {
-            let earliest = met.entry((index, stamp)).or_insert(tick);
-            *earliest = tick.min(*earliest);
-        };
+        let mut meetings = Meetings::default();
         let ring = self.slots.len();
         self.lists.check_invariants(|list, reference| {
             let number = list % ring;
@@ -595,44 +493,24 @@ impl<T> Wheel<T> for HashedWheel<T> {
                 2 => self.beyond_earliest,
                 _ => Rounds::new(number, floor, ring).tick(reference),
             };
-            if self
-                .entries
-                .is_referenced(reference.index, reference.stamp())
-            {
+            if self.entries.is_referenced(reference.index, reference.stamp()) {
                 let slot_earliest = self.earliest.get(number);
-                assert!(
-                    list == 2 * ring || slot_earliest <= tick,
-                    "slot {number} comes too late"
-                );
+                assert!(list == 2 * ring || slot_earliest <= tick, "slot {number} comes too late");
                 let far_earliest = self.slots[number].far_earliest;
-                assert!(
-                    list / ring != 1 || far_earliest <= tick,
-                    "far list {number} too late"
-                );
+                assert!(list / ring != 1 || far_earliest <= tick, "far list {number} too late");
             }
-            meet(reference.index, reference.stamp(), tick);
+            meetings.add(reference.index, reference.stamp(), tick);
         });
         let rest = &self.due[self.next_due.min(self.due.len())..];
-        assert!(
-            rest.is_sorted_by_key(|met| met.tick),
-            "due timers out of order"
-        );
+        assert!(rest.is_sorted_by_key(|met| met.tick), "due timers out of order");
         for due in rest {
-            meet(due.index, due.stamp, due.tick);
+            meetings.add(due.index, due.stamp, due.tick);
         }
         for late in self.overdue.iter() {
             assert!(late.deadline <= self.cursor, "an overdue timer has a slot");
-            meet(late.index, late.stamp, late.deadline);
+            meetings.add(late.index, late.stamp, late.deadline);
         }
-        for (index, stamp, deadline) in self.entries.check_invariants() {
-            let tick = met
-                .get(&(index, stamp))
-                .expect("a timer without a reference");
-            assert!(
-                *tick <= deadline,
-                "entry {index} is met at {tick}, after {deadline}"
-            );
-        }
+        meetings.check(&self.entries);
     }
 
     wheel_api!(trait);

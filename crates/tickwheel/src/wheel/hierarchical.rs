@@ -18,8 +18,10 @@ use core::fmt;
 
 use super::api::wheel_api;
 use super::entries::{Drain, Entries, Iter, Meeting, Reset};
+use super::invariants::Meetings;
 use super::overdue::Overdue;
-use super::references::{Chunk, Lists, MAX_STALE, Reference, STALE_FLOOR};
+use super::references::{Chunk, Lists, Reference};
+use super::sweep::tidy;
 use super::{Due, Key, Wheel};
 
 /// Bits of a deadline that one level looks at.
@@ -70,10 +72,7 @@ struct Batch {
 }
 
 impl Batch {
-    const EMPTY: Self = Self {
-        chunk: Chunk::EMPTY,
-        next: 0,
-    };
+    const EMPTY: Self = Self { chunk: Chunk::EMPTY, next: 0 };
 
     #[inline]
     fn pop(&mut self) -> Option<Reference> {
@@ -142,8 +141,7 @@ impl<T> HierarchicalWheel<T> {
             self.overdue.push(deadline, index, stamp);
         } else {
             let list = list_of(deadline, self.cursor);
-            self.lists
-                .append(list, Reference::new(index, deadline, stamp));
+            self.lists.append(list, Reference::new(index, deadline, stamp));
         }
     }
 
@@ -241,29 +239,6 @@ impl<T> HierarchicalWheel<T> {
             }
         }
     }
-
-    /// Sweeps one chunk if there are too many stale references.
-    #[inline]
-    fn tidy(&mut self) {
-        let references = self.lists.len() + self.overdue.len();
-        if references > (1 + MAX_STALE) * self.entries.len() + STALE_FLOOR {
-            self.sweep_step();
-        }
-    }
-
-    fn sweep_step(&mut self) {
-        let entries = &self.entries;
-        let round = self
-            .lists
-            .sweep_step(|reference| entries.is_referenced(reference.index, reference.stamp()));
-        for reference in self.lists.to_sweep() {
-            entries.prefetch(reference.index);
-        }
-        if round {
-            self.overdue
-                .retain(|late| entries.is_referenced(late.index, late.stamp));
-        }
-    }
 }
 
 /// The list in which `deadline` waits while the time is `cursor`, which is not after it.
@@ -283,33 +258,6 @@ fn slot_start(level: usize, slot: usize, cursor: u64) -> u64 {
 }
 
 impl<T> Wheel<T> for HierarchicalWheel<T> {
-    #[inline]
-    fn insert(&mut self, deadline: u64, value: T) -> Key {
-        let (key, stamp) = self.entries.insert(deadline, value);
-        self.place(deadline, key.index, stamp);
-        key
-    }
-
-    #[inline]
-    fn remove(&mut self, key: Key) -> Option<T> {
-        let value = self.entries.remove(key)?;
-        self.tidy();
-        Some(value)
-    }
-
-    #[inline]
-    fn reset(&mut self, key: Key, deadline: u64) -> bool {
-        match self.entries.reset(key, deadline) {
-            Reset::Stale => return false,
-            Reset::Later => {}
-            Reset::Earlier { stamp } => {
-                self.place(deadline, key.index, stamp);
-                self.tidy();
-            }
-        }
-        true
-    }
-
     fn next_wake(&self) -> Option<u64> {
         if self.entries.len() == 0 {
             return None;
@@ -324,14 +272,6 @@ impl<T> Wheel<T> for HierarchicalWheel<T> {
         };
         let batch = || (!self.batch.rest().is_empty()).then_some(self.cursor);
         self.overdue.first().or_else(batch).or_else(list)
-    }
-
-    #[inline]
-    fn pop_due(&mut self, now: u64) -> Option<Due<T>> {
-        self.now = self.now.max(now);
-        let due = self.pop_next();
-        self.tidy();
-        due
     }
 
     fn drain(&mut self) -> Drain<'_, T> {
@@ -351,8 +291,7 @@ impl<T> Wheel<T> for HierarchicalWheel<T> {
         self.entries.shrink_to_fit();
         let entries = &self.entries;
         self.lists.shrink_to_fit();
-        self.overdue
-            .retain(|late| entries.is_referenced(late.index, late.stamp));
+        self.overdue.retain(|late| entries.is_referenced(late.index, late.stamp));
     }
 
     fn memory_usage(&self) -> usize {
@@ -361,11 +300,7 @@ impl<T> Wheel<T> for HierarchicalWheel<T> {
 
     fn check_invariants(&self) {
         assert!(self.cursor <= self.now, "the cursor is ahead of time");
-        let mut met = alloc::collections::BTreeMap::new();
-        let mut meet = |index: u32, stamp: u8, tick: u64| {
-            let earliest = met.entry((index, stamp)).or_insert(tick);
-            *earliest = tick.min(*earliest);
-        };
+        let mut meetings = Meetings::default();
         self.lists.check_invariants(|list, reference| {
             let (level, slot) = (list / SLOTS, list % SLOTS);
             let start = slot_start(level, slot, self.cursor);
@@ -374,29 +309,17 @@ impl<T> Wheel<T> for HierarchicalWheel<T> {
                 "slot {slot} of level {level} has passed"
             );
             let rest = (1 << (LEVEL_BITS * level.min(EXACT_LEVELS) as u32)) - 1;
-            let tick = if level <= EXACT_LEVELS {
-                start | reference.tick() & rest
-            } else {
-                start
-            };
-            meet(reference.index, reference.stamp(), tick);
+            let tick = if level <= EXACT_LEVELS { start | reference.tick() & rest } else { start };
+            meetings.add(reference.index, reference.stamp(), tick);
         });
         for reference in self.batch.rest() {
-            meet(reference.index, reference.stamp(), self.cursor);
+            meetings.add(reference.index, reference.stamp(), self.cursor);
         }
         for late in self.overdue.iter() {
             assert!(late.deadline < self.cursor, "an overdue timer has a slot");
-            meet(late.index, late.stamp, late.deadline);
+            meetings.add(late.index, late.stamp, late.deadline);
         }
-        for (index, stamp, deadline) in self.entries.check_invariants() {
-            let tick = met
-                .get(&(index, stamp))
-                .expect("a timer without a reference");
-            assert!(
-                *tick <= deadline,
-                "entry {index} is met at {tick}, after {deadline}"
-            );
-        }
+        meetings.check(&self.entries);
     }
 
     wheel_api!(trait);

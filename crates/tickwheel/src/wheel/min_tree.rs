@@ -40,9 +40,7 @@ impl MinTree {
     pub(super) fn place_of_min(&self) -> usize {
         let mut place = 0;
         for pair in self.levels.windows(2).rev() {
-            let [below, above] = pair else {
-                unreachable!("windows of two")
-            };
+            let [below, above] = pair else { unreachable!("windows of two") };
             let children = &below[place * FAN..below.len().min((place + 1) * FAN)];
             let child = children.iter().position(|&value| value == above[place]);
             place = place * FAN + child.expect("a node holds the smallest of its children");
@@ -83,11 +81,7 @@ impl MinTree {
     pub(super) fn check_invariants(&self) {
         for pair in self.levels.windows(2) {
             for (node, children) in pair[1].iter().zip(pair[0].chunks(FAN)) {
-                assert_eq!(
-                    children.iter().min(),
-                    Some(node),
-                    "a node of the tree of minima"
-                );
+                assert_eq!(children.iter().min(), Some(node), "a node of the tree of minima");
             }
         }
     }
@@ -104,9 +98,7 @@ mod tests {
             let mut plain = vec![u64::MAX; count];
             let mut state = count as u64;
             for _ in 0..2_000 {
-                state = state
-                    .wrapping_mul(6_364_136_223_846_793_005)
-                    .wrapping_add(1);
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let (place, value) = ((state >> 33) as usize % count, state >> 17);
                 if state >> 63 == 0 {
                     tree.lower(place, value);

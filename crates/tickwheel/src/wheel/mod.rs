@@ -48,9 +48,11 @@ mod block;
 mod entries;
 mod hashed;
 mod hierarchical;
+mod invariants;
 mod min_tree;
 mod overdue;
 mod references;
+mod sweep;
 
 pub use entries::{Drain, Iter};
 pub use hashed::HashedWheel;

@@ -28,10 +28,7 @@ pub(super) struct Overdue {
 
 impl Overdue {
     pub(super) fn new() -> Self {
-        Self {
-            heap: BinaryHeap::new(),
-            sequence: 0,
-        }
+        Self { heap: BinaryHeap::new(), sequence: 0 }
     }
 
     #[inline]
@@ -47,12 +44,7 @@ impl Overdue {
     #[cold]
     pub(super) fn push(&mut self, deadline: u64, index: u32, stamp: u8) {
         self.sequence += 1;
-        self.heap.push(Reverse(Late {
-            deadline,
-            sequence: self.sequence,
-            index,
-            stamp,
-        }));
+        self.heap.push(Reverse(Late { deadline, sequence: self.sequence, index, stamp }));
     }
 
     /// The smallest deadline.

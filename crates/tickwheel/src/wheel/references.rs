@@ -28,10 +28,7 @@ impl Reference {
     /// Keeps the low [`TICK_BITS`](Self::TICK_BITS) of `tick`.
     #[inline]
     pub(super) fn new(index: u32, tick: u64, stamp: u8) -> Self {
-        Self {
-            index,
-            tick_and_stamp: (tick as u32) << 8 | u32::from(stamp),
-        }
+        Self { index, tick_and_stamp: (tick as u32) << 8 | u32::from(stamp) }
     }
 
     #[inline]
@@ -44,18 +41,8 @@ impl Reference {
         self.tick_and_stamp as u8
     }
 
-    const NONE: Self = Self {
-        index: NIL,
-        tick_and_stamp: 0,
-    };
+    const NONE: Self = Self { index: NIL, tick_and_stamp: 0 };
 }
-
-/// How many stale references there may be to a live one before they are swept. Each costs memory
-/// as long as it stays; the fewer may stay, the more live ones a sweep meets for each stale one.
-pub(super) const MAX_STALE: usize = 2;
-
-/// So many stale references are never worth a sweep.
-pub(super) const STALE_FLOOR: usize = 1024;
 
 /// How many references a chunk holds, so that it fills two cache lines.
 const CHUNK: usize = 15;
@@ -70,11 +57,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    pub(super) const EMPTY: Self = Self {
-        references: [Reference::NONE; CHUNK],
-        len: 0,
-        next: NIL,
-    };
+    pub(super) const EMPTY: Self = Self { references: [Reference::NONE; CHUNK], len: 0, next: NIL };
 
     #[inline]
     pub(super) fn references(&self) -> &[Reference] {
@@ -106,16 +89,12 @@ struct List {
 }
 
 impl List {
-    const EMPTY: Self = Self {
-        head: NIL,
-        tail: NIL,
-        min_tick: u32::MAX,
-    };
+    const EMPTY: Self = Self { head: NIL, tail: NIL, min_tick: u32::MAX };
 }
 
 /// A fixed number of lists, with their chunks and a bitmap of those that are not empty.
 pub(super) struct Lists {
-    lists: Box<[List]>,
+    heads: Box<[List]>,
     /// One bit a list.
     occupied: Box<[u64]>,
     /// One bit a word of `occupied`.
@@ -137,15 +116,12 @@ impl Lists {
     pub(super) fn new(count: usize) -> Self {
         let words = count.div_ceil(64);
         Self {
-            lists: vec![List::EMPTY; count].into_boxed_slice(),
+            heads: vec![List::EMPTY; count].into_boxed_slice(),
             occupied: vec![0; words].into_boxed_slice(),
             summary: vec![0; words.div_ceil(64)].into_boxed_slice(),
             chunks: Arena::new(()),
             len: 0,
-            sweep: Position {
-                list: 0,
-                before: NIL,
-            },
+            sweep: Position { list: 0, before: NIL },
         }
     }
 
@@ -157,11 +133,7 @@ impl Lists {
     /// The first list that is not empty.
     #[inline]
     pub(super) fn first(&self) -> Option<usize> {
-        let (group, words) = self
-            .summary
-            .iter()
-            .enumerate()
-            .find(|&(_, &words)| words != 0)?;
+        let (group, words) = self.summary.iter().enumerate().find(|&(_, &words)| words != 0)?;
         let word = group * 64 + words.trailing_zeros() as usize;
         Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
     }
@@ -187,13 +159,13 @@ impl Lists {
     /// No reference of the list has a smaller tick than this. A list that is empty has `None`.
     #[inline]
     pub(super) fn min_tick(&self, list: usize) -> Option<u64> {
-        let List { head, min_tick, .. } = self.lists[list];
+        let List { head, min_tick, .. } = self.heads[list];
         (head != NIL).then_some(u64::from(min_tick))
     }
 
     #[inline]
     pub(super) fn append(&mut self, list: usize, reference: Reference) {
-        let entry = &mut self.lists[list];
+        let entry = &mut self.heads[list];
         entry.min_tick = entry.min_tick.min(reference.tick() as u32);
         self.len += 1;
         if entry.tail != NIL {
@@ -219,14 +191,10 @@ impl Lists {
             Vacancy::Fresh(places, ()) => {
                 let mut references = [Reference::NONE; CHUNK];
                 references[0] = reference;
-                places.push(Chunk {
-                    references,
-                    len: 1,
-                    ..Chunk::EMPTY
-                });
+                places.push(Chunk { references, len: 1, ..Chunk::EMPTY });
             }
         }
-        let entry = &mut self.lists[list];
+        let entry = &mut self.heads[list];
         let tail = core::mem::replace(&mut entry.tail, index);
         if tail == NIL {
             entry.head = index;
@@ -240,7 +208,7 @@ impl Lists {
     /// Takes the first chunk off a list.
     #[inline]
     pub(super) fn pop_chunk(&mut self, list: usize) -> Option<Chunk> {
-        let head = self.lists[list].head;
+        let head = self.heads[list].head;
         if head == NIL {
             return None;
         }
@@ -252,7 +220,7 @@ impl Lists {
 
     /// Takes `chunk`, whose neighbours are `at.before` and `next`, out of its list.
     fn unlink(&mut self, at: Position, chunk: u32, next: u32) {
-        let entry = &mut self.lists[at.list];
+        let entry = &mut self.heads[at.list];
         if at.before == NIL {
             entry.head = next;
         } else {
@@ -283,7 +251,7 @@ impl Lists {
         mut keep: impl FnMut(Reference) -> bool,
     ) -> Option<Position> {
         let index = match at.before {
-            NIL => self.lists[at.list].head,
+            NIL => self.heads[at.list].head,
             before => self.chunks[before].next,
         };
         if index == NIL {
@@ -312,10 +280,7 @@ impl Lists {
     /// Says whether `chunk` is empty.
     fn fill_up(&mut self, before: u32, chunk: u32) -> bool {
         let len = self.chunks[chunk].len as usize;
-        let room = self
-            .chunks
-            .get(before)
-            .map_or(0, |before| CHUNK - before.len as usize);
+        let room = self.chunks.get(before).map_or(0, |before| CHUNK - before.len as usize);
         let moved = len.min(room);
         if moved > 0 {
             let source = &mut self.chunks[chunk];
@@ -347,10 +312,7 @@ impl Lists {
             };
             self.sweep.list = list;
         }
-        let end = Position {
-            list: self.sweep.list + 1,
-            before: NIL,
-        };
+        let end = Position { list: self.sweep.list + 1, before: NIL };
         self.sweep = self.compact(self.sweep, live).unwrap_or(end);
         false
     }
@@ -367,7 +329,7 @@ impl Lists {
     /// The references that the next [`pop_chunk`](Self::pop_chunk) of a list gives.
     #[inline]
     pub(super) fn to_pop(&self, list: usize) -> &[Reference] {
-        self.preview(self.lists[list].head)
+        self.preview(self.heads[list].head)
     }
 
     /// The references of a chunk that is used soon; has the one behind it fetched.
@@ -381,7 +343,7 @@ impl Lists {
     }
 
     pub(super) fn clear(&mut self) {
-        *self = Self::new(self.lists.len());
+        *self = Self::new(self.heads.len());
     }
 
     pub(super) fn reserve(&mut self, additional: usize) {
@@ -391,7 +353,7 @@ impl Lists {
 
     /// Packs the references of every list into as few chunks as hold them, in fresh memory.
     pub(super) fn shrink_to_fit(&mut self) {
-        let mut packed = Self::new(self.lists.len());
+        let mut packed = Self::new(self.heads.len());
         while let Some(list) = self.first() {
             while let Some(chunk) = self.pop_chunk(list) {
                 for &reference in chunk.references() {
@@ -404,7 +366,7 @@ impl Lists {
     }
 
     pub(super) fn memory_usage(&self) -> usize {
-        size_of_val(&*self.lists)
+        size_of_val(&*self.heads)
             + size_of_val(&*self.occupied)
             + size_of_val(&*self.summary)
             + self.chunks.memory_usage()
@@ -414,21 +376,15 @@ impl Lists {
     pub(super) fn check_invariants(&self, mut see: impl FnMut(usize, Reference)) {
         self.chunks.check_invariants(|chunk| chunk.len == 0);
         let (mut references, mut chunks) = (0, 0);
-        for (number, list) in self.lists.iter().enumerate() {
+        for (number, list) in self.heads.iter().enumerate() {
             let occupied = self.occupied[number / 64] >> (number % 64) & 1 == 1;
             assert_eq!(occupied, list.head != NIL, "occupancy of list {number}");
             let (mut at, mut before) = (list.head, NIL);
             while at != NIL {
                 let chunk = &self.chunks[at];
-                assert!(
-                    !chunk.references().is_empty(),
-                    "an empty chunk in list {number}"
-                );
+                assert!(!chunk.references().is_empty(), "an empty chunk in list {number}");
                 for &reference in chunk.references() {
-                    assert!(
-                        reference.tick() >= u64::from(list.min_tick),
-                        "smallest tick"
-                    );
+                    assert!(reference.tick() >= u64::from(list.min_tick), "smallest tick");
                     see(number, reference);
                 }
                 references += chunk.references().len();
@@ -441,10 +397,6 @@ impl Lists {
             let summary = self.summary[number / 64] >> (number % 64) & 1 == 1;
             assert_eq!(summary, word != 0, "summary of word {number}");
         }
-        assert_eq!(
-            (references, chunks),
-            (self.len, self.chunks.len()),
-            "references and chunks"
-        );
+        assert_eq!((references, chunks), (self.len, self.chunks.len()), "references and chunks");
     }
 }

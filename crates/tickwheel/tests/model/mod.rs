@@ -123,7 +123,7 @@ impl When {
             When::At(tick) => i128::from(tick),
             When::End(before) => i128::from(u64::MAX - u64::from(before)),
         };
-        tick.clamp(0, i128::from(u64::MAX)) as u64
+        u64::try_from(tick.max(0)).unwrap_or(u64::MAX)
     }
 }
 
@@ -133,21 +133,11 @@ impl Case {
         let start = self.start.tick(&Plain::new(0));
         match self.shape {
             Shape::Hierarchical => {
-                play(
-                    || HierarchicalWheel::with_start(start),
-                    start,
-                    &self.ops,
-                    true,
-                );
+                play(|| HierarchicalWheel::with_start(start), start, &self.ops, true);
             }
             Shape::Hashed(slots) => {
                 let slots = usize::from(slots.clamp(1, 4096));
-                play(
-                    || HashedWheel::with_start(slots, start),
-                    start,
-                    &self.ops,
-                    false,
-                );
+                play(|| HashedWheel::with_start(slots, start), start, &self.ops, false);
             }
         }
     }
@@ -157,9 +147,7 @@ impl Case {
 /// insertion among equal deadlines.
 fn play<W: Wheel<u64>>(make: impl Fn() -> W, start: u64, ops: &[Op], fifo: bool) {
     let mut other = make();
-    let foreign = (0..8)
-        .map(|few| other.insert(start.saturating_add(few), few))
-        .collect();
+    let foreign = (0..8).map(|few| other.insert(start.saturating_add(few), few)).collect();
     let mut pair = Pair::new(make(), Plain::new(start), foreign, fifo);
     for op in ops {
         pair.step(*op);

@@ -33,13 +33,7 @@ pub(super) struct Pair<W> {
 
 impl<W: Wheel<u64>> Pair<W> {
     pub(super) fn new(wheel: W, plain: Plain, foreign: Vec<Key>, fifo: bool) -> Self {
-        let pair = Pair {
-            wheel,
-            plain,
-            foreign,
-            fifo,
-            set: 0,
-        };
+        let pair = Pair { wheel, plain, foreign, fifo, set: 0 };
         pair.compare();
         pair
     }
@@ -50,9 +44,7 @@ impl<W: Wheel<u64>> Pair<W> {
             Op::InsertMany(count, when, step) => self.insert_many(count, when, step),
             Op::Remove(pick) => self.remove(self.key(pick)),
             Op::RemoveEvery(stride) => {
-                self.every(stride)
-                    .into_iter()
-                    .for_each(|key| self.remove(Some(key)));
+                self.every(stride).into_iter().for_each(|key| self.remove(Some(key)));
             }
             Op::Reset(pick, when) => self.reset(self.key(pick), when.tick(&self.plain)),
             Op::ResetEvery(stride, when, step) => self.reset_every(stride, when, step),
@@ -76,12 +68,7 @@ impl<W: Wheel<u64>> Pair<W> {
         for _ in 0..self.set * (EARLY_WAKES + 1) {
             self.wake();
         }
-        assert_eq!(
-            self.plain.len(),
-            0,
-            "timers that are pending after {} settings",
-            self.set
-        );
+        assert_eq!(self.plain.len(), 0, "timers that are pending after {} settings", self.set);
         self.compare();
     }
 
@@ -94,10 +81,7 @@ impl<W: Wheel<u64>> Pair<W> {
 
     /// Every `stride`-th pending key.
     fn every(&self, stride: u8) -> Vec<Key> {
-        self.plain
-            .keys()
-            .step_by(usize::from(stride.max(1)))
-            .collect()
+        self.plain.keys().step_by(usize::from(stride.max(1))).collect()
     }
 
     fn insert(&mut self, deadline: u64) {
@@ -121,22 +105,14 @@ impl<W: Wheel<u64>> Pair<W> {
         let Some(key) = key else { return };
         let expected = self.plain.remove(key).map(|timer| timer.value);
         assert_eq!(self.wheel.remove(key), expected, "remove({key:?})");
-        assert_eq!(
-            self.wheel.remove(key),
-            None,
-            "remove({key:?}) a second time"
-        );
+        assert_eq!(self.wheel.remove(key), None, "remove({key:?}) a second time");
         self.fifo &= expected.is_none();
     }
 
     fn reset(&mut self, key: Option<Key>, deadline: u64) {
         let Some(key) = key else { return };
         let expected = self.plain.reset(key, deadline);
-        assert_eq!(
-            self.wheel.reset(key, deadline),
-            expected,
-            "reset({key:?}, {deadline})"
-        );
+        assert_eq!(self.wheel.reset(key, deadline), expected, "reset({key:?}, {deadline})");
         self.fifo &= !expected;
         self.set += usize::from(expected);
     }
@@ -167,29 +143,16 @@ impl<W: Wheel<u64>> Pair<W> {
             (Some(due), Some(first)) => (due, first),
             (due, first) => panic!("pop_due({now}) gave {due:?}, expected was {first:?}"),
         };
-        assert_eq!(
-            due.deadline, first.deadline,
-            "{due:?} was popped before {first:?}"
-        );
+        assert_eq!(due.deadline, first.deadline, "{due:?} was popped before {first:?}");
         let timer = self.leave(due);
-        assert!(
-            !self.fifo || timer.rank == first.rank,
-            "{timer:?} overtook {first:?}"
-        );
+        assert!(!self.fifo || timer.rank == first.rank, "{timer:?} overtook {first:?}");
         true
     }
 
     /// Checks a timer that left the wheel, and takes it from the model.
     fn leave(&mut self, due: Due<u64>) -> Timer {
-        let Some(timer) = self.plain.remove(due.key) else {
-            panic!("{due:?} is not pending")
-        };
-        assert_eq!(
-            (due.deadline, due.value),
-            (timer.deadline, timer.value),
-            "of {:?}",
-            due.key
-        );
+        let Some(timer) = self.plain.remove(due.key) else { panic!("{due:?} is not pending") };
+        assert_eq!((due.deadline, due.value), (timer.deadline, timer.value), "of {:?}", due.key);
         timer
     }
 
@@ -212,10 +175,7 @@ impl<W: Wheel<u64>> Pair<W> {
         };
         let popped = self.pop_all(wake.max(self.plain.now()));
         let next = self.wheel.next_wake();
-        assert!(
-            popped > 0 || next > Some(wake),
-            "woken at {wake} for nothing, then at {next:?}"
-        );
+        assert!(popped > 0 || next > Some(wake), "woken at {wake} for nothing, then at {next:?}");
     }
 
     fn clear(&mut self) {
@@ -249,11 +209,7 @@ impl<W: Wheel<u64>> Pair<W> {
             self.compare_key(key);
         }
         let stride = plain.stale().len() / 4 + 1;
-        for key in plain
-            .stale()
-            .step_by(stride)
-            .chain(self.foreign.iter().copied())
-        {
+        for key in plain.stale().step_by(stride).chain(self.foreign.iter().copied()) {
             self.compare_key(key);
         }
         self.compare_iter();
@@ -263,51 +219,26 @@ impl<W: Wheel<u64>> Pair<W> {
     /// `next_wake` may be early, never late.
     fn compare_wake(&self) {
         let wake = self.wheel.next_wake();
-        let latest = self
-            .plain
-            .first_deadline()
-            .map(|first| first.max(self.plain.now()));
+        let latest = self.plain.first_deadline().map(|first| first.max(self.plain.now()));
         assert_eq!(wake.is_some(), latest.is_some(), "next_wake is {wake:?}");
-        assert!(
-            wake <= latest,
-            "next_wake is {wake:?}, something is due at {latest:?}"
-        );
+        assert!(wake <= latest, "next_wake is {wake:?}, something is due at {latest:?}");
     }
 
     fn compare_key(&self, key: Key) {
         let timer = self.plain.get(key);
         let deadline = timer.map(|timer| timer.deadline);
         assert_eq!(self.wheel.deadline(key), deadline, "deadline({key:?})");
-        assert_eq!(
-            self.wheel.get(key),
-            timer.map(|timer| &timer.value),
-            "get({key:?})"
-        );
-        assert_eq!(
-            self.wheel.contains(key),
-            timer.is_some(),
-            "contains({key:?})"
-        );
+        assert_eq!(self.wheel.get(key), timer.map(|timer| &timer.value), "get({key:?})");
+        assert_eq!(self.wheel.contains(key), timer.is_some(), "contains({key:?})");
     }
 
     fn compare_iter(&self) {
         let mut seen = HashSet::new();
         for pending in self.wheel.iter() {
-            let timer = self
-                .plain
-                .get(pending.key)
-                .expect("iter shows a timer that is pending");
-            assert_eq!(
-                pending.deadline, timer.deadline,
-                "iter at {:?}",
-                pending.key
-            );
+            let timer = self.plain.get(pending.key).expect("iter shows a timer that is pending");
+            assert_eq!(pending.deadline, timer.deadline, "iter at {:?}", pending.key);
             assert_eq!(*pending.value, timer.value, "iter at {:?}", pending.key);
-            assert!(
-                seen.insert(pending.key),
-                "iter shows {:?} twice",
-                pending.key
-            );
+            assert!(seen.insert(pending.key), "iter shows {:?} twice", pending.key);
         }
         assert_eq!(seen.len(), self.plain.len(), "timers shown by iter");
     }

@@ -78,9 +78,9 @@ impl Plain {
         match pick {
             Pick::First => self.keys().next(),
             Pick::Any(place) => self.keys().nth(usize::from(place).checked_rem(self.len())?),
-            Pick::Stale(place) => self
-                .stale()
-                .nth(usize::from(place).checked_rem(self.stale.len())?),
+            Pick::Stale(place) => {
+                self.stale().nth(usize::from(place).checked_rem(self.stale.len())?)
+            }
             Pick::Foreign(_) => None,
         }
     }
@@ -90,14 +90,7 @@ impl Plain {
         assert!(self.given.insert(key), "{key:?} was given out before");
         let rank = self.inserted;
         self.inserted += 1;
-        self.timers.insert(
-            key,
-            Timer {
-                deadline,
-                value: rank,
-                rank,
-            },
-        );
+        self.timers.insert(key, Timer { deadline, value: rank, rank });
         self.order.insert((deadline, rank), key);
     }
 

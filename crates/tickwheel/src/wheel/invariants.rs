@@ -1,0 +1,26 @@
+//! The invariant that all else serves, as a check: every live entry has a reference that is met at
+//! or before its deadline.
+
+use alloc::collections::BTreeMap;
+
+use super::entries::Entries;
+
+/// When each entry is met first, by index and stamp.
+#[derive(Default)]
+pub(super) struct Meetings(BTreeMap<(u32, u8), u64>);
+
+impl Meetings {
+    /// A reference to this entry is met at this tick.
+    pub(super) fn add(&mut self, index: u32, stamp: u8, tick: u64) {
+        let first = self.0.entry((index, stamp)).or_insert(tick);
+        *first = tick.min(*first);
+    }
+
+    /// Panics unless every live entry is met in time.
+    pub(super) fn check<T>(&self, entries: &Entries<T>) {
+        for (index, stamp, deadline) in entries.check_invariants() {
+            let tick = self.0.get(&(index, stamp)).expect("a timer without a reference");
+            assert!(*tick <= deadline, "entry {index} is met at {tick}, after {deadline}");
+        }
+    }
+}

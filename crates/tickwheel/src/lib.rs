@@ -1,22 +1,41 @@
 //! Timing-wheel timers: schedule, cancel and reset millions of timeouts, O(1) each.
 //!
-//! ```
-//! use tickwheel::wheel::HierarchicalWheel;
+//! A [`Timer`] runs tasks at their time. It starts a thread with the first task and sleeps until
+//! the next deadline: nothing ticks.
 //!
-//! let mut wheel = HierarchicalWheel::new();
-//! let order = wheel.insert(30 * 60 * 1000, "close order 42");   // deadlines are ticks: any u64
-//! wheel.insert(5_000, "ping");
-//! wheel.reset(order, 40 * 60 * 1000);                           // the customer asked for time
-//! while let Some(due) = wheel.pop_due(6_000) {                  // it is 6 s now
-//!     assert_eq!((due.deadline, due.value), (5_000, "ping"));
-//! }
-//! assert_eq!(wheel.next_wake(), Some(40 * 60 * 1000).map(|tick: u64| tick.min(wheel.next_wake().unwrap())));
 //! ```
+//! use std::time::Duration;
+//! use tickwheel::Timer;
+//!
+//! let timer = Timer::new();
+//! let reminder = timer.after(Duration::from_secs(60), || println!("a minute later"))?;
+//! timer.key("order-42").after(Duration::from_secs(1800), || println!("close order 42"))?;
+//! timer.every(Duration::from_secs(5), || println!("still here"))?;
+//! reminder.reset(Duration::from_secs(90));
+//! timer.cancel("order-42");
+//! # Ok::<(), tickwheel::ScheduleError>(())
+//! ```
+//!
+//! Underneath are two timing wheels, which are of use by themselves: [`wheel`].
+//!
+//! # Features
+//!
+//! `std` is on by default and brings the timer. Without default features the crate is the wheels
+//! alone, `no_std` with `alloc`, and has no dependency.
 #![no_std]
-#![warn(missing_docs)]
 
 extern crate alloc;
 #[cfg(feature = "std")]
 extern crate std;
 
 pub mod wheel;
+
+#[cfg(feature = "std")]
+mod timer;
+#[cfg(feature = "std")]
+pub use timer::*;
+
+/// The examples of the README, as tests.
+#[cfg(all(doctest, feature = "std"))]
+#[doc = include_str!("../../../README.md")]
+mod readme {}

@@ -1,6 +1,6 @@
 //! What both wheels have in common on the outside: the inherent methods with their
 //! documentation, and those parts of [`Wheel`](super::Wheel) that do not depend on where timers
-//! wait. A wheel has the fields `entries`, `lists`, `overdue` and `now`, a method `place` that gives
+//! wait. A wheel has the fields `entries`, `lists`, `overdue`, `now` and `wake`, a method `place` that gives
 //! an entry a reference, and a method `pop_next` that takes out the first timer up to `now`.
 
 /// `wheel_api!(trait)` writes the methods of the trait that are the same for both wheels;
@@ -37,6 +37,9 @@ macro_rules! wheel_api {
         #[inline]
         fn pop_due(&mut self, now: u64) -> Option<Due<T>> {
             self.now = self.now.max(now);
+            if self.now < self.wake {
+                return None;
+            }
             let due = self.pop_next();
             tidy(&self.entries, &mut self.lists, &mut self.overdue);
             due

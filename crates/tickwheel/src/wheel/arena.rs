@@ -56,8 +56,6 @@ pub(super) struct Arena<E: Record> {
     current: usize,
     /// Taken places.
     len: usize,
-    /// Places that were ever used and still have memory.
-    extent: usize,
     /// Segments that have memory but no record.
     spare: usize,
     /// What the very first records know of the ones before them.
@@ -70,7 +68,7 @@ impl<E: Record> Arena<E> {
     pub(super) const PLACES: usize = 1 << Self::SHIFT;
 
     pub(super) fn new(origin: E::Legacy) -> Self {
-        Self { segments: Vec::new(), current: 0, len: 0, extent: 0, spare: 0, origin }
+        Self { segments: Vec::new(), current: 0, len: 0, spare: 0, origin }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -116,7 +114,6 @@ impl<E: Record> Arena<E> {
         segment.taken += 1;
         self.len += 1;
         if segment.free == NIL {
-            self.extent += 1;
             let index = base | segment.places.len() as u32;
             (index, Vacancy::Fresh(&mut segment.places, segment.legacy))
         } else {
@@ -185,7 +182,6 @@ impl<E: Record> Arena<E> {
     fn emptied(&mut self, number: usize) {
         self.spare += 1;
         if self.spare > 1 {
-            self.extent -= self.segments[number].places.len();
             self.segments[number].give_up();
             self.spare -= 1;
         }
@@ -195,7 +191,6 @@ impl<E: Record> Arena<E> {
     pub(super) fn take_all(&mut self) -> Vec<Block<E>> {
         let old = self.segments.iter_mut().map(Segment::give_up).collect();
         self.len = 0;
-        self.extent = 0;
         self.spare = 0;
         self.current = 0;
         old
@@ -248,7 +243,6 @@ impl<E: Record> Arena<E> {
     pub(super) fn shrink_to_fit(&mut self) {
         for segment in &mut self.segments {
             if segment.taken == 0 && segment.places.capacity() > 0 {
-                self.extent -= segment.places.len();
                 self.spare -= 1;
                 segment.give_up();
             }
@@ -270,7 +264,6 @@ impl<E: Record> Arena<E> {
     pub(super) fn check_invariants(&self, is_free: impl Fn(&E) -> bool) {
         let sum = |f: fn(&Segment<E>) -> usize| self.segments.iter().map(f).sum::<usize>();
         assert_eq!(sum(|s| s.taken as usize), self.len, "taken places");
-        assert_eq!(sum(|s| s.places.len()), self.extent, "used places");
         let spare = sum(|s| usize::from(s.taken == 0 && s.places.capacity() > 0));
         assert_eq!(spare, self.spare, "spare segments");
         for segment in &self.segments {

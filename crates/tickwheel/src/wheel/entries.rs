@@ -146,11 +146,13 @@ impl<T> Entries<T> {
             let key = Key { index, generation: entry.generation };
             let due = Due { key, deadline: entry.deadline, value };
             entry.stamp = entry.stamp.wrapping_add(1);
-            // A worn-out entry stays taken, so that no key is ever given out twice.
-            let worn_out = entry.generation == last_generation;
+            if entry.generation == last_generation {
+                // It stays taken, so that no key is ever given out twice.
+                *worn += 1;
+                return Some((due, false));
+            }
             entry.generation = entry.generation.wrapping_add(1);
-            *worn += usize::from(worn_out);
-            Some((due, !worn_out))
+            Some((due, true))
         })
     }
 
@@ -241,6 +243,11 @@ impl<T> Entries<T> {
 
     pub(super) fn memory_usage(&self) -> usize {
         self.arena.memory_usage()
+    }
+
+    /// The smallest deadline; looks at every entry.
+    pub(super) fn earliest(&self) -> Option<u64> {
+        self.iter().map(|pending| pending.deadline).min()
     }
 
     /// Panics unless the arena is sound; then gives each live entry's index, stamp and deadline.

@@ -13,6 +13,7 @@
 //! * A reference carries its round, so walking a list does not touch a timer that is not due.
 //!
 //! Ground rules, on top of those of the module:
+//! * Before `wake` nothing is due.
 //! * `cursor` is the tick up to which slots were emptied: references in slots are for later ticks,
 //!   later deadlines than it wait in slots, and all else is in `due` or overdue.
 //! * A reference has 24 bits of its round, so a slot holds only timers less than 2²⁴ rounds away.
@@ -87,6 +88,7 @@ pub struct HashedWheel<T> {
     moving: Vec<Reference>,
     cursor: u64,
     now: u64,
+    wake: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -158,6 +160,7 @@ impl<T> HashedWheel<T> {
             moving: Vec::new(),
             cursor: now,
             now,
+            wake: u64::MAX,
         }
     }
 
@@ -193,6 +196,7 @@ impl<T> HashedWheel<T> {
     /// Gives a live entry a reference that will be met at its deadline.
     #[inline]
     fn place(&mut self, deadline: u64, index: u32, stamp: u8) {
+        self.wake = self.wake.min(deadline);
         if deadline <= self.cursor {
             self.overdue.push(deadline, index, stamp);
             return;
@@ -296,7 +300,11 @@ impl<T> HashedWheel<T> {
         for met in self.due.iter().take(PREFETCH) {
             self.entries.prefetch(met.index);
         }
-        !self.due.is_empty()
+        if self.due.is_empty() {
+            self.wake = self.earliest.min().min(self.beyond_earliest);
+            return false;
+        }
+        true
     }
 
     /// A slot with something due.
@@ -436,7 +444,7 @@ impl<T> Wheel<T> for HashedWheel<T> {
         }
         let due = self.due.get(self.next_due).map(|met| met.tick);
         let overdue = self.overdue.first();
-        let waiting = self.earliest.min().min(self.beyond_earliest);
+        let waiting = self.earliest.min().min(self.beyond_earliest).max(self.wake);
         due.into_iter().chain(overdue).min().or(Some(waiting))
     }
 
@@ -450,7 +458,7 @@ impl<T> Wheel<T> for HashedWheel<T> {
         self.beyond_earliest = u64::MAX;
         (self.due, self.next_due) = (Vec::new(), 0);
         self.overdue = Overdue::new();
-        self.cursor = self.now;
+        (self.cursor, self.wake) = (self.now, u64::MAX);
         self.entries.drain()
     }
 
@@ -510,6 +518,7 @@ impl<T> Wheel<T> for HashedWheel<T> {
             assert!(late.deadline <= self.cursor, "an overdue timer has a slot");
             meetings.add(late.index, late.stamp, late.deadline);
         }
+        assert!(self.wake <= self.entries.earliest().unwrap_or(u64::MAX), "wakes too late");
         meetings.check(&self.entries);
     }
 

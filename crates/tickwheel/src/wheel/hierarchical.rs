@@ -7,8 +7,8 @@
 //! rest. When time enters a slot of an outer level, its timers are *demoted* to inner levels.
 //!
 //! Ground rules, on top of those of the module:
-//! * `cursor` is where the structure is, `now` is what the caller said. `cursor <= now`, and they
-//!   differ only while there are due timers that were not popped yet.
+//! * `cursor` is where the structure is, `now` is what the caller said: `cursor <= now`. Before
+//!   `wake` nothing is due, and the cursor stays where it is.
 //! * At level 0 the occupied slots are at or after the cursor's; at outer levels they are after
 //!   it. Therefore the first occupied list of all is always the next to come, and finding it
 //!   takes two instructions on a bitmap.
@@ -63,6 +63,7 @@ pub struct HierarchicalWheel<T> {
     batch: Batch,
     cursor: u64,
     now: u64,
+    wake: u64,
 }
 
 /// References to be looked at next, all for one tick.
@@ -117,6 +118,7 @@ impl<T> HierarchicalWheel<T> {
             batch: Batch::EMPTY,
             cursor: now,
             now,
+            wake: u64::MAX,
         }
     }
 
@@ -137,6 +139,7 @@ impl<T> HierarchicalWheel<T> {
     /// Gives a live entry a reference that will be met at its deadline.
     #[inline]
     fn place(&mut self, deadline: u64, index: u32, stamp: u8) {
+        self.wake = self.wake.min(deadline);
         if deadline < self.cursor {
             self.overdue.push(deadline, index, stamp);
         } else {
@@ -207,7 +210,20 @@ impl<T> HierarchicalWheel<T> {
             }
         }
         self.cursor = self.now;
+        self.wake = self.next_list().unwrap_or(u64::MAX);
         false
+    }
+
+    /// A tick before which no reference in a list is met, if there is any.
+    fn next_list(&self) -> Option<u64> {
+        let list = self.lists.first()?;
+        let (level, slot) = (list / SLOTS, list % SLOTS);
+        let start = slot_start(level, slot, self.cursor);
+        if level > EXACT_LEVELS {
+            return Some(start);
+        }
+        let rest = (1 << (LEVEL_BITS * level as u32)) - 1;
+        Some(start | self.lists.min_tick(list)? & rest)
     }
 
     /// Has the entries fetched that the batch after this one is about.
@@ -262,23 +278,15 @@ impl<T> Wheel<T> for HierarchicalWheel<T> {
         if self.entries.len() == 0 {
             return None;
         }
-        let list = || {
-            let list = self.lists.first()?;
-            let (level, slot) = (list / SLOTS, list % SLOTS);
-            let start = slot_start(level, slot, self.cursor);
-            let exact = level <= EXACT_LEVELS;
-            let tick = if exact { self.lists.min_tick(list)? } else { 0 };
-            Some(start | tick & ((1 << (LEVEL_BITS * level.min(EXACT_LEVELS) as u32)) - 1))
-        };
         let batch = || (!self.batch.rest().is_empty()).then_some(self.cursor);
-        self.overdue.first().or_else(batch).or_else(list)
+        self.overdue.first().or_else(batch).or_else(|| self.next_list().max(Some(self.wake)))
     }
 
     fn drain(&mut self) -> Drain<'_, T> {
         self.lists.clear();
         self.overdue = Overdue::new();
         self.batch = Batch::EMPTY;
-        self.cursor = self.now;
+        (self.cursor, self.wake) = (self.now, u64::MAX);
         self.entries.drain()
     }
 
@@ -319,6 +327,7 @@ impl<T> Wheel<T> for HierarchicalWheel<T> {
             assert!(late.deadline < self.cursor, "an overdue timer has a slot");
             meetings.add(late.index, late.stamp, late.deadline);
         }
+        assert!(self.wake <= self.entries.earliest().unwrap_or(u64::MAX), "wakes too late");
         meetings.check(&self.entries);
     }
 

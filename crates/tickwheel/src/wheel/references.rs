@@ -100,8 +100,6 @@ pub(super) struct Lists {
     /// One bit a word of `occupied`.
     summary: Box<[u64]>,
     chunks: Arena<Chunk>,
-    /// References in all lists.
-    len: usize,
     sweep: Position,
 }
 
@@ -120,14 +118,21 @@ impl Lists {
             occupied: vec![0; words].into_boxed_slice(),
             summary: vec![0; words.div_ceil(64)].into_boxed_slice(),
             chunks: Arena::new(()),
-            len: 0,
             sweep: Position { list: 0, before: NIL },
         }
     }
 
+    /// For how many references there are chunks: not fewer than there are, and more by at most
+    /// what the last chunk of each list leaves free.
     #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.len
+    pub(super) fn room(&self) -> usize {
+        self.chunks.len() * CHUNK
+    }
+
+    /// How much of [`room`](Self::room) may be unused.
+    #[inline]
+    pub(super) fn slack(&self) -> usize {
+        self.heads.len() * CHUNK
     }
 
     /// The first list that is not empty.
@@ -167,7 +172,6 @@ impl Lists {
     pub(super) fn append(&mut self, list: usize, reference: Reference) {
         let entry = &mut self.heads[list];
         entry.min_tick = entry.min_tick.min(reference.tick() as u32);
-        self.len += 1;
         if entry.tail != NIL {
             let chunk = &mut self.chunks[entry.tail];
             if let Some(place) = chunk.references.get_mut(chunk.len as usize) {
@@ -213,7 +217,6 @@ impl Lists {
             return None;
         }
         let chunk = self.chunks[head];
-        self.len -= chunk.len as usize;
         self.unlink(Position { list, before: NIL }, head, chunk.next);
         Some(chunk)
     }
@@ -266,7 +269,6 @@ impl Lists {
             kept += usize::from(keep(reference));
         }
         chunk.len = kept as u32;
-        self.len -= len - kept;
         let before = if self.fill_up(at.before, index) {
             self.unlink(at, index, next);
             at.before
@@ -375,7 +377,7 @@ impl Lists {
     /// Panics unless the lists are sound; shows every reference with its list.
     pub(super) fn check_invariants(&self, mut see: impl FnMut(usize, Reference)) {
         self.chunks.check_invariants(|chunk| chunk.len == 0);
-        let (mut references, mut chunks) = (0, 0);
+        let mut chunks = 0;
         for (number, list) in self.heads.iter().enumerate() {
             let occupied = self.occupied[number / 64] >> (number % 64) & 1 == 1;
             assert_eq!(occupied, list.head != NIL, "occupancy of list {number}");
@@ -387,7 +389,6 @@ impl Lists {
                     assert!(reference.tick() >= u64::from(list.min_tick), "smallest tick");
                     see(number, reference);
                 }
-                references += chunk.references().len();
                 chunks += 1;
                 (at, before) = (chunk.next, at);
             }
@@ -397,6 +398,6 @@ impl Lists {
             let summary = self.summary[number / 64] >> (number % 64) & 1 == 1;
             assert_eq!(summary, word != 0, "summary of word {number}");
         }
-        assert_eq!((references, chunks), (self.len, self.chunks.len()), "references and chunks");
+        assert_eq!(chunks, self.chunks.len(), "chunks");
     }
 }

@@ -14,14 +14,11 @@ use super::references::Lists;
 /// the fewer may stay, the more live ones a sweep meets for each stale one.
 const MAX_STALE: usize = 2;
 
-/// So many stale references are never worth a sweep.
-const STALE_FLOOR: usize = 1024;
-
 /// Sweeps one chunk if there are too many stale references.
 #[inline]
 pub(super) fn tidy<T>(entries: &Entries<T>, lists: &mut Lists, overdue: &mut Overdue) {
-    let references = lists.len() + overdue.len();
-    if references > (1 + MAX_STALE) * entries.len() + STALE_FLOOR {
+    let references = lists.room() + overdue.len();
+    if references > (1 + MAX_STALE) * entries.len() + lists.slack() {
         sweep_step(entries, lists, overdue);
     }
 }

@@ -1,0 +1,282 @@
+//! How a timer is set up.
+
+use core::fmt;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::time::Duration;
+use std::any::Any;
+use std::boxed::Box;
+use std::io;
+use std::string::String;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::clock::{Clock, ManualClock, Nanos, nanos};
+use super::executor::{Executor, Task};
+use super::panics::PanicHook;
+use super::shared::Shared;
+use super::{BuildError, Timer};
+
+/// So many threads a timer starts at most unless told otherwise: tasks that block longer than
+/// they should are few, or else want an executor of their own.
+const DEFAULT_WORKERS: usize = 64;
+const MAX_WORKERS: usize = 1024;
+const MAX_SLOTS: usize = 1 << 24;
+const SHORTEST_TICK: Duration = Duration::from_micros(1);
+const LONGEST_TICK: Duration = Duration::from_hours(24);
+
+/// So many timers a process may well have. One is enough for millions of tasks.
+const MANY_TIMERS: usize = 64;
+
+static LIVE_TIMERS: AtomicUsize = AtomicUsize::new(0);
+static WARNED: AtomicBool = AtomicBool::new(false);
+
+/// Which wheel a timer turns.
+///
+/// ```
+/// use tickwheel::{Timer, WheelKind};
+///
+/// let timer = Timer::builder().wheel(WheelKind::Hashed { slots: 512 }).build()?;
+/// # Ok::<(), tickwheel::BuildError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum WheelKind {
+    /// Rings above rings, nothing to tune.
+    #[default]
+    Hierarchical,
+    /// One ring, for deadlines that are mostly less than a turn away.
+    Hashed {
+        /// How many slots the ring has; rounded up to a power of two.
+        slots: usize,
+    },
+}
+
+/// A thread's body, for [`Builder::thread_hook`].
+pub type ThreadBody = Box<dyn FnOnce() + Send>;
+
+type ThreadHook = Arc<dyn Fn(ThreadBody) -> io::Result<()> + Send + Sync>;
+
+/// What stays the same through a timer's life.
+pub(super) struct Config {
+    pub(super) tick: Nanos,
+    pub(super) wheel: WheelKind,
+    pub(super) max_pending: usize,
+    pub(super) executor: Executor,
+    pub(super) panic_hook: Option<PanicHook>,
+    pub(super) cores: usize,
+    pub(super) started: Instant,
+    thread_name: String,
+    thread_hook: Option<ThreadHook>,
+}
+
+impl Config {
+    pub(super) fn spawn(&self, body: ThreadBody) -> io::Result<()> {
+        match &self.thread_hook {
+            Some(hook) => hook(body),
+            None => {
+                std::thread::Builder::new().name(self.thread_name.clone()).spawn(body).map(drop)
+            }
+        }
+    }
+}
+
+/// Sets a timer up: made by [`Timer::builder`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{Timer, WheelKind};
+///
+/// let timer = Timer::builder()
+///     .tick(Duration::from_millis(10))
+///     .wheel(WheelKind::Hashed { slots: 512 })
+///     .max_pending(1_000_000)
+///     .thread_name("payments")
+///     .build()?;
+/// # Ok::<(), tickwheel::BuildError>(())
+/// ```
+#[must_use = "a builder does nothing until `build` is called"]
+pub struct Builder {
+    tick: Duration,
+    wheel: WheelKind,
+    max_pending: usize,
+    thread_name: String,
+    thread_hook: Option<ThreadHook>,
+    executor: Option<Executor>,
+    panic_hook: Option<PanicHook>,
+    clock: Option<ManualClock>,
+}
+
+impl Builder {
+    pub(super) fn new() -> Self {
+        Self {
+            tick: Duration::from_millis(1),
+            wheel: WheelKind::default(),
+            max_pending: 0,
+            thread_name: String::from("tickwheel"),
+            thread_hook: None,
+            executor: None,
+            panic_hook: None,
+            clock: None,
+        }
+    }
+
+    /// How long a tick is: tasks start up to a tick after their deadline, never before it. From
+    /// 1 µs to 1 day; 1 ms unless said here. A longer tick saves wake-ups, nothing else.
+    pub fn tick(mut self, tick: Duration) -> Self {
+        self.tick = tick;
+        self
+    }
+
+    /// Which wheel to turn: the hierarchical one unless said here.
+    pub fn wheel(mut self, kind: WheelKind) -> Self {
+        self.wheel = kind;
+        self
+    }
+
+    /// How many tasks may be pending at once; no limit if 0, or not said. The limit is exact,
+    /// however many threads schedule.
+    pub fn max_pending(mut self, limit: usize) -> Self {
+        self.max_pending = limit;
+        self
+    }
+
+    /// The name of the timer's threads: `tickwheel` unless said here.
+    pub fn thread_name(mut self, name: impl Into<String>) -> Self {
+        self.thread_name = name.into();
+        self
+    }
+
+    /// Starts the timer's threads: called with what a thread has to do, it runs that on a thread
+    /// of its making, with the priority, stack or affinity that it wants.
+    ///
+    /// ```
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::builder()
+    ///     .thread_hook(|body| {
+    ///         std::thread::Builder::new().stack_size(256 << 10).spawn(body).map(drop)
+    ///     })
+    ///     .build()?;
+    /// # Ok::<(), tickwheel::BuildError>(())
+    /// ```
+    pub fn thread_hook(
+        mut self,
+        hook: impl Fn(ThreadBody) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        self.thread_hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// How many threads may run tasks at once: from 1 to 1024, and 64 unless said here. They are
+    /// started when tasks block, and end when they have nothing to do.
+    pub fn workers(mut self, most: usize) -> Self {
+        self.executor = Some(Executor::Workers(most));
+        self
+    }
+
+    /// Runs all tasks on the thread that waits for deadlines, in order of deadline. A task that
+    /// blocks delays all others.
+    pub fn inline(mut self) -> Self {
+        self.executor = Some(Executor::Inline);
+        self
+    }
+
+    /// Hands every due task to a function, which runs it where it likes: on a thread pool, on an
+    /// async runtime. It should not block.
+    pub fn executor(mut self, executor: impl Fn(Task) + Send + Sync + 'static) -> Self {
+        self.executor = Some(Executor::Custom(Arc::new(executor)));
+        self
+    }
+
+    /// Starts no thread at all: tasks run when [`Timer::turn`] is called, as an event loop does.
+    pub fn caller_driven(mut self) -> Self {
+        self.executor = Some(Executor::Caller);
+        self
+    }
+
+    /// Is told what a task panicked with. The panic is caught, counted and logged anyway.
+    pub fn panic_hook(mut self, hook: impl Fn(&(dyn Any + Send)) + Send + Sync + 'static) -> Self {
+        self.panic_hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Takes the time from a clock that is moved by hand, for tests. The timer starts no thread:
+    /// tasks run on the thread that moves the clock.
+    pub fn clock(mut self, clock: ManualClock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Builds the timer. No thread is started until there is a task.
+    ///
+    /// # Errors
+    ///
+    /// If a value is not possible; the error says which, and what is.
+    pub fn build(self) -> Result<Timer, BuildError> {
+        if !(SHORTEST_TICK..=LONGEST_TICK).contains(&self.tick) {
+            return Err(BuildError::Tick(self.tick));
+        }
+        if let WheelKind::Hashed { slots } = self.wheel
+            && !(1..=MAX_SLOTS).contains(&slots)
+        {
+            return Err(BuildError::Slots(slots));
+        }
+        if let Some(Executor::Workers(workers)) = self.executor
+            && !(1..=MAX_WORKERS).contains(&workers)
+        {
+            return Err(BuildError::Workers(workers));
+        }
+        if self.thread_name.contains('\0') {
+            return Err(BuildError::ThreadName(self.thread_name));
+        }
+        let (clock, executor) = match (self.clock, self.executor) {
+            (None, executor) => {
+                (Clock::system(), executor.unwrap_or(Executor::Workers(DEFAULT_WORKERS)))
+            }
+            (Some(clock), None | Some(Executor::Caller)) => {
+                (Clock::Manual(clock), Executor::Caller)
+            }
+            (Some(_), Some(_)) => return Err(BuildError::ClockNeedsNoThread),
+        };
+        let config = Config {
+            tick: nanos(self.tick),
+            wheel: self.wheel,
+            max_pending: if self.max_pending == 0 { usize::MAX } else { self.max_pending },
+            executor,
+            panic_hook: self.panic_hook,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            started: Instant::now(),
+            thread_name: self.thread_name,
+            thread_hook: self.thread_hook,
+        };
+        count_live();
+        Ok(Timer::of(Shared::new(config, clock)))
+    }
+}
+
+/// Warns, once, of a process that makes a timer for everything.
+fn count_live() {
+    let live = LIVE_TIMERS.fetch_add(1, Ordering::Relaxed) + 1;
+    if live > MANY_TIMERS && !WARNED.swap(true, Ordering::Relaxed) {
+        tracing::warn!(
+            live,
+            "more than {MANY_TIMERS} timers are alive in this process; a timer is meant to be \
+             shared: one holds millions of tasks"
+        );
+    }
+}
+
+pub(super) fn uncount_live() {
+    LIVE_TIMERS.fetch_sub(1, Ordering::Relaxed);
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("tick", &self.tick)
+            .field("wheel", &self.wheel)
+            .field("max_pending", &self.max_pending)
+            .field("thread_name", &self.thread_name)
+            .finish_non_exhaustive()
+    }
+}

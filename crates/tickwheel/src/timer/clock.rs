@@ -1,0 +1,269 @@
+//! Where the time comes from: the one place that asks the operating system for it.
+//!
+//! A timer counts nanoseconds from the moment its clock was made. Two clocks are read:
+//! * The **monotonic** one ([`Instant`]) decides when a task starts that was scheduled by a delay
+//!   or for an `Instant`. It never goes back and is never set. On Linux it is `CLOCK_MONOTONIC`,
+//!   which stands still while the machine is suspended: a delay of ten minutes is ten minutes of
+//!   running time.
+//! * The **wall** clock ([`SystemTime`]) decides for tasks scheduled for a `SystemTime`. It can be
+//!   set, and it moves on during a suspend. The timer looks at it when such a task comes due and,
+//!   while one is pending, once a second, so that a change is followed within that time.
+
+use std::fmt;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant, SystemTime};
+use std::vec::Vec;
+
+use super::shared::Shared;
+
+/// Nanoseconds since a timer's clock was made.
+pub(super) type Nanos = u64;
+
+/// The nanoseconds of a duration; `u64::MAX`, which is never, where they do not fit.
+#[inline]
+pub(super) fn nanos(duration: Duration) -> Nanos {
+    let seconds = duration.as_secs();
+    if seconds < u64::MAX / 1_000_000_000 {
+        seconds * 1_000_000_000 + u64::from(duration.subsec_nanos())
+    } else {
+        Nanos::MAX
+    }
+}
+
+/// The clock of one timer.
+pub(super) enum Clock {
+    System { base: Instant },
+    Manual(ManualClock),
+}
+
+impl Clock {
+    pub(super) fn system() -> Self {
+        Self::System { base: Instant::now() }
+    }
+
+    #[inline]
+    pub(super) fn now(&self) -> Nanos {
+        match self {
+            Self::System { base } => nanos(base.elapsed()),
+            Self::Manual(clock) => clock.inner.elapsed.load(Ordering::Acquire),
+        }
+    }
+
+    /// The wall clock, as nanoseconds since 1970 (0 for anything before).
+    pub(super) fn wall(&self) -> Nanos {
+        match self {
+            Self::System { .. } => unix_nanos(SystemTime::now()),
+            Self::Manual(clock) => unix_nanos(clock.wall()),
+        }
+    }
+
+    fn base(&self) -> Instant {
+        match self {
+            Self::System { base } => *base,
+            Self::Manual(clock) => clock.inner.base,
+        }
+    }
+
+    /// When an instant comes, on this clock: 0 if it lies before the clock was made.
+    pub(super) fn at(&self, instant: Instant) -> Nanos {
+        nanos(instant.saturating_duration_since(self.base()))
+    }
+
+    /// The instant of a time on this clock; `None` if that is never.
+    pub(super) fn instant(&self, at: Nanos) -> Option<Instant> {
+        if at == Nanos::MAX {
+            return None;
+        }
+        self.base().checked_add(Duration::from_nanos(at))
+    }
+}
+
+/// A point in wall-clock time as nanoseconds since 1970 (0 for anything before).
+pub(super) fn unix_nanos(time: SystemTime) -> Nanos {
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, nanos)
+}
+
+/// A clock that moves only when told to, for tests.
+///
+/// Timers built with it start no thread: [`advance`](Self::advance) runs what becomes due, in
+/// order of deadline, on the thread that calls it, each task at exactly its time. A test of a
+/// half-hour timeout takes a microsecond and cannot be flaky.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::{AtomicBool, Ordering};
+/// use std::time::Duration;
+/// use tickwheel::{ManualClock, Timer};
+///
+/// let clock = ManualClock::new();
+/// let timer = Timer::builder().clock(clock.clone()).build()?;
+///
+/// let closed = Arc::new(AtomicBool::new(false));
+/// let flag = closed.clone();
+/// timer.after(Duration::from_secs(30 * 60), move || flag.store(true, Ordering::Relaxed))?;
+///
+/// clock.advance(Duration::from_secs(30 * 60 - 1));
+/// assert!(!closed.load(Ordering::Relaxed));
+/// clock.advance(Duration::from_secs(1));
+/// assert!(closed.load(Ordering::Relaxed));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct ManualClock {
+    inner: Arc<Manual>,
+}
+
+struct Manual {
+    base: Instant,
+    wall_base: SystemTime,
+    elapsed: AtomicU64,
+    /// What was added to the wall clock alone.
+    wall_shift: AtomicI64,
+    timers: Mutex<Vec<Weak<Shared>>>,
+}
+
+impl ManualClock {
+    /// A clock that shows the present, and stands.
+    ///
+    /// ```
+    /// use tickwheel::ManualClock;
+    ///
+    /// let clock = ManualClock::new();
+    /// assert_eq!(clock.now(), clock.now());
+    /// ```
+    pub fn new() -> Self {
+        Self {
+            inner: Arc::new(Manual {
+                base: Instant::now(),
+                wall_base: SystemTime::now(),
+                elapsed: AtomicU64::new(0),
+                wall_shift: AtomicI64::new(0),
+                timers: Mutex::new(Vec::new()),
+            }),
+        }
+    }
+
+    /// The clock's monotonic time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::ManualClock;
+    ///
+    /// let clock = ManualClock::new();
+    /// let start = clock.now();
+    /// clock.advance(Duration::from_secs(5));
+    /// assert_eq!(clock.now() - start, Duration::from_secs(5));
+    /// ```
+    pub fn now(&self) -> Instant {
+        self.inner.base + Duration::from_nanos(self.inner.elapsed.load(Ordering::Acquire))
+    }
+
+    /// The clock's wall-clock time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::ManualClock;
+    ///
+    /// let clock = ManualClock::new();
+    /// let noon = clock.wall() + Duration::from_secs(3_600);
+    /// clock.set_wall(noon);
+    /// assert_eq!(clock.wall(), noon);
+    /// ```
+    pub fn wall(&self) -> SystemTime {
+        let plain = self.inner.wall_base + (self.now() - self.inner.base);
+        let shift = self.inner.wall_shift.load(Ordering::Acquire);
+        let distance = Duration::from_nanos(shift.unsigned_abs());
+        if shift < 0 { plain - distance } else { plain + distance }
+    }
+
+    /// Moves time on, and runs what becomes due: in order of deadline, each task at its own time,
+    /// on this thread. What those tasks schedule runs too if it is due by then.
+    ///
+    /// Called from inside a task it only moves the clock: the call that runs the task goes on
+    /// with what became due.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.every(Duration::from_secs(1), || {})?;
+    /// clock.advance(Duration::from_secs(10));
+    /// assert_eq!(timer.stats().fired, 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn advance(&self, by: Duration) {
+        let target = self.inner.elapsed.load(Ordering::Acquire).saturating_add(nanos(by));
+        loop {
+            let timers = self.timers();
+            let next = timers.iter().filter_map(|timer| timer.next_deadline()).min();
+            match next {
+                Some(next) if next <= target => {
+                    self.inner.elapsed.fetch_max(next, Ordering::AcqRel);
+                    for timer in &timers {
+                        timer.turn();
+                    }
+                }
+                _ => break,
+            }
+        }
+        self.inner.elapsed.fetch_max(target, Ordering::AcqRel);
+        for timer in self.timers() {
+            timer.turn();
+        }
+    }
+
+    /// Sets the wall clock, as an administrator would: the monotonic time does not change.
+    /// Tasks scheduled for a `SystemTime` that has come by the new time run at once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let noon = clock.wall() + Duration::from_secs(3_600);
+    /// timer.at(noon, || {})?;
+    /// clock.set_wall(noon);
+    /// assert_eq!(timer.stats().fired, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn set_wall(&self, time: SystemTime) {
+        let plain = self.inner.wall_base + (self.now() - self.inner.base);
+        let shift = match time.duration_since(plain) {
+            Ok(ahead) => i64::try_from(nanos(ahead)).unwrap_or(i64::MAX),
+            Err(behind) => i64::try_from(nanos(behind.duration())).map_or(i64::MIN, |n| -n),
+        };
+        self.inner.wall_shift.store(shift, Ordering::Release);
+        for timer in self.timers() {
+            timer.turn();
+        }
+    }
+
+    pub(super) fn attach(&self, timer: &Arc<Shared>) {
+        let mut timers = self.inner.timers.lock().unwrap_or_else(PoisonError::into_inner);
+        timers.retain(|timer| timer.strong_count() > 0);
+        timers.push(Arc::downgrade(timer));
+    }
+
+    fn timers(&self) -> Vec<Arc<Shared>> {
+        let timers = self.inner.timers.lock().unwrap_or_else(PoisonError::into_inner);
+        timers.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl Default for ManualClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for ManualClock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ManualClock")
+            .field("elapsed", &Duration::from_nanos(self.inner.elapsed.load(Ordering::Acquire)))
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,67 @@
+//! Where tasks run.
+
+use core::fmt;
+use std::sync::Arc;
+
+use super::shared::Shared;
+use super::state::Fire;
+
+/// Where a timer runs its tasks.
+#[derive(Clone)]
+pub(super) enum Executor {
+    /// On up to so many threads of its own.
+    Workers(usize),
+    /// On the one thread that waits for deadlines.
+    Inline,
+    /// Wherever this takes them.
+    Custom(Arc<dyn Fn(Task) + Send + Sync>),
+    /// On the thread that calls `turn`, or advances the manual clock.
+    Caller,
+}
+
+/// A due task on its way to a custom executor. [`run`](Self::run) it, on any thread, once.
+///
+/// Dropping it instead rejects the task: that is logged and counted, and the timer goes on.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickwheel::{Task, Timer};
+///
+/// let (sender, receiver) = mpsc::channel::<Task>();
+/// let timer = Timer::builder().executor(move |task| drop(sender.send(task))).build()?;
+/// timer.after(Duration::from_millis(1), || println!("on the main thread"))?;
+/// receiver.recv()?.run();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Task {
+    shared: Arc<Shared>,
+    fire: Option<Fire>,
+}
+
+impl Task {
+    pub(super) fn new(shared: Arc<Shared>, fire: Fire) -> Self {
+        Self { shared, fire: Some(fire) }
+    }
+
+    /// Runs the task. A panic in it is caught, counted and logged.
+    pub fn run(mut self) {
+        if let Some(fire) = self.fire.take() {
+            self.shared.execute(fire);
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if let Some(fire) = self.fire.take() {
+            self.shared.rejected(fire);
+        }
+    }
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Task").finish_non_exhaustive()
+    }
+}

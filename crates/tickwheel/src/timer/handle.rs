@@ -1,0 +1,170 @@
+//! What a caller holds of a task.
+
+use core::fmt;
+use core::ops::Deref;
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::clock::{Nanos, nanos};
+use super::record::{Fate, Record};
+use super::shared::Shared;
+use crate::wheel;
+
+/// A scheduled task: cancel it, reset it, ask about it.
+///
+/// Dropping a `Timeout` changes nothing: the task stays scheduled.
+/// [`cancel_on_drop`](Self::cancel_on_drop) makes a guard of it for which that is different.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::Timer;
+///
+/// let timer = Timer::new();
+/// let timeout = timer.after(Duration::from_secs(60), || println!("no answer"))?;
+/// assert!(timeout.reset(Duration::from_secs(90))); // a sign of life
+/// assert!(timeout.cancel()); // the answer
+/// assert!(timeout.is_cancelled() && !timeout.is_expired());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Timeout {
+    shared: Arc<Shared>,
+    task: TaskOf,
+}
+
+enum TaskOf {
+    /// Nobody but this handle can cancel it, so this handle knows if that was done.
+    Plain {
+        place: wheel::Key,
+        cancelled: AtomicBool,
+    },
+    Record(Arc<Record>),
+}
+
+impl Timeout {
+    #[inline]
+    pub(super) fn plain(shared: Arc<Shared>, place: wheel::Key) -> Self {
+        Self { shared, task: TaskOf::Plain { place, cancelled: AtomicBool::new(false) } }
+    }
+
+    pub(super) fn record(shared: Arc<Shared>, record: Arc<Record>) -> Self {
+        Self { shared, task: TaskOf::Record(record) }
+    }
+
+    /// Cancels the task. `true` for exactly one caller, and then the task never starts (again, if
+    /// it is a periodic one), and its closure has been dropped, unless it is running just now.
+    /// `false` if it has started, was cancelled before, or was handed back by
+    /// [`stop`](super::Timer::stop).
+    pub fn cancel(&self) -> bool {
+        match &self.task {
+            TaskOf::Plain { place, cancelled } => {
+                let done = self.shared.cancel(*place);
+                if done {
+                    cancelled.store(true, Ordering::Release);
+                }
+                done
+            }
+            TaskOf::Record(record) => self.shared.cancel_record(record),
+        }
+    }
+
+    /// Sets the deadline to `delay` from now, earlier or later than it was. `false` if the task
+    /// is not pending. A periodic task goes on from there; one with a wall-clock deadline has
+    /// none any more.
+    pub fn reset(&self, delay: Duration) -> bool {
+        let at = self.shared.clock.now().saturating_add(nanos(delay));
+        match &self.task {
+            TaskOf::Plain { place, .. } => self.shared.reset(*place, at),
+            TaskOf::Record(record) => self.shared.reset_record(record, at),
+        }
+    }
+
+    /// Whether the task has started, or is about to. A periodic task is expired when its series
+    /// has ended by itself.
+    pub fn is_expired(&self) -> bool {
+        match &self.task {
+            TaskOf::Plain { .. } => !self.is_cancelled() && self.due_at().is_none(),
+            TaskOf::Record(record) => record.fate() == Fate::Fired,
+        }
+    }
+
+    /// Whether the task was cancelled, or replaced by another with its key.
+    pub fn is_cancelled(&self) -> bool {
+        match &self.task {
+            TaskOf::Plain { cancelled, .. } => cancelled.load(Ordering::Acquire),
+            TaskOf::Record(record) => record.fate() == Fate::Cancelled,
+        }
+    }
+
+    fn due_at(&self) -> Option<Nanos> {
+        match &self.task {
+            TaskOf::Plain { place, .. } => self.shared.due_at(*place),
+            TaskOf::Record(record) => {
+                (record.fate() == Fate::Pending).then(|| self.shared.due_at(record.place()))?
+            }
+        }
+    }
+
+    /// When the task is due, rounded up to a tick; `None` if it is not pending, or due never.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.shared.clock.instant(self.due_at()?)
+    }
+
+    /// How long it is until the task is due, zero if it is late; `None` if it is not pending. A
+    /// task that is due never has [`Duration::MAX`] left.
+    pub fn remaining(&self) -> Option<Duration> {
+        let at = self.due_at()?;
+        if at == Nanos::MAX {
+            return Some(Duration::MAX);
+        }
+        Some(Duration::from_nanos(at.saturating_sub(self.shared.clock.now())))
+    }
+
+    /// Makes a guard of the handle: dropping it cancels the task.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// let guard = timer.after(Duration::from_secs(5), || println!("too slow"))?.cancel_on_drop();
+    /// // ... do the work that must be quick ...
+    /// drop(guard);
+    /// assert_eq!(timer.pending(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use = "the guard cancels the task when it is dropped, which is at once here"]
+    pub fn cancel_on_drop(self) -> TimeoutGuard {
+        TimeoutGuard { timeout: self }
+    }
+}
+
+impl fmt::Debug for Timeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timeout")
+            .field("remaining", &self.remaining())
+            .field("cancelled", &self.is_cancelled())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A [`Timeout`] that cancels its task when it is dropped.
+#[derive(Debug)]
+pub struct TimeoutGuard {
+    timeout: Timeout,
+}
+
+impl Deref for TimeoutGuard {
+    type Target = Timeout;
+
+    fn deref(&self) -> &Timeout {
+        &self.timeout
+    }
+}
+
+impl Drop for TimeoutGuard {
+    fn drop(&mut self) {
+        self.timeout.cancel();
+    }
+}

@@ -1,0 +1,410 @@
+//! A wheel that turns by itself: threads, clock, handles, keys and periodic tasks.
+//!
+//! [`Timer`] is the front door. Behind it, one lock protects the wheel and all that belongs to it
+//! (`state.rs`); the operations that callers and threads do with it are in `shared.rs`; what the
+//! threads do between them is in `worker.rs`. Only `clock.rs` asks for the time.
+//!
+//! Ground rules:
+//! * Nothing of a caller's is called or dropped while the lock is held.
+//! * A task has one fate: it leaves the wheel once, under the lock, and whoever took it out runs
+//!   it, drops it or hands it back.
+//! * Ticks are rounded up, and the present is rounded down: so nothing starts early.
+
+mod builder;
+mod clock;
+mod error;
+mod executor;
+mod global;
+mod handle;
+mod job;
+mod key;
+mod panics;
+mod periodic;
+mod record;
+mod shared;
+mod state;
+mod stats;
+mod unfired;
+mod when;
+mod worker;
+
+use core::fmt;
+use core::time::Duration;
+use std::sync::Arc;
+use std::time::Instant;
+use std::vec::Vec;
+
+pub use builder::{Builder, ThreadBody, WheelKind};
+pub use clock::ManualClock;
+pub use error::{BuildError, ScheduleError};
+pub use executor::Task;
+pub use global::{after, at, cancel, default_timer, every, key};
+pub use handle::{Timeout, TimeoutGuard};
+pub use key::Key;
+pub use periodic::{MissedTicks, Periodic};
+pub use stats::{Histogram, Stats};
+pub use unfired::{StillRunning, Unfired};
+pub use when::{Keyed, When};
+
+use clock::nanos;
+use job::Job;
+use shared::Shared;
+use state::Phase;
+
+/// Runs tasks at their time: after a delay, at an instant, every so often, by key.
+///
+/// A `Timer` is cheap to clone and meant to be shared; clones are the same timer. Its thread
+/// starts with the first task, sleeps until the next deadline, and ends when nothing has been
+/// pending for a while. Dropping the last clone stops the timer and drops what is pending;
+/// [`stop`](Self::stop) hands it back instead.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickwheel::Timer;
+///
+/// let timer = Timer::new();
+/// let (sender, receiver) = mpsc::channel();
+/// timer.after(Duration::from_millis(5), move || sender.send("hello").unwrap())?;
+/// assert_eq!(receiver.recv()?, "hello");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Timer {
+    owner: Arc<Owner>,
+}
+
+/// What all clones of a timer hold, and its threads and handles do not: so it knows when the
+/// last clone is gone.
+struct Owner {
+    shared: Arc<Shared>,
+}
+
+/// Whether a timer runs.
+///
+/// ```
+/// use tickwheel::{Timer, TimerState};
+///
+/// let timer = Timer::new();
+/// assert_eq!(timer.state(), TimerState::NotStarted);
+/// timer.start()?;
+/// assert_eq!(timer.state(), TimerState::Running);
+/// timer.stop();
+/// assert_eq!(timer.state(), TimerState::Stopped);
+/// # Ok::<(), tickwheel::ScheduleError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum TimerState {
+    /// No task was scheduled yet.
+    NotStarted,
+    /// Tasks are taken and run.
+    Running,
+    /// No more tasks are taken; those that are pending still run.
+    Draining,
+    /// Nothing runs any more.
+    Stopped,
+}
+
+impl Timer {
+    /// A timer with a tick of 1 ms and a hierarchical wheel: nothing to tune.
+    ///
+    /// ```
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// assert_eq!(timer.pending(), 0);
+    /// ```
+    pub fn new() -> Self {
+        Self::builder().build().expect("the defaults are possible")
+    }
+
+    /// Sets up a timer that differs from the defaults.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::builder().tick(Duration::from_micros(100)).inline().build()?;
+    /// # Ok::<(), tickwheel::BuildError>(())
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    fn of(shared: Arc<Shared>) -> Self {
+        Self { owner: Arc::new(Owner { shared }) }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.owner.shared
+    }
+
+    /// Runs a task once, after a delay. [`Duration::MAX`] is never.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// let timeout = timer.after(Duration::from_secs(3), || println!("hello"))?;
+    /// # timeout.cancel();
+    /// # Ok::<(), tickwheel::ScheduleError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the timer is stopped, full, or could not start its thread.
+    #[inline]
+    pub fn after(
+        &self,
+        delay: Duration,
+        task: impl FnOnce() + Send + 'static,
+    ) -> Result<Timeout, ScheduleError> {
+        let shared = self.shared();
+        let at = shared.clock.now().saturating_add(nanos(delay));
+        shared.schedule(at, Job::new(task))
+    }
+
+    /// Runs a task once, at an [`Instant`] or a
+    /// [`SystemTime`](std::time::SystemTime). The latter follows the wall clock: if that is set,
+    /// the task starts accordingly sooner or later, within a second. What lies in the past is due
+    /// at once.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant, SystemTime};
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// timer.at(Instant::now() + Duration::from_secs(60), || println!("a minute later"))?;
+    /// timer.at(SystemTime::now() + Duration::from_secs(60), || println!("by the clock"))?;
+    /// # Ok::<(), tickwheel::ScheduleError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`after`](Self::after).
+    pub fn at(
+        &self,
+        when: impl Into<When>,
+        task: impl FnOnce() + Send + 'static,
+    ) -> Result<Timeout, ScheduleError> {
+        when::at(self.shared(), None, when.into(), Job::new(task))
+    }
+
+    /// Runs a task again and again, at a fixed rate: the first time after one period. It does not
+    /// drift, and it never runs beside itself; runs that it could not start in time are left out
+    /// ([`periodic`](Self::periodic) has the other choices). A panic does not end it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// let beat = timer.every(Duration::from_secs(5), || println!("still here"))?;
+    /// # beat.cancel();
+    /// # Ok::<(), tickwheel::ScheduleError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`after`](Self::after), and for a period of zero.
+    pub fn every(
+        &self,
+        period: Duration,
+        task: impl FnMut() + Send + 'static,
+    ) -> Result<Timeout, ScheduleError> {
+        self.periodic(period).start(task)
+    }
+
+    /// Runs a task again and again, with a fixed delay between the end of one run and the start
+    /// of the next.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// let poll = timer.every_after(Duration::from_secs(5), || println!("ask again"))?;
+    /// # poll.cancel();
+    /// # Ok::<(), tickwheel::ScheduleError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`every`](Self::every).
+    pub fn every_after(
+        &self,
+        delay: Duration,
+        task: impl FnMut() + Send + 'static,
+    ) -> Result<Timeout, ScheduleError> {
+        self.periodic(delay).fixed_delay().start(task)
+    }
+
+    /// Sets up a periodic task with all its choices.
+    pub fn periodic(&self, period: Duration) -> Periodic<'_> {
+        Periodic::new(self, period)
+    }
+
+    /// Schedules by key: a pending task with the same key is replaced, so of all that were
+    /// scheduled with a key the last one fires, once.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// timer.key("order-42").after(Duration::from_secs(1800), || println!("close order 42"))?;
+    /// assert!(timer.cancel("order-42")); // paid
+    /// # Ok::<(), tickwheel::ScheduleError>(())
+    /// ```
+    pub fn key(&self, key: impl Into<Key>) -> Keyed<'_> {
+        Keyed::new(self, key.into())
+    }
+
+    /// Cancels the pending task with this key; `false` if there is none.
+    pub fn cancel(&self, key: impl Into<Key>) -> bool {
+        self.shared().cancel_key(&key.into())
+    }
+
+    /// How many tasks have neither run nor been cancelled. Exact, at the moment of asking.
+    pub fn pending(&self) -> usize {
+        self.shared().lock().pending()
+    }
+
+    /// What the timer has done so far.
+    pub fn stats(&self) -> Stats {
+        self.shared().lock().stats()
+    }
+
+    /// How many bytes the wheel has allocated for what is pending.
+    pub fn memory_usage(&self) -> usize {
+        self.shared().lock().wheel.memory_usage()
+    }
+
+    /// Whether the timer runs.
+    pub fn state(&self) -> TimerState {
+        match self.shared().lock().phase {
+            Phase::NotStarted => TimerState::NotStarted,
+            Phase::Running => TimerState::Running,
+            Phase::Draining => TimerState::Draining,
+            Phase::Stopped => TimerState::Stopped,
+        }
+    }
+
+    /// Starts the timer's thread now instead of with the first task.
+    ///
+    /// # Errors
+    ///
+    /// If the timer was stopped, or the thread could not be started.
+    pub fn start(&self) -> Result<(), ScheduleError> {
+        self.shared().start()
+    }
+
+    /// Stops the timer and gives back every task that has not started, by deadline. Waits for
+    /// tasks that are running, unless it is called from one. A second call gives nothing.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// timer.after(Duration::from_secs(60), || println!("a minute later"))?;
+    /// for task in timer.stop() {
+    ///     task.run(); // now rather than never
+    /// }
+    /// # Ok::<(), tickwheel::ScheduleError>(())
+    /// ```
+    pub fn stop(&self) -> Vec<Unfired> {
+        let unfired = self.shared().end();
+        self.shared().wait_ended(Duration::MAX);
+        unfired
+    }
+
+    /// As [`stop`](Self::stop), but waits only so long for tasks that are running.
+    ///
+    /// # Errors
+    ///
+    /// If tasks are still running then. The error has the tasks that never started; the timer is
+    /// stopped all the same.
+    pub fn stop_timeout(&self, limit: Duration) -> Result<Vec<Unfired>, StillRunning> {
+        let unfired = self.shared().end();
+        if self.shared().wait_ended(limit) {
+            return Ok(unfired);
+        }
+        let running = self.shared().lock().running;
+        Err(StillRunning { unfired, running })
+    }
+
+    /// Takes no more tasks, lets the pending ones run at their time for up to `limit`, then stops
+    /// and gives back what is left. Periodic tasks end at once. From inside a task it does not
+    /// wait.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// timer.after(Duration::from_millis(5), || println!("soon enough"))?;
+    /// timer.after(Duration::from_secs(3_600), || println!("too late"))?;
+    /// let left = timer.drain(Duration::from_millis(100));
+    /// assert_eq!(left.len(), 1);
+    /// # Ok::<(), tickwheel::ScheduleError>(())
+    /// ```
+    pub fn drain(&self, limit: Duration) -> Vec<Unfired> {
+        self.shared().drain(limit);
+        self.stop()
+    }
+
+    /// When something may be due next: for how long an event loop may sleep. It may be early,
+    /// never late; `None` if nothing is pending.
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let shared = self.shared();
+        shared.clock.instant(shared.next_deadline()?)
+    }
+
+    /// Runs what is due, on this thread, and says how many tasks that were: for timers that were
+    /// built [`caller_driven`](Builder::caller_driven) or with a manual clock. On another timer,
+    /// or from inside a task, it does nothing.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::builder().caller_driven().build()?;
+    /// timer.after(Duration::from_millis(2), || println!("tick"))?;
+    /// while let Some(deadline) = timer.next_deadline() {
+    ///     // An event loop would wait for events up to then.
+    ///     std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+    ///     timer.turn();
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn turn(&self) -> usize {
+        if self.shared().has_threads() { 0 } else { self.shared().turn() }
+    }
+}
+
+impl Default for Timer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Timer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Timer")
+            .field("state", &self.state())
+            .field("pending", &self.pending())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        for unfired in self.shared.end() {
+            panics::catch(&self.shared.config, || drop(unfired));
+        }
+        builder::uncount_live();
+    }
+}

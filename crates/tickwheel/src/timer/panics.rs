@@ -1,0 +1,84 @@
+//! Panics of tasks are caught here, counted and logged; and a thread knows here whether it is
+//! inside a task.
+
+use core::cell::RefCell;
+use std::any::Any;
+use std::boxed::Box;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::string::String;
+use std::sync::Arc;
+use std::vec::Vec;
+
+use super::builder::Config;
+use super::shared::Shared;
+
+/// What a timer calls when a task panics, with what the task said.
+pub(super) type PanicHook = Arc<dyn Fn(&(dyn Any + Send)) + Send + Sync>;
+
+/// Calls something of a caller's; says whether it panicked.
+#[inline]
+pub(super) fn catch(config: &Config, call: impl FnOnce()) -> bool {
+    catch_with(config.panic_hook.as_ref(), call)
+}
+
+#[inline]
+pub(super) fn catch_with(hook: Option<&PanicHook>, call: impl FnOnce()) -> bool {
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(()) => false,
+        Err(payload) => {
+            report(hook, payload);
+            true
+        }
+    }
+}
+
+#[cold]
+fn report(hook: Option<&PanicHook>, payload: Box<dyn Any + Send>) {
+    tracing::error!(panic = message(&*payload), "a task panicked");
+    let reported = catch_unwind(AssertUnwindSafe(|| {
+        if let Some(hook) = hook {
+            hook(&*payload);
+        }
+    }));
+    if let Err(second) = reported {
+        tracing::error!(panic = message(&*second), "the panic hook of a timer panicked");
+        discard(second);
+    }
+    discard(payload);
+}
+
+/// Drops what a panic carried, which may panic again; then it is leaked.
+fn discard(payload: Box<dyn Any + Send>) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        core::mem::forget(again);
+    }
+}
+
+fn message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+std::thread_local! {
+    /// The timers that this thread runs a task of: usually one, more where tasks run tasks.
+    static INSIDE: RefCell<Vec<*const Shared>> = const { RefCell::new(Vec::new()) };
+}
+
+/// While it lives, the thread is inside a task of a timer.
+pub(super) struct Inside;
+
+pub(super) fn enter(shared: &Arc<Shared>) -> Inside {
+    INSIDE.with_borrow_mut(|inside| inside.push(Arc::as_ptr(shared)));
+    Inside
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.with_borrow_mut(Vec::pop);
+    }
+}
+
+/// Whether this thread is inside a task of that timer.
+pub(super) fn is_inside(shared: &Shared) -> bool {
+    INSIDE.with_borrow(|inside| inside.contains(&core::ptr::from_ref(shared)))
+}

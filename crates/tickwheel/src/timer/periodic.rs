@@ -1,0 +1,201 @@
+//! Tasks that run again and again.
+
+use core::time::Duration;
+
+use super::clock::{Nanos, nanos};
+use super::record::Work;
+use super::{Key, ScheduleError, Timeout, Timer};
+
+/// What a periodic task does about runs that it could not start in time: because it was still
+/// running, because all workers were busy, or because the machine was suspended.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{ManualClock, MissedTicks, Timer};
+///
+/// let clock = ManualClock::new();
+/// let timer = Timer::builder().clock(clock.clone()).build()?;
+/// let slow = clock.clone();
+/// timer.periodic(Duration::from_secs(1)).missed(MissedTicks::Skip).start(move || {
+///     slow.advance(Duration::from_millis(2_500)); // takes as long as two and a half periods
+/// })?;
+/// clock.advance(Duration::from_secs(1));
+/// assert_eq!(timer.stats().fired, 1); // at 1 s; the runs at 2 s and 3 s are skipped
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum MissedTicks {
+    /// Run them all, one right after the other, until the schedule is caught up with.
+    Burst,
+    /// Run once, and let the schedule go on from then: the next run is a period later.
+    Delay,
+    /// Run once, and go on with the next time that the schedule has: what was missed is left out.
+    #[default]
+    Skip,
+}
+
+/// How a periodic task goes on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Series {
+    period: Nanos,
+    rhythm: Rhythm,
+    pub(super) ends_on_panic: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Rhythm {
+    /// From start to start.
+    FixedRate(MissedTicks),
+    /// From end to start.
+    FixedDelay,
+}
+
+impl Series {
+    /// When to run next, after a run that was due at `due_at` and has ended at `now`.
+    pub(super) fn next(&self, due_at: Nanos, now: Nanos) -> Nanos {
+        let next = due_at.saturating_add(self.period);
+        match self.rhythm {
+            Rhythm::FixedRate(MissedTicks::Burst) => next,
+            Rhythm::FixedRate(_) if next > now => next,
+            Rhythm::FixedRate(MissedTicks::Delay) | Rhythm::FixedDelay => {
+                now.saturating_add(self.period)
+            }
+            Rhythm::FixedRate(MissedTicks::Skip) => {
+                next.saturating_add(((now - next) / self.period + 1).saturating_mul(self.period))
+            }
+        }
+    }
+}
+
+/// A periodic task about to be started: made by [`Timer::periodic`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{ManualClock, Timer};
+///
+/// let clock = ManualClock::new();
+/// let timer = Timer::builder().clock(clock.clone()).build()?;
+/// timer
+///     .periodic(Duration::from_secs(60))
+///     .first_after(Duration::ZERO)
+///     .key("report")
+///     .start(|| {})?;
+/// clock.advance(Duration::from_secs(120));
+/// assert_eq!(timer.stats().fired, 3); // at 0 s, 60 s and 120 s
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a periodic task runs once it is started"]
+pub struct Periodic<'a> {
+    timer: &'a Timer,
+    key: Option<Key>,
+    first: Option<Duration>,
+    period: Duration,
+    rhythm: Rhythm,
+    ends_on_panic: bool,
+}
+
+impl<'a> Periodic<'a> {
+    pub(super) fn new(timer: &'a Timer, period: Duration) -> Self {
+        Self {
+            timer,
+            key: None,
+            first: None,
+            period,
+            rhythm: Rhythm::FixedRate(MissedTicks::default()),
+            ends_on_panic: false,
+        }
+    }
+
+    /// Gives the task a key; a pending task with the same key is replaced.
+    pub fn key(mut self, key: impl Into<Key>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// When the first run is due: after one period unless said here.
+    pub fn first_after(mut self, delay: Duration) -> Self {
+        self.first = Some(delay);
+        self
+    }
+
+    /// What to do about runs that could not start in time; [`MissedTicks::Skip`] unless said here.
+    pub fn missed(mut self, missed: MissedTicks) -> Self {
+        self.rhythm = Rhythm::FixedRate(missed);
+        self
+    }
+
+    /// Counts the period from the end of one run to the start of the next, instead of from start
+    /// to start.
+    pub fn fixed_delay(mut self) -> Self {
+        self.rhythm = Rhythm::FixedDelay;
+        self
+    }
+
+    /// Ends the series when a run panics, instead of going on with the next.
+    pub fn end_on_panic(mut self) -> Self {
+        self.ends_on_panic = true;
+        self
+    }
+
+    /// Schedules the task. It never runs beside itself: a run that takes longer than the period
+    /// delays the next.
+    ///
+    /// # Errors
+    ///
+    /// As [`Timer::every`].
+    pub fn start(self, task: impl FnMut() + Send + 'static) -> Result<Timeout, ScheduleError> {
+        let period = nanos(self.period);
+        if period == 0 {
+            return Err(ScheduleError::ZeroPeriod);
+        }
+        let series = Series { period, rhythm: self.rhythm, ends_on_panic: self.ends_on_panic };
+        let shared = self.timer.shared();
+        let at = shared.clock.now().saturating_add(nanos(self.first.unwrap_or(self.period)));
+        shared.schedule_record(self.key, Some(series), Work::Again(task.boxed()), at, None)
+    }
+}
+
+/// `Box::new`, spelled so that the argument's type becomes the trait object's.
+trait Boxed {
+    fn boxed(self) -> std::boxed::Box<dyn FnMut() + Send>;
+}
+
+impl<F: FnMut() + Send + 'static> Boxed for F {
+    fn boxed(self) -> std::boxed::Box<dyn FnMut() + Send> {
+        std::boxed::Box::new(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn next(rhythm: Rhythm, due_at: Nanos, now: Nanos) -> Nanos {
+        Series { period: 10, rhythm, ends_on_panic: false }.next(due_at, now)
+    }
+
+    #[test]
+    fn a_run_in_time_is_followed_by_the_next_of_the_schedule() {
+        for missed in [MissedTicks::Burst, MissedTicks::Delay, MissedTicks::Skip] {
+            assert_eq!(next(Rhythm::FixedRate(missed), 100, 103), 110);
+        }
+        assert_eq!(next(Rhythm::FixedDelay, 100, 103), 113);
+    }
+
+    #[test]
+    fn what_was_missed_is_run_delayed_or_skipped() {
+        assert_eq!(next(Rhythm::FixedRate(MissedTicks::Burst), 100, 135), 110);
+        assert_eq!(next(Rhythm::FixedRate(MissedTicks::Delay), 100, 135), 145);
+        assert_eq!(next(Rhythm::FixedRate(MissedTicks::Skip), 100, 135), 140);
+        assert_eq!(next(Rhythm::FixedRate(MissedTicks::Skip), 100, 140), 150);
+        assert_eq!(next(Rhythm::FixedDelay, 100, 135), 145);
+    }
+
+    #[test]
+    fn the_end_of_time_is_never_and_not_now() {
+        let missed = Rhythm::FixedRate(MissedTicks::Skip);
+        assert_eq!(next(missed, Nanos::MAX - 5, 7), Nanos::MAX);
+        assert_eq!(next(Rhythm::FixedDelay, 3, Nanos::MAX - 5), Nanos::MAX);
+    }
+}

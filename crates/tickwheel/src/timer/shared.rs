@@ -1,0 +1,402 @@
+//! One timer, as its handles and its threads share it: the lock, the clock, and every operation.
+//!
+//! Ground rules:
+//! * Closures are called and dropped without the lock.
+//! * Whoever makes something due earlier than the thread that waits for deadlines expects wakes
+//!   that thread, after unlocking. Nobody else does.
+//! * A poisoned lock is as good as any: nothing that can panic runs under it.
+
+use core::time::Duration;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::vec::Vec;
+
+use super::builder::Config;
+use super::clock::{Clock, Nanos};
+use super::executor::{Executor, Task};
+use super::handle::Timeout;
+use super::job::Job;
+use super::periodic::Series;
+use super::record::{Fate, Record, Work};
+use super::state::{Cancelled, Fire, Phase, State};
+use super::unfired::Unfired;
+use super::{Key, ScheduleError, panics};
+use crate::wheel;
+
+pub(crate) struct Shared {
+    state: Mutex<State>,
+    pub(super) clock: Clock,
+    pub(super) config: Config,
+    /// Where the thread that waits for deadlines sleeps.
+    pub(super) leader: Condvar,
+    /// Where the thread sleeps that steps in when tasks are held up.
+    pub(super) guard: Condvar,
+    /// Where threads without work sleep.
+    pub(super) idle: Condvar,
+    /// Where callers wait for tasks and threads to end.
+    pub(super) ended: Condvar,
+}
+
+impl Shared {
+    pub(super) fn new(config: Config, clock: Clock) -> Arc<Self> {
+        let state = State::new(config.wheel, config.tick, config.max_pending);
+        let shared = Arc::new(Self {
+            state: Mutex::new(state),
+            clock,
+            config,
+            leader: Condvar::new(),
+            guard: Condvar::new(),
+            idle: Condvar::new(),
+            ended: Condvar::new(),
+        });
+        if let Clock::Manual(clock) = &shared.clock {
+            clock.attach(&shared);
+        }
+        shared
+    }
+
+    #[inline]
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether tasks run on threads of this timer.
+    pub(super) fn has_threads(&self) -> bool {
+        !matches!(self.config.executor, Executor::Caller)
+    }
+
+    /// Unlocks, and wakes or starts the thread that waits for deadlines if `at` is earlier than
+    /// what it waits for.
+    #[inline]
+    fn announce(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        at: Nanos,
+    ) -> Result<(), ScheduleError> {
+        let wake = state.threads.expects_later_than(at);
+        let start = state.phase == Phase::NotStarted || state.threads.count() == 0;
+        drop(state);
+        if wake {
+            self.leader.notify_one();
+        }
+        if start { self.start() } else { Ok(()) }
+    }
+
+    /// Schedules a closure.
+    #[inline]
+    pub(super) fn schedule(
+        self: &Arc<Self>,
+        at: Nanos,
+        job: Job,
+    ) -> Result<Timeout, ScheduleError> {
+        let mut state = self.lock();
+        state.admit()?;
+        state.scheduled += 1;
+        let place = state.insert(at, job);
+        let timeout = Timeout::plain(Arc::clone(self), place);
+        self.announce(state, at).inspect_err(|_| {
+            // No thread, no task: what is refused must not run later.
+            timeout.cancel();
+        })?;
+        Ok(timeout)
+    }
+
+    /// Schedules a task that has a key, a period or a wall-clock deadline.
+    pub(super) fn schedule_record(
+        self: &Arc<Self>,
+        key: Option<Key>,
+        series: Option<Series>,
+        work: Work,
+        at: Nanos,
+        wall: Option<Nanos>,
+    ) -> Result<Timeout, ScheduleError> {
+        let record = Arc::new(Record::new(key, series, wall, work));
+        let mut state = self.lock();
+        let named = record.key.as_ref().and_then(|key| state.names.get(key)).cloned();
+        // The task that is replaced makes room for this one; but not on a timer that takes none.
+        let replaced = named.filter(|named| {
+            state.takes_tasks() && matches!(state.cancel(named), Cancelled::Pending(_))
+        });
+        let admitted = state.admit();
+        if admitted.is_ok() {
+            state.scheduled += 1;
+            state.place(&record, at, &self.clock);
+            if let Some(key) = &record.key {
+                state.names.insert(key.clone(), Arc::clone(&record));
+            }
+        }
+        let announced = match &admitted {
+            Ok(()) => self.announce(state, record.due_at()),
+            Err(_) => {
+                drop(state);
+                Ok(())
+            }
+        };
+        if let Some(replaced) = replaced {
+            drop(replaced.take_work());
+        }
+        admitted?;
+        announced.inspect_err(|_| {
+            self.cancel_record(&record);
+        })?;
+        Ok(Timeout::record(Arc::clone(self), record))
+    }
+
+    /// Cancels a plain task.
+    #[inline]
+    pub(super) fn cancel(&self, place: wheel::Key) -> bool {
+        let mut state = self.lock();
+        if state.phase == Phase::Stopped {
+            return false;
+        }
+        let Some(job) = state.wheel.remove(place) else { return false };
+        state.cancelled += 1;
+        self.progress(&state);
+        drop(state);
+        drop(job);
+        true
+    }
+
+    pub(super) fn cancel_record(&self, record: &Arc<Record>) -> bool {
+        let mut state = self.lock();
+        if state.phase == Phase::Stopped {
+            return false;
+        }
+        let cancelled = state.cancel(record);
+        self.progress(&state);
+        drop(state);
+        // A pending task's closure goes at once; that of a running one when the run has ended.
+        if matches!(cancelled, Cancelled::Pending(_)) {
+            drop(record.take_work());
+        }
+        !matches!(cancelled, Cancelled::No)
+    }
+
+    pub(super) fn cancel_key(&self, key: &Key) -> bool {
+        let record = self.lock().names.get(key).cloned();
+        record.is_some_and(|record| self.cancel_record(&record))
+    }
+
+    /// Moves the deadline of a pending task.
+    pub(super) fn reset(self: &Arc<Self>, place: wheel::Key, at: Nanos) -> bool {
+        let mut state = self.lock();
+        if state.phase == Phase::Stopped || !state.reset(place, at) {
+            return false;
+        }
+        // The thread runs already, or there is none to start.
+        self.announce(state, at).is_ok()
+    }
+
+    pub(super) fn reset_record(self: &Arc<Self>, record: &Arc<Record>, at: Nanos) -> bool {
+        let mut state = self.lock();
+        let pending = state.phase != Phase::Stopped && record.fate() == Fate::Pending;
+        if !pending || !state.reset(record.place(), at) {
+            return false;
+        }
+        record.set_due_at(at);
+        self.announce(state, at).is_ok()
+    }
+
+    /// When a task in the wheel is due, rounded up to a tick.
+    pub(super) fn due_at(&self, place: wheel::Key) -> Option<Nanos> {
+        let state = self.lock();
+        let tick = state.wheel.deadline(place)?;
+        Some(state.time_of(tick))
+    }
+
+    /// When something may be due next.
+    pub(super) fn next_deadline(&self) -> Option<Nanos> {
+        let state = self.lock();
+        if state.phase == Phase::Stopped {
+            return None;
+        }
+        state.next_wake().filter(|&at| at < Nanos::MAX)
+    }
+
+    /// Runs what is due, on this thread; says how many tasks that were. Does nothing while
+    /// another call does it, or from inside a task.
+    pub(super) fn turn(self: &Arc<Self>) -> usize {
+        if core::mem::replace(&mut self.lock().threads.turning, true) {
+            return 0;
+        }
+        let mut count = 0;
+        loop {
+            let mut state = self.lock();
+            let fire = if state.phase == Phase::Stopped { None } else { state.pop(&self.clock) };
+            let Some(fire) = fire else {
+                state.threads.turning = false;
+                return count;
+            };
+            drop(state);
+            self.run(fire);
+            count += 1;
+        }
+    }
+
+    /// Runs a task that was taken out of the wheel, here or where the executor takes it.
+    #[inline]
+    pub(super) fn run(self: &Arc<Self>, fire: Fire) {
+        if let Executor::Custom(execute) = &self.config.executor {
+            let task = Task::new(Arc::clone(self), fire);
+            if catch_unwind(AssertUnwindSafe(|| execute(task))).is_err() {
+                tracing::error!("the executor of a timer panicked; its task counts as rejected");
+            }
+        } else {
+            self.execute(fire);
+        }
+    }
+
+    /// Calls a task's closure and sees to what comes after.
+    #[inline]
+    pub(super) fn execute(self: &Arc<Self>, fire: Fire) {
+        let inside = panics::enter(self);
+        let (record, work) = match fire {
+            Fire::Plain(job) => (None, Some(Work::Once(job))),
+            Fire::Record(record) => {
+                let work = record.take_work();
+                (Some(record), work)
+            }
+        };
+        let mut again = None;
+        let panicked = match work {
+            Some(Work::Once(job)) => panics::catch(&self.config, || job.call()),
+            Some(Work::Again(mut call)) => {
+                let panicked = panics::catch(&self.config, &mut call);
+                again = Some(call);
+                panicked
+            }
+            None => false,
+        };
+        drop(inside);
+        self.after_run(record, again, panicked);
+    }
+
+    /// A task has run, or was rejected by its executor.
+    fn after_run(
+        self: &Arc<Self>,
+        record: Option<Arc<Record>>,
+        again: Option<std::boxed::Box<dyn FnMut() + Send>>,
+        panicked: bool,
+    ) {
+        let mut again = again;
+        // Before it can be due again, it needs its closure.
+        if let (Some(record), Some(call)) = (&record, again.take()) {
+            record.put_work(Work::Again(call));
+        }
+        let mut state = self.lock();
+        state.running -= 1;
+        state.panicked += u64::from(panicked);
+        let goes_on = record.as_ref().is_some_and(|r| state.finish(r, panicked, &self.clock));
+        self.progress(&state);
+        match record {
+            Some(record) if goes_on => {
+                // Nothing to report: the thread runs, or there is none to start.
+                let _ = self.announce(state, record.due_at());
+            }
+            Some(record) => {
+                drop(state);
+                panics::catch(&self.config, || drop(record.take_work()));
+            }
+            None => {}
+        }
+    }
+
+    /// An executor dropped a task without running it.
+    pub(super) fn rejected(self: &Arc<Self>, fire: Fire) {
+        tracing::warn!("the executor of a timer dropped a task without running it");
+        self.lock().rejected += 1;
+        let record = match fire {
+            Fire::Plain(job) => {
+                panics::catch(&self.config, || drop(job));
+                None
+            }
+            Fire::Record(record) => Some(record),
+        };
+        self.after_run(record, None, false);
+    }
+
+    /// Wakes who waits for the end, if it may have come.
+    #[inline]
+    fn progress(&self, state: &State) {
+        if state.phase != Phase::Running && state.running == 0 {
+            self.ended.notify_all();
+        }
+    }
+
+    /// Takes the timer out of service and gives what is pending, by deadline.
+    pub(super) fn end(self: &Arc<Self>) -> Vec<Unfired> {
+        let mut state = self.lock();
+        if state.phase == Phase::Stopped {
+            return Vec::new();
+        }
+        state.phase = Phase::Stopped;
+        let jobs = state.wheel.take_jobs();
+        let mut unfired = Vec::with_capacity(jobs.len());
+        for (tick, job) in jobs {
+            if let Some(record) = job.record() {
+                record.set_fate(Fate::Unfired);
+            }
+            unfired.push((state.time_of(tick), job));
+        }
+        state.names.clear();
+        drop(state);
+        self.leader.notify_all();
+        self.guard.notify_all();
+        self.idle.notify_all();
+        self.ended.notify_all();
+        let config = &self.config;
+        unfired
+            .into_iter()
+            .map(|(at, job)| Unfired::new(job, self.clock.instant(at), config.panic_hook.clone()))
+            .collect()
+    }
+
+    /// Waits until no task runs and no thread is left; `false` if that takes longer than `limit`.
+    /// From inside a task of this timer there is nothing to wait for.
+    pub(super) fn wait_ended(&self, limit: Duration) -> bool {
+        let ended = |state: &State| state.running == 0 && state.threads.count() == 0;
+        panics::is_inside(self) || self.wait(limit, ended)
+    }
+
+    /// Refuses new tasks and lets the pending ones run, for so long; periodic ones end.
+    pub(super) fn drain(self: &Arc<Self>, limit: Duration) {
+        let mut state = self.lock();
+        if state.phase == Phase::Stopped {
+            return;
+        }
+        let started = state.phase == Phase::Running;
+        state.phase = Phase::Draining;
+        let series: Vec<_> = state.series();
+        let cancelled: Vec<_> = series.iter().map(|record| state.cancel(record)).collect();
+        drop(state);
+        for (record, cancelled) in series.iter().zip(cancelled) {
+            if matches!(cancelled, Cancelled::Pending(_)) {
+                drop(record.take_work());
+            }
+        }
+        if started && !panics::is_inside(self) {
+            self.wait(limit, |state| {
+                state.phase == Phase::Stopped || (state.pending() == 0 && state.running == 0)
+            });
+        }
+    }
+
+    fn wait(&self, limit: Duration, done: impl Fn(&State) -> bool) -> bool {
+        let mut state = self.lock();
+        let until =
+            self.config.started.checked_add(self.config.started.elapsed().saturating_add(limit));
+        while !done(&state) {
+            let Some(until) = until else {
+                state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            let left = until.saturating_duration_since(std::time::Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            let woken = self.ended.wait_timeout(state, left);
+            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}

@@ -1,0 +1,413 @@
+//! What a timer's lock protects: the wheel, the keys, the counts, and who waits for what.
+//!
+//! Ground rules:
+//! * Nothing in here calls, drops or waits for anything of a caller: closures come in and go out.
+//! * A pending task is in the wheel, or is a periodic one that is running (`held`). So
+//!   [`State::pending`] is exact, and so is `max_pending`.
+//! * A key is in `names` exactly while its task is pending or a periodic one that is running.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::clock::{Clock, Nanos};
+use super::job::Job;
+use super::record::{Fate, Record};
+use super::stats::{Histogram, Stats};
+use super::{Key, ScheduleError, WheelKind};
+use crate::wheel::{self, HashedWheel, HierarchicalWheel, Wheel};
+
+/// How often the wall clock is looked at while a task waits for it.
+const WALL_CHECK: Nanos = 1_000_000_000;
+/// A change of the wall clock smaller than this is not followed until a task is due.
+const WALL_TOLERANCE: u64 = 1_000_000;
+
+/// A task of a caller, taken out of the wheel to be run.
+pub(super) enum Fire {
+    Plain(Job),
+    Record(Arc<Record>),
+}
+
+/// What cancelling met.
+pub(super) enum Cancelled {
+    /// Nothing that could be cancelled.
+    No,
+    /// A pending task, which has left the wheel.
+    Pending(#[allow(dead_code, reason = "held to be dropped without the lock")] Job),
+    /// A periodic task that is running, and will not run again.
+    Running,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Phase {
+    NotStarted,
+    Running,
+    /// No new tasks; pending ones still run.
+    Draining,
+    Stopped,
+}
+
+pub(super) struct State {
+    pub(super) wheel: AnyWheel,
+    pub(super) names: HashMap<Key, Arc<Record>>,
+    /// Pending tasks with a wall-clock deadline.
+    walls: HashMap<wheel::Key, Nanos>,
+    /// What the wall clock showed beyond the monotonic one when it was last looked at, and when
+    /// to look again.
+    wall_offset: u64,
+    wall_check_at: Nanos,
+    pub(super) phase: Phase,
+    /// Nanoseconds in a tick.
+    tick: Nanos,
+    max_pending: usize,
+    /// Periodic tasks that are running.
+    held: usize,
+    /// Tasks of any kind that are running.
+    pub(super) running: usize,
+    pub(super) threads: super::worker::Threads,
+    pub(super) scheduled: u64,
+    pub(super) fired: u64,
+    pub(super) cancelled: u64,
+    pub(super) rejected: u64,
+    pub(super) panicked: u64,
+    lateness: Histogram,
+}
+
+impl State {
+    pub(super) fn new(kind: WheelKind, tick: Nanos, max_pending: usize) -> Self {
+        Self {
+            wheel: AnyWheel::new(kind),
+            names: HashMap::new(),
+            walls: HashMap::new(),
+            wall_offset: 0,
+            wall_check_at: 0,
+            phase: Phase::NotStarted,
+            tick,
+            max_pending,
+            held: 0,
+            running: 0,
+            threads: super::worker::Threads::default(),
+            scheduled: 0,
+            fired: 0,
+            cancelled: 0,
+            rejected: 0,
+            panicked: 0,
+            lateness: Histogram::default(),
+        }
+    }
+
+    /// The first tick that is not before a time; `u64::MAX` if that is never.
+    #[inline]
+    pub(super) fn tick_of(&self, at: Nanos) -> u64 {
+        if at == Nanos::MAX { u64::MAX } else { at.div_ceil(self.tick) }
+    }
+
+    /// When a tick comes; `Nanos::MAX` if that is never.
+    #[inline]
+    pub(super) fn time_of(&self, tick: u64) -> Nanos {
+        tick.saturating_mul(self.tick)
+    }
+
+    /// How many tasks have neither run nor been cancelled.
+    #[inline]
+    pub(super) fn pending(&self) -> usize {
+        if self.phase == Phase::Stopped { 0 } else { self.wheel.len() + self.held }
+    }
+
+    pub(super) fn takes_tasks(&self) -> bool {
+        matches!(self.phase, Phase::NotStarted | Phase::Running)
+    }
+
+    /// The periodic tasks.
+    pub(super) fn series(&self) -> std::vec::Vec<Arc<Record>> {
+        self.wheel.records().filter(|record| record.series.is_some()).collect()
+    }
+
+    /// Whether one more task may be scheduled.
+    #[inline]
+    pub(super) fn admit(&mut self) -> Result<(), ScheduleError> {
+        if !self.takes_tasks() {
+            return Err(ScheduleError::Stopped);
+        }
+        let pending = self.pending();
+        if pending >= self.max_pending {
+            self.rejected += 1;
+            return Err(ScheduleError::Full { limit: self.max_pending, pending });
+        }
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn insert(&mut self, at: Nanos, job: Job) -> wheel::Key {
+        let tick = self.tick_of(at);
+        self.wheel.insert(tick, job)
+    }
+
+    /// Puts a record into the wheel, for a time of its own clock.
+    pub(super) fn place(&mut self, record: &Arc<Record>, at: Nanos, clock: &Clock) {
+        let at = match record.wall {
+            Some(wall) => self.wall_to_monotonic(wall, clock),
+            None => at,
+        };
+        self.place_at(record, at);
+    }
+
+    fn place_at(&mut self, record: &Arc<Record>, at: Nanos) {
+        record.set_due_at(at);
+        let place = self.insert(at, Job::of(Arc::clone(record)));
+        record.set_place(place);
+        record.set_fate(Fate::Pending);
+        if let Some(wall) = record.wall {
+            self.walls.insert(place, wall);
+        }
+    }
+
+    fn wall_to_monotonic(&mut self, wall: Nanos, clock: &Clock) -> Nanos {
+        if self.walls.is_empty() {
+            let now = clock.now();
+            self.wall_offset = clock.wall().wrapping_sub(now);
+            self.wall_check_at = now.saturating_add(WALL_CHECK);
+        }
+        to_monotonic(wall, self.wall_offset)
+    }
+
+    /// Looks at the wall clock if it is time to, and follows it if it was set.
+    pub(super) fn follow_wall(&mut self, clock: &Clock, now: Nanos) {
+        let manual = matches!(clock, Clock::Manual(_));
+        if self.walls.is_empty() || (now < self.wall_check_at && !manual) {
+            return;
+        }
+        self.wall_check_at = now.saturating_add(WALL_CHECK);
+        let offset = clock.wall().wrapping_sub(now);
+        let change = offset.wrapping_sub(self.wall_offset).cast_signed().unsigned_abs();
+        if change < WALL_TOLERANCE {
+            return;
+        }
+        self.wall_offset = offset;
+        for (&place, &wall) in &self.walls {
+            let at = to_monotonic(wall, offset);
+            let tick = if at == Nanos::MAX { u64::MAX } else { at.div_ceil(self.tick) };
+            self.wheel.reset(place, tick);
+        }
+    }
+
+    /// When something may be due next, or the wall clock is to be looked at.
+    pub(super) fn next_wake(&self) -> Option<Nanos> {
+        let wheel = self.wheel.next_wake().map(|tick| self.time_of(tick));
+        if self.walls.is_empty() {
+            return wheel;
+        }
+        wheel.map(|at| at.min(self.wall_check_at))
+    }
+
+    /// Takes out the first task that is due, if there is one.
+    #[inline]
+    pub(super) fn pop(&mut self, clock: &Clock) -> Option<Fire> {
+        let now = clock.now();
+        if !self.walls.is_empty() {
+            self.follow_wall(clock, now);
+        }
+        loop {
+            let due = self.wheel.pop_due(now / self.tick)?;
+            let fire = match due.value.record() {
+                None => Fire::Plain(due.value),
+                Some(record) => {
+                    let record = Arc::clone(record);
+                    if !self.start(&record, due.key, clock) {
+                        continue;
+                    }
+                    Fire::Record(record)
+                }
+            };
+            self.fired += 1;
+            self.running += 1;
+            self.lateness.record(now - self.time_of(due.deadline).min(now));
+            return Some(fire);
+        }
+    }
+
+    /// A record's tick has come; `false` if its wall-clock deadline has not.
+    fn start(&mut self, record: &Arc<Record>, place: wheel::Key, clock: &Clock) -> bool {
+        if let Some(wall) = record.wall
+            && self.walls.remove(&place).is_some()
+        {
+            let early = wall.saturating_sub(clock.wall());
+            if early > 0 {
+                // The clock was set back since it was last looked at, or runs slower.
+                self.place_at(record, clock.now().saturating_add(early));
+                return false;
+            }
+        }
+        if record.series.is_some() {
+            record.set_fate(Fate::Running);
+            self.held += 1;
+        } else {
+            record.set_fate(Fate::Fired);
+            self.forget_name(record);
+        }
+        true
+    }
+
+    /// Takes the key of a record that is no longer pending out of use.
+    pub(super) fn forget_name(&mut self, record: &Arc<Record>) {
+        if let Some(key) = &record.key
+            && self.names.get(key).is_some_and(|named| Arc::ptr_eq(named, record))
+        {
+            self.names.remove(key);
+        }
+    }
+
+    /// A periodic task has run: says whether it goes on.
+    pub(super) fn finish(&mut self, record: &Arc<Record>, panicked: bool, clock: &Clock) -> bool {
+        let Some(series) = &record.series else { return false };
+        self.held -= 1;
+        let ends = panicked && series.ends_on_panic;
+        if record.fate() != Fate::Running || ends || self.phase != Phase::Running {
+            if record.fate() == Fate::Running {
+                record.set_fate(if ends { Fate::Fired } else { Fate::Cancelled });
+            }
+            self.forget_name(record);
+            return false;
+        }
+        let next = series.next(record.due_at(), clock.now());
+        self.place(record, next, clock);
+        true
+    }
+
+    /// Cancels the task of a record, if it can still be. The answer is to be dropped without the
+    /// lock.
+    pub(super) fn cancel(&mut self, record: &Arc<Record>) -> Cancelled {
+        let cancelled = match record.fate() {
+            Fate::Pending => {
+                let place = record.place();
+                self.walls.remove(&place);
+                match self.wheel.remove(place) {
+                    Some(job) => Cancelled::Pending(job),
+                    None => return Cancelled::No,
+                }
+            }
+            Fate::Running => Cancelled::Running,
+            Fate::Fired | Fate::Cancelled | Fate::Unfired => return Cancelled::No,
+        };
+        record.set_fate(Fate::Cancelled);
+        self.forget_name(record);
+        self.cancelled += 1;
+        cancelled
+    }
+
+    /// Moves the deadline of a task in the wheel; it is by the monotonic clock from then on.
+    pub(super) fn reset(&mut self, place: wheel::Key, at: Nanos) -> bool {
+        let tick = self.tick_of(at);
+        let found = self.wheel.reset(place, tick);
+        if found {
+            self.walls.remove(&place);
+        }
+        found
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        Stats {
+            scheduled: self.scheduled,
+            fired: self.fired,
+            cancelled: self.cancelled,
+            rejected: self.rejected,
+            panicked: self.panicked,
+            pending: self.pending(),
+            wakeups: self.threads.wakeups,
+            lateness: self.lateness.clone(),
+        }
+    }
+}
+
+/// When a wall-clock time comes by the monotonic clock, as things stand.
+fn to_monotonic(wall: Nanos, offset: u64) -> Nanos {
+    if wall == Nanos::MAX {
+        return Nanos::MAX;
+    }
+    let at = i128::from(wall) - i128::from(offset.cast_signed());
+    u64::try_from(at.max(0)).unwrap_or(Nanos::MAX)
+}
+
+/// Either wheel, chosen when the timer is built.
+pub(super) enum AnyWheel {
+    Hierarchical(HierarchicalWheel<Job>),
+    Hashed(HashedWheel<Job>),
+}
+
+macro_rules! either {
+    ($self:ident, $wheel:ident => $call:expr) => {
+        match $self {
+            AnyWheel::Hierarchical($wheel) => $call,
+            AnyWheel::Hashed($wheel) => $call,
+        }
+    };
+}
+
+impl AnyWheel {
+    fn new(kind: WheelKind) -> Self {
+        match kind {
+            WheelKind::Hierarchical => Self::Hierarchical(HierarchicalWheel::new()),
+            WheelKind::Hashed { slots } => Self::Hashed(HashedWheel::new(slots)),
+        }
+    }
+
+    #[inline]
+    fn insert(&mut self, tick: u64, job: Job) -> wheel::Key {
+        either!(self, wheel => wheel.insert(tick, job))
+    }
+
+    #[inline]
+    pub(super) fn remove(&mut self, place: wheel::Key) -> Option<Job> {
+        either!(self, wheel => wheel.remove(place))
+    }
+
+    #[inline]
+    fn reset(&mut self, place: wheel::Key, tick: u64) -> bool {
+        either!(self, wheel => wheel.reset(place, tick))
+    }
+
+    #[inline]
+    fn pop_due(&mut self, now: u64) -> Option<wheel::Due<Job>> {
+        either!(self, wheel => wheel.pop_due(now))
+    }
+
+    pub(super) fn deadline(&self, place: wheel::Key) -> Option<u64> {
+        either!(self, wheel => wheel.deadline(place))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        either!(self, wheel => wheel.len())
+    }
+
+    fn next_wake(&self) -> Option<u64> {
+        either!(self, wheel => wheel.next_wake())
+    }
+
+    pub(super) fn memory_usage(&self) -> usize {
+        either!(self, wheel => wheel.memory_usage())
+    }
+
+    /// The records that are in the wheel.
+    fn records(&self) -> impl Iterator<Item = Arc<Record>> {
+        let jobs = either!(self, wheel => wheel.iter());
+        jobs.filter_map(|pending| pending.value.record().cloned())
+    }
+
+    /// Takes every job out and leaves an empty one in its place, so that its key still tells that
+    /// it never ran.
+    pub(super) fn take_jobs(&mut self) -> std::vec::Vec<(u64, Job)> {
+        either!(self, wheel => take_jobs(wheel))
+    }
+}
+
+fn take_jobs(wheel: &mut impl Wheel<Job>) -> std::vec::Vec<(u64, Job)> {
+    let pending: std::vec::Vec<_> = wheel.iter().map(|p| (p.key, p.deadline)).collect();
+    let mut jobs: std::vec::Vec<_> = pending
+        .into_iter()
+        .filter_map(|(key, deadline)| {
+            let job = wheel.get_mut(key)?;
+            Some((deadline, core::mem::replace(job, Job::new(|| {}))))
+        })
+        .collect();
+    jobs.sort_by_key(|&(deadline, _)| deadline);
+    jobs
+}

@@ -1,0 +1,150 @@
+//! Points in time that a task can be scheduled for, and scheduling by key.
+
+use core::time::Duration;
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use super::clock::{nanos, unix_nanos};
+use super::job::Job;
+use super::record::Work;
+use super::shared::Shared;
+use super::{Key, Periodic, ScheduleError, Timeout, Timer};
+
+/// A point in time, by one of two clocks; both convert into it.
+///
+/// ```
+/// use std::time::{Instant, SystemTime};
+/// use tickwheel::When;
+///
+/// assert!(matches!(When::from(Instant::now()), When::Monotonic(_)));
+/// assert!(matches!(When::from(SystemTime::now()), When::Wall(_)));
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum When {
+    /// By the clock that never is set, and stands still while the machine sleeps.
+    Monotonic(Instant),
+    /// By the clock on the wall, wherever it is set.
+    Wall(SystemTime),
+}
+
+impl From<Instant> for When {
+    fn from(instant: Instant) -> Self {
+        Self::Monotonic(instant)
+    }
+}
+
+impl From<SystemTime> for When {
+    fn from(time: SystemTime) -> Self {
+        Self::Wall(time)
+    }
+}
+
+pub(super) fn at(
+    shared: &Arc<Shared>,
+    key: Option<Key>,
+    when: When,
+    job: Job,
+) -> Result<Timeout, ScheduleError> {
+    match when {
+        When::Monotonic(instant) if key.is_none() => shared.schedule(shared.clock.at(instant), job),
+        When::Monotonic(instant) => {
+            let at = shared.clock.at(instant);
+            shared.schedule_record(key, None, Work::Once(job), at, None)
+        }
+        When::Wall(time) => {
+            shared.schedule_record(key, None, Work::Once(job), 0, Some(unix_nanos(time)))
+        }
+    }
+}
+
+/// Schedules under a key: made by [`Timer::key`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{ManualClock, Timer};
+///
+/// let clock = ManualClock::new();
+/// let timer = Timer::builder().clock(clock.clone()).build()?;
+/// timer.key(7).after(Duration::from_secs(10), || panic!("replaced"))?;
+/// timer.key(7).after(Duration::from_secs(20), || {})?;
+/// clock.advance(Duration::from_secs(30));
+/// assert_eq!(timer.stats().fired, 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a key alone schedules nothing"]
+pub struct Keyed<'a> {
+    timer: &'a Timer,
+    key: Key,
+}
+
+impl<'a> Keyed<'a> {
+    pub(super) fn new(timer: &'a Timer, key: Key) -> Self {
+        Self { timer, key }
+    }
+
+    /// As [`Timer::after`], in place of the pending task with this key.
+    ///
+    /// # Errors
+    ///
+    /// As [`Timer::after`].
+    pub fn after(
+        self,
+        delay: Duration,
+        task: impl FnOnce() + Send + 'static,
+    ) -> Result<Timeout, ScheduleError> {
+        let shared = self.timer.shared();
+        let at = shared.clock.now().saturating_add(nanos(delay));
+        shared.schedule_record(Some(self.key), None, Work::Once(Job::new(task)), at, None)
+    }
+
+    /// As [`Timer::at`], in place of the pending task with this key.
+    ///
+    /// # Errors
+    ///
+    /// As [`Timer::after`].
+    pub fn at(
+        self,
+        when: impl Into<When>,
+        task: impl FnOnce() + Send + 'static,
+    ) -> Result<Timeout, ScheduleError> {
+        at(self.timer.shared(), Some(self.key), when.into(), Job::new(task))
+    }
+
+    /// As [`Timer::every`], in place of the pending task with this key.
+    ///
+    /// # Errors
+    ///
+    /// As [`Timer::every`].
+    pub fn every(
+        self,
+        period: Duration,
+        task: impl FnMut() + Send + 'static,
+    ) -> Result<Timeout, ScheduleError> {
+        self.periodic(period).start(task)
+    }
+
+    /// As [`Timer::every_after`], in place of the pending task with this key.
+    ///
+    /// # Errors
+    ///
+    /// As [`Timer::every`].
+    pub fn every_after(
+        self,
+        delay: Duration,
+        task: impl FnMut() + Send + 'static,
+    ) -> Result<Timeout, ScheduleError> {
+        self.periodic(delay).fixed_delay().start(task)
+    }
+
+    /// As [`Timer::periodic`], in place of the pending task with this key.
+    pub fn periodic(self, period: Duration) -> Periodic<'a> {
+        self.timer.periodic(period).key(self.key)
+    }
+
+    /// Cancels the pending task with this key; `false` if there is none.
+    pub fn cancel(self) -> bool {
+        self.timer.cancel(self.key)
+    }
+}

@@ -1,0 +1,256 @@
+//! The threads of a timer: who waits, who runs, who steps in.
+//!
+//! All threads are alike and take turns in these roles:
+//! * The **leader** sleeps until the next deadline, then takes one due task at a time out of the
+//!   wheel and runs it. There is no queue between the wheel and the threads: until a task starts
+//!   it can be cancelled, reset or handed back.
+//! * The **guard** makes sure that a task that blocks delays nobody else. While tasks run it looks
+//!   once in a [`GRACE`] whether any still start. If none does and nobody waits for the next
+//!   deadline, it takes the lead, and another thread becomes guard. It takes part as well when
+//!   tasks are late and a core is free.
+//! * Everybody else is **idle**, and ends after a while.
+//!
+//! So short tasks run on one warm thread; a second one wakes at most every millisecond while
+//! tasks fire, and no thread wakes while none do. A timer that runs its tasks inline, or hands
+//! them to an executor, has a leader only.
+
+use core::time::Duration;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use super::ScheduleError;
+use super::clock::Nanos;
+use super::executor::Executor;
+use super::shared::Shared;
+use super::state::{Phase, State};
+
+/// How long tasks may be held up before another thread steps in.
+const GRACE: Duration = Duration::from_millis(1);
+
+/// How long a thread without work stays.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+/// Who does what at the moment.
+#[derive(Default)]
+pub(super) struct Threads {
+    count: usize,
+    /// Until when the leader sleeps (`Nanos::MAX`: until woken); `None` if nobody does.
+    leader_until: Option<Nanos>,
+    guard: Guard,
+    idle: usize,
+    /// Tasks taken out of the wheel so far, as a sign of life.
+    starts: u64,
+    /// How often a leader woke up.
+    pub(super) wakeups: u64,
+    /// Somebody runs what is due on a thread of their own.
+    pub(super) turning: bool,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Guard {
+    #[default]
+    None,
+    /// A thread was told to become guard.
+    Coming,
+    /// Looks after each `GRACE`.
+    Watching,
+    /// Sleeps until tasks run again.
+    Resting,
+}
+
+impl Threads {
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Whether the leader sleeps past `at` and must be woken; it then expects to be.
+    #[inline]
+    pub(super) fn expects_later_than(&mut self, at: Nanos) -> bool {
+        match &mut self.leader_until {
+            Some(until) if at < *until => {
+                *until = at;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// How a thread begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Any,
+    Guard,
+}
+
+impl Shared {
+    /// Starts the timer's thread, if it has none and wants one.
+    pub(super) fn start(self: &Arc<Self>) -> Result<(), ScheduleError> {
+        let mut state = self.lock();
+        match state.phase {
+            Phase::NotStarted => state.phase = Phase::Running,
+            Phase::Running | Phase::Draining => {}
+            Phase::Stopped => return Err(ScheduleError::Stopped),
+        }
+        if state.threads.count > 0 || !self.has_threads() {
+            return Ok(());
+        }
+        state.threads.count += 1;
+        drop(state);
+        self.spawn(Role::Any)
+    }
+
+    /// Starts a thread that was counted already.
+    fn spawn(self: &Arc<Self>, role: Role) -> Result<(), ScheduleError> {
+        let shared = Arc::clone(self);
+        let started = self.config.spawn(std::boxed::Box::new(move || shared.work(role)));
+        started.map_err(|error| {
+            let mut state = self.lock();
+            state.threads.count -= 1;
+            if role == Role::Guard {
+                state.threads.guard = Guard::None;
+            }
+            tracing::error!(%error, "a timer's thread could not be started");
+            ScheduleError::Thread(std::string::ToString::to_string(&error))
+        })
+    }
+
+    /// The life of a thread.
+    fn work(self: Arc<Self>, role: Role) {
+        let mut state = self.lock();
+        let mut stays = true;
+        if role == Role::Guard {
+            (state, stays) = self.watch(state);
+        }
+        while stays && state.phase != Phase::Stopped {
+            if let Some(fire) = state.pop(&self.clock) {
+                state.threads.starts += 1;
+                self.run_guarded(state, fire);
+                state = self.lock();
+            } else if state.threads.leader_until.is_none() {
+                (state, stays) = self.lead(state);
+            } else if state.threads.guard == Guard::None && self.max_threads() > 1 {
+                (state, stays) = self.watch(state);
+            } else {
+                (state, stays) = self.rest(state);
+            }
+        }
+        state.threads.count -= 1;
+        if state.threads.count == 0 {
+            self.ended.notify_all();
+        }
+    }
+
+    fn max_threads(&self) -> usize {
+        match self.config.executor {
+            Executor::Workers(max) => max,
+            Executor::Inline | Executor::Custom(_) => 1,
+            Executor::Caller => 0,
+        }
+    }
+
+    /// Runs a task, having made sure that somebody looks whether it blocks.
+    #[inline]
+    fn run_guarded(self: &Arc<Self>, mut state: MutexGuard<'_, State>, fire: super::state::Fire) {
+        let threads = &mut state.threads;
+        match threads.guard {
+            Guard::Watching | Guard::Coming => drop(state),
+            Guard::Resting => {
+                threads.guard = Guard::Watching;
+                drop(state);
+                self.guard.notify_one();
+            }
+            Guard::None if threads.idle > 0 => {
+                threads.guard = Guard::Coming;
+                drop(state);
+                self.idle.notify_one();
+            }
+            Guard::None if threads.count < self.max_threads() => {
+                threads.guard = Guard::Coming;
+                threads.count += 1;
+                drop(state);
+                // Without a guard tasks still run, only one after the other.
+                let _ = self.spawn(Role::Guard);
+            }
+            Guard::None => drop(state),
+        }
+        self.run(fire);
+    }
+
+    /// Sleeps as leader until something may be due. Says whether the thread stays.
+    fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
+        let until = state.next_wake();
+        state.threads.leader_until = Some(until.unwrap_or(Nanos::MAX));
+        let (mut state, timed_out) = match until {
+            Some(Nanos::MAX) => {
+                (self.leader.wait(state).unwrap_or_else(PoisonError::into_inner), false)
+            }
+            Some(at) => {
+                let left = Duration::from_nanos(at.saturating_sub(self.clock.now()));
+                (sleep(&self.leader, state, left).0, false)
+            }
+            None => sleep(&self.leader, state, KEEP_ALIVE),
+        };
+        state.threads.leader_until = None;
+        state.threads.wakeups += 1;
+        let leaves = timed_out && state.next_wake().is_none();
+        (state, !leaves)
+    }
+
+    /// Sleeps as guard until tasks are held up. Says whether the thread stays.
+    fn watch<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
+        let grace = GRACE.as_nanos() as Nanos;
+        state.threads.guard = Guard::Watching;
+        let mut starts = state.threads.starts;
+        let stays = loop {
+            let resting = state.threads.guard == Guard::Resting;
+            let limit = if resting { KEEP_ALIVE } else { GRACE };
+            let timed_out;
+            (state, timed_out) = sleep(&self.guard, state, limit);
+            if state.phase == Phase::Stopped {
+                break true;
+            }
+            if state.threads.guard == Guard::Resting {
+                if timed_out {
+                    break false;
+                }
+                continue;
+            }
+            let progress = core::mem::replace(&mut starts, state.threads.starts) != starts;
+            let now = self.clock.now();
+            let late = state.next_wake().is_some_and(|at| at.saturating_add(grace) <= now);
+            if progress && late && state.running < self.config.cores {
+                break true;
+            }
+            if !progress && state.threads.leader_until.is_none() {
+                break true;
+            }
+            if !progress {
+                state.threads.guard = Guard::Resting;
+            }
+        };
+        state.threads.guard = Guard::None;
+        (state, stays)
+    }
+
+    /// Sleeps until there is something to do. Says whether the thread stays.
+    fn rest<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
+        state.threads.idle += 1;
+        let (mut state, timed_out) = sleep(&self.idle, state, KEEP_ALIVE);
+        state.threads.idle -= 1;
+        if state.threads.guard == Guard::Coming {
+            return self.watch(state);
+        }
+        (state, !timed_out)
+    }
+}
+
+/// Waits on a condition variable; says whether the time ran out.
+fn sleep<'a>(
+    condition: &std::sync::Condvar,
+    state: MutexGuard<'a, State>,
+    limit: Duration,
+) -> (MutexGuard<'a, State>, bool) {
+    let (state, result) =
+        condition.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner);
+    (state, result.timed_out())
+}

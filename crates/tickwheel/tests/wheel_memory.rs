@@ -18,8 +18,11 @@ on_both_wheels! {
     cancel_and_insert_leave_no_memory_behind,
     one_timer_reset_to_and_fro_leaves_no_memory_behind,
     a_steady_stream_of_timers_leaves_no_memory_behind,
+    slots_emptied_during_a_sweep_lose_no_timer,
     a_million_removed_timers_give_their_memory_back,
     a_million_fired_timers_give_their_memory_back,
+    a_million_due_timers_give_their_memory_back_when_removed,
+    a_million_due_timers_give_their_memory_back_when_cleared,
     an_emptied_wheel_shrinks_to_its_floor,
 }
 
@@ -121,6 +124,33 @@ fn a_steady_stream_of_timers_leaves_no_memory_behind<K: Kind>() {
     }
 }
 
+/// Many timers within a few ticks, and so many resets between two ticks that stale references are
+/// being swept while time empties the slots they are in.
+fn slots_emptied_during_a_sweep_lose_no_timer<K: Kind>() {
+    sweep_and_empty(K::new(), 3000, 80);
+    sweep_and_empty(K::new(), 200, 2000);
+}
+
+fn sweep_and_empty(mut wheel: impl Wheel<usize>, count: usize, ticks: u64) {
+    let mut random = Random(15);
+    let mut deadlines = vec![0; count];
+    let mut keys: Vec<_> = (0..count).map(|at| wheel.insert(0, at)).collect();
+    for now in 0..ticks {
+        while let Some(due) = wheel.pop_due(now) {
+            assert_eq!((due.deadline, deadlines[due.value]), (now, now));
+            deadlines[due.value] = now + 1 + random.below(20);
+            keys[due.value] = wheel.insert(deadlines[due.value], due.value);
+        }
+        for _ in 0..count {
+            let at = random.below(count as u64) as usize;
+            deadlines[at] = now + 1 + random.below(20);
+            assert!(wheel.reset(keys[at], now + 200) && wheel.reset(keys[at], deadlines[at]));
+        }
+        wheel.check_invariants();
+    }
+    assert_eq!(wheel.len(), count);
+}
+
 /// In random order, so that no part of the memory becomes free before all of it nearly is.
 fn a_million_removed_timers_give_their_memory_back<K: Kind>() {
     let mut random = Random(11);
@@ -146,6 +176,33 @@ fn a_million_fired_timers_give_their_memory_back<K: Kind>() {
     assert_eq!(fired, 1_000_000);
     let used = wheel.memory_usage();
     assert!(used <= KEPT, "{used} bytes are kept");
+    wheel.check_invariants();
+}
+
+/// A wheel that has begun to hand out a million timers due at once.
+fn half_emptied<K: Kind>() -> (K::Wheel<u64>, Vec<Key>) {
+    let (mut wheel, keys) = filled::<K>(1_000_000, &mut Random(19));
+    for _ in 0..1000 {
+        assert!(wheel.pop_due(SPAN).is_some());
+    }
+    (wheel, keys)
+}
+
+fn a_million_due_timers_give_their_memory_back_when_removed<K: Kind>() {
+    let (mut wheel, keys) = half_emptied::<K>();
+    for key in keys {
+        wheel.remove(key);
+    }
+    let used = wheel.memory_usage();
+    assert!(used <= KEPT, "{used} bytes are kept");
+    wheel.check_invariants();
+}
+
+fn a_million_due_timers_give_their_memory_back_when_cleared<K: Kind>() {
+    let (mut wheel, _) = half_emptied::<K>();
+    wheel.clear();
+    let used = wheel.memory_usage();
+    assert!(used <= FLOOR, "{used} bytes are kept");
     wheel.check_invariants();
 }
 

@@ -1,7 +1,8 @@
 //! What both wheels have in common on the outside: the inherent methods with their
 //! documentation, and those parts of [`Wheel`](super::Wheel) that do not depend on where timers
 //! wait. A wheel has the fields `entries`, `lists`, `overdue`, `now` and `wake`, a method `place` that gives
-//! an entry a reference, and a method `pop_next` that takes out the first timer up to `now`.
+//! an entry a reference, `pop_next` that takes out the first timer up to `now`, and `tidy` that
+//! sees to stale references.
 
 /// `wheel_api!(trait)` writes the methods of the trait that are the same for both wheels;
 /// `wheel_api!(Type, "constructor")` writes all methods of the trait as inherent ones.
@@ -17,7 +18,7 @@ macro_rules! wheel_api {
         #[inline]
         fn remove(&mut self, key: Key) -> Option<T> {
             let value = self.entries.remove(key)?;
-            tidy(&self.entries, &mut self.lists, &mut self.overdue);
+            self.tidy();
             Some(value)
         }
 
@@ -28,7 +29,7 @@ macro_rules! wheel_api {
                 Reset::Later => {}
                 Reset::Earlier { stamp } => {
                     self.place(deadline, key.index, stamp);
-                    tidy(&self.entries, &mut self.lists, &mut self.overdue);
+                    self.tidy();
                 }
             }
             true
@@ -37,12 +38,7 @@ macro_rules! wheel_api {
         #[inline]
         fn pop_due(&mut self, now: u64) -> Option<Due<T>> {
             self.now = self.now.max(now);
-            if self.now < self.wake {
-                return None;
-            }
-            let due = self.pop_next();
-            tidy(&self.entries, &mut self.lists, &mut self.overdue);
-            due
+            if self.now < self.wake { None } else { self.pop_next() }
         }
 
         #[inline]

@@ -30,8 +30,10 @@ pub(super) trait Record: Sized {
     fn link(&self) -> u32;
     /// Makes this a free place that links to `next`.
     fn set_link(&mut self, next: u32);
-    /// What fresh records must know of the ones that were in `segment` before.
-    fn legacy(segment: &[Self], earlier: Self::Legacy) -> Self::Legacy;
+    /// What later records of the segment must know when this free one is used again.
+    fn pass_on(&self, legacy: Self::Legacy) -> Self::Legacy;
+    /// What they must know when all places of the segment become fresh again.
+    fn renew(legacy: Self::Legacy) -> Self::Legacy;
 }
 
 struct Segment<E: Record> {
@@ -56,8 +58,6 @@ pub(super) struct Arena<E: Record> {
     current: usize,
     /// Taken places.
     len: usize,
-    /// Segments that have memory but no record.
-    spare: usize,
     /// What the very first records know of the ones before them.
     origin: E::Legacy,
 }
@@ -68,7 +68,7 @@ impl<E: Record> Arena<E> {
     pub(super) const PLACES: usize = 1 << Self::SHIFT;
 
     pub(super) fn new(origin: E::Legacy) -> Self {
-        Self { segments: Vec::new(), current: 0, len: 0, spare: 0, origin }
+        Self { segments: Vec::new(), current: 0, len: 0, origin }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -110,7 +110,6 @@ impl<E: Record> Arena<E> {
         }
         let base = (self.current as u32) << Self::SHIFT;
         let segment = &mut self.segments[self.current];
-        self.spare -= usize::from(segment.taken == 0);
         segment.taken += 1;
         self.len += 1;
         if segment.free == NIL {
@@ -120,6 +119,7 @@ impl<E: Record> Arena<E> {
             let offset = segment.free;
             let record = &mut segment.places[offset as usize];
             segment.free = record.link();
+            segment.legacy = record.pass_on(segment.legacy);
             (base | offset, Vacancy::Used(record))
         }
     }
@@ -167,9 +167,6 @@ impl<E: Record> Arena<E> {
         });
         let first = self.current == 0;
         let segment = &mut self.segments[self.current];
-        if segment.places.capacity() == 0 {
-            self.spare += 1;
-        }
         if !segment.has_memory_for_one() {
             let places = if first { (segment.places.capacity() * 2).max(4) } else { Self::PLACES };
             segment.set_capacity(places.min(Self::PLACES));
@@ -180,10 +177,8 @@ impl<E: Record> Arena<E> {
     /// such segment.
     #[cold]
     fn emptied(&mut self, number: usize) {
-        self.spare += 1;
-        if self.spare > 1 {
+        if self.segments.iter().filter(|segment| segment.is_spare()).count() > 1 {
             self.segments[number].give_up();
-            self.spare -= 1;
         }
     }
 
@@ -191,7 +186,6 @@ impl<E: Record> Arena<E> {
     pub(super) fn take_all(&mut self) -> Vec<Block<E>> {
         let old = self.segments.iter_mut().map(Segment::give_up).collect();
         self.len = 0;
-        self.spare = 0;
         self.current = 0;
         old
     }
@@ -230,7 +224,6 @@ impl<E: Record> Arena<E> {
             let segment = &mut self.segments[number];
             let before = segment.places.capacity();
             if before < Self::PLACES {
-                self.spare += usize::from(before == 0);
                 let wanted =
                     if number == 0 { (before + missing).min(Self::PLACES) } else { Self::PLACES };
                 segment.set_capacity(wanted);
@@ -242,8 +235,7 @@ impl<E: Record> Arena<E> {
     /// Gives back the memory of segments without a record, and the unused end of the first.
     pub(super) fn shrink_to_fit(&mut self) {
         for segment in &mut self.segments {
-            if segment.taken == 0 && segment.places.capacity() > 0 {
-                self.spare -= 1;
+            if segment.is_spare() {
                 segment.give_up();
             }
         }
@@ -264,8 +256,6 @@ impl<E: Record> Arena<E> {
     pub(super) fn check_invariants(&self, is_free: impl Fn(&E) -> bool) {
         let sum = |f: fn(&Segment<E>) -> usize| self.segments.iter().map(f).sum::<usize>();
         assert_eq!(sum(|s| s.taken as usize), self.len, "taken places");
-        let spare = sum(|s| usize::from(s.taken == 0 && s.places.capacity() > 0));
-        assert_eq!(spare, self.spare, "spare segments");
         for segment in &self.segments {
             let mut free = 0;
             let mut at = segment.free;
@@ -303,6 +293,11 @@ impl<E: Record> Segment<E> {
         Self { places: Block::EMPTY, free: NIL, taken: 0, legacy }
     }
 
+    /// Whether it has memory but no record.
+    fn is_spare(&self) -> bool {
+        self.taken == 0 && self.places.capacity() > 0
+    }
+
     fn has_room(&self) -> bool {
         (self.taken as usize) < Arena::<E>::PLACES
     }
@@ -318,7 +313,7 @@ impl<E: Record> Segment<E> {
     }
 
     fn give_up(&mut self) -> Block<E> {
-        self.legacy = E::legacy(&self.places, self.legacy);
+        self.legacy = E::renew(self.legacy);
         self.free = NIL;
         self.taken = 0;
         core::mem::replace(&mut self.places, Block::EMPTY)

@@ -78,10 +78,11 @@ impl<E> Block<E> {
     #[inline]
     pub(super) fn prefetch(&self, place: usize) {
         #[cfg(target_arch = "x86_64")]
-        {
+        for line in (0..size_of::<E>()).step_by(CACHE_LINE) {
             use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let record = self.start.as_ptr().wrapping_add(place);
             // SAFETY: a prefetch is a hint that reads nothing and faults at no address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(self.start.as_ptr().wrapping_add(place).cast()) };
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(record.cast::<i8>().wrapping_add(line)) };
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = place;

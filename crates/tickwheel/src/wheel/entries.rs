@@ -4,12 +4,14 @@
 //! * An entry is live exactly while it holds a value.
 //! * `generation` changes when the entry is freed, so a key matches for one life only. An entry
 //!   that has gone through all 2³² generations is never used again.
-//! * `stamp` changes whenever the references to the entry that exist are to count no more: when
-//!   it is freed, and when it is placed anew for an earlier deadline. It has only 8 bits and may
-//!   come round; a stale reference that matches by such a chance does no harm, because whoever
-//!   follows a reference looks at `deadline` before acting.
+//! * `stamp` changes whenever a reference to the entry is left behind: when the entry is removed
+//!   before it is due, and when it is placed anew for an earlier deadline. It has only 8 bits and
+//!   may come round; a stale reference that matches by such a chance does no harm, because
+//!   whoever follows a reference looks at `deadline` before acting.
+//! * The stamps are also kept side by side, a byte each, so that telling stale references from
+//!   live ones touches a small part of the memory that the entries take.
 
-use alloc::vec;
+use alloc::vec::{self, Vec};
 use core::fmt;
 use core::iter::FusedIterator;
 use core::marker::PhantomData;
@@ -28,9 +30,43 @@ pub(super) struct Entry<T> {
     stamp: u8,
 }
 
+impl<T> Entry<T> {
+    #[inline]
+    fn is(&self, key: Key) -> bool {
+        self.generation == key.generation && self.value.is_some()
+    }
+
+    /// Takes the timer out, if there is one.
+    #[inline]
+    fn take(&mut self, index: u32) -> Option<Due<T>> {
+        let value = self.value.take()?;
+        let key = Key { index, generation: self.generation };
+        Some(Due { key, deadline: self.deadline, value })
+    }
+
+    /// Makes the keys of an emptied entry stale. Says whether the entry can be used again: one
+    /// that has no generation left stays taken, so that no key is ever given out twice.
+    #[inline]
+    fn renew(&mut self, last_generation: u32, worn: &mut usize) -> bool {
+        if self.generation == last_generation {
+            *worn += 1;
+            return false;
+        }
+        self.generation = self.generation.wrapping_add(1);
+        true
+    }
+}
+
+/// Makes room for the stamp of an entry.
+#[cold]
+fn grow(stamps: &mut Vec<u8>, index: u32) {
+    const STEP: usize = 64;
+    stamps.resize((index as usize + 1).next_multiple_of(STEP), 0);
+}
+
 impl<T> Record for Entry<T> {
-    /// The generation that fresh entries start with.
-    type Legacy = u32;
+    /// The latest generation in the segment, which is also what fresh entries start with.
+    type Legacy = Generation;
 
     fn link(&self) -> u32 {
         self.deadline as u32
@@ -40,17 +76,30 @@ impl<T> Record for Entry<T> {
         self.deadline = u64::from(next);
     }
 
-    /// Beyond every generation that an entry of the segment has reached.
-    fn legacy(segment: &[Self], earlier: u32) -> u32 {
-        let next = |entry: &Self| entry.generation.wrapping_add(entry.value.is_some().into());
-        let age = |entry: &Self| next(entry).wrapping_sub(earlier);
-        earlier.wrapping_add(segment.iter().map(age).max().unwrap_or(0))
+    #[inline]
+    fn pass_on(&self, latest: Generation) -> Generation {
+        let later = self.generation.wrapping_sub(latest.first) > latest.age;
+        let age = if later { self.generation.wrapping_sub(latest.first) } else { latest.age };
+        Generation { age, ..latest }
     }
+
+    fn renew(latest: Generation) -> Generation {
+        Generation { age: latest.age.saturating_add(1), ..latest }
+    }
+}
+
+/// A generation, as one that the wheel started with and how many have come since.
+#[derive(Clone, Copy)]
+pub(super) struct Generation {
+    first: u32,
+    age: u32,
 }
 
 /// All timers of one wheel.
 pub(super) struct Entries<T> {
     arena: Arena<Entry<T>>,
+    /// The stamp of every entry, by index.
+    stamps: Vec<u8>,
     /// The generation this wheel started with, and at which an entry is worn out.
     first_generation: u32,
     /// Entries that are never used again. They count as taken in the arena.
@@ -73,7 +122,12 @@ fn first_generation() -> u32 {
 impl<T> Entries<T> {
     pub(super) fn new() -> Self {
         let first_generation = first_generation();
-        Self { arena: Arena::new(first_generation), first_generation, worn: 0 }
+        Self {
+            arena: Arena::new(Generation { first: first_generation, age: 0 }),
+            stamps: Vec::new(),
+            first_generation,
+            worn: 0,
+        }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -90,9 +144,14 @@ impl<T> Entries<T> {
                 entry.value = Some(value);
                 (entry.generation, entry.stamp)
             }
-            Vacancy::Fresh(places, generation) => {
-                places.push(Entry { deadline, value: Some(value), generation, stamp: 0 });
-                (generation, 0)
+            Vacancy::Fresh(places, latest) => {
+                let generation = latest.first.wrapping_add(latest.age);
+                if self.stamps.len() <= index as usize {
+                    grow(&mut self.stamps, index);
+                }
+                let stamp = self.stamps[index as usize];
+                places.push(Entry { deadline, value: Some(value), generation, stamp });
+                (generation, stamp)
             }
         };
         (Key { index, generation }, stamp)
@@ -100,60 +159,56 @@ impl<T> Entries<T> {
 
     #[inline]
     fn find(&self, key: Key) -> Option<&Entry<T>> {
-        let entry = self.arena.get(key.index)?;
-        (entry.generation == key.generation && entry.value.is_some()).then_some(entry)
+        self.arena.get(key.index).filter(|entry| entry.is(key))
     }
 
     #[inline]
     fn find_mut(&mut self, key: Key) -> Option<&mut Entry<T>> {
-        let entry = self.arena.get_mut(key.index)?;
-        (entry.generation == key.generation && entry.value.is_some()).then_some(entry)
+        self.arena.get_mut(key.index).filter(|entry| entry.is(key))
     }
 
     #[inline]
     pub(super) fn remove(&mut self, key: Key) -> Option<T> {
-        let generation = key.generation;
-        Some(self.take_if(key.index, |entry| entry.generation == generation)?.value)
+        let Key { index, generation } = key;
+        let last_generation = self.last_generation();
+        let Self { arena, stamps, worn, .. } = self;
+        arena.free(index, |entry| {
+            if entry.generation != generation {
+                return None;
+            }
+            let due = entry.take(index)?;
+            entry.stamp = entry.stamp.wrapping_add(1);
+            stamps[index as usize] = entry.stamp;
+            Some((due.value, entry.renew(last_generation, worn)))
+        })
     }
 
     /// Follows a reference whose tick has come.
     #[inline]
     pub(super) fn meet(&mut self, index: u32, stamp: u8, tick: u64) -> Meeting<T> {
-        let mut later = None;
-        let due = self.take_if(index, |entry| {
-            let due = entry.deadline <= tick;
-            if entry.stamp == stamp && !due && entry.value.is_some() {
-                later = Some(entry.deadline);
-            }
-            entry.stamp == stamp && due
-        });
-        match (due, later) {
-            (Some(due), _) => Meeting::Due(due),
-            (None, Some(deadline)) => Meeting::Later(deadline),
-            (None, None) => Meeting::Stale,
-        }
-    }
-
-    #[inline]
-    fn take_if(&mut self, index: u32, wanted: impl FnOnce(&Entry<T>) -> bool) -> Option<Due<T>> {
-        let last_generation = self.first_generation.wrapping_sub(1);
-        let worn = &mut self.worn;
-        self.arena.free(index, |entry| {
-            if !wanted(entry) {
+        let last_generation = self.last_generation();
+        let Self { arena, worn, .. } = self;
+        let mut meeting = Meeting::Stale;
+        let due = arena.free(index, |entry| {
+            if entry.stamp != stamp {
                 return None;
             }
-            let value = entry.value.take()?;
-            let key = Key { index, generation: entry.generation };
-            let due = Due { key, deadline: entry.deadline, value };
-            entry.stamp = entry.stamp.wrapping_add(1);
-            if entry.generation == last_generation {
-                // It stays taken, so that no key is ever given out twice.
-                *worn += 1;
-                return Some((due, false));
+            if entry.deadline > tick {
+                if entry.value.is_some() {
+                    meeting = Meeting::Later(entry.deadline);
+                }
+                return None;
             }
-            entry.generation = entry.generation.wrapping_add(1);
-            Some((due, true))
-        })
+            let due = entry.take(index)?;
+            Some((due, entry.renew(last_generation, worn)))
+        });
+        due.map_or(meeting, Meeting::Due)
+    }
+
+    /// The generation after which an entry is worn out.
+    #[inline]
+    fn last_generation(&self) -> u32 {
+        self.first_generation.wrapping_sub(1)
     }
 
     #[inline]
@@ -175,13 +230,15 @@ impl<T> Entries<T> {
     /// timer placed anew then.
     #[inline]
     pub(super) fn reset(&mut self, key: Key, deadline: u64) -> Reset {
-        let Some(entry) = self.find_mut(key) else {
+        let Self { arena, stamps, .. } = self;
+        let Some(entry) = arena.get_mut(key.index).filter(|entry| entry.is(key)) else {
             return Reset::Stale;
         };
         let earlier = deadline < entry.deadline;
         entry.deadline = deadline;
         if earlier {
             entry.stamp = entry.stamp.wrapping_add(1);
+            stamps[key.index as usize] = entry.stamp;
             Reset::Earlier { stamp: entry.stamp }
         } else {
             Reset::Later
@@ -196,12 +253,10 @@ impl<T> Entries<T> {
         (entry.stamp == stamp && entry.value.is_some()).then_some(entry.deadline)
     }
 
-    /// Whether [`referenced`](Self::referenced) would find a live entry; without a branch on it,
-    /// because a sweep meets live and stale references in random order.
+    /// Whether a reference is, as far as its stamp can tell, not stale.
     #[inline]
     pub(super) fn is_referenced(&self, index: u32, stamp: u8) -> bool {
-        let entry = self.arena.get(index);
-        entry.is_some_and(|entry| (entry.stamp == stamp) & entry.value.is_some())
+        self.stamps.get(index as usize) == Some(&stamp)
     }
 
     /// Tells the processor that the entry at `index` will be needed soon.
@@ -215,6 +270,7 @@ impl<T> Entries<T> {
     pub(super) fn drain<'a>(&mut self) -> Drain<'a, T> {
         let left = self.len();
         let segments = self.arena.take_all();
+        self.stamps = Vec::new();
         if self.worn > 0 {
             // Keys of worn-out entries could come again: start over as a new wheel does.
             *self = Self::new();
@@ -242,7 +298,7 @@ impl<T> Entries<T> {
     }
 
     pub(super) fn memory_usage(&self) -> usize {
-        self.arena.memory_usage()
+        self.arena.memory_usage() + self.stamps.capacity()
     }
 
     /// The smallest deadline; looks at every entry.
@@ -254,7 +310,9 @@ impl<T> Entries<T> {
     pub(super) fn check_invariants(&self) -> impl Iterator<Item = (u32, u8, u64)> {
         self.arena.check_invariants(|entry| entry.value.is_none());
         let live = |(index, entry): (u32, &Entry<T>)| {
-            entry.value.is_some().then_some((index, entry.stamp, entry.deadline))
+            let stamp = self.stamps[index as usize];
+            assert_eq!(stamp, entry.stamp, "the two stamps of entry {index}");
+            entry.value.is_some().then_some((index, stamp, entry.deadline))
         };
         self.arena.iter().filter_map(live)
     }

@@ -32,8 +32,7 @@ use super::invariants::Meetings;
 use super::min_tree::MinTree;
 use super::overdue::Overdue;
 use super::references::{Lists, Reference};
-use super::sweep::tidy;
-use super::{Due, Key, Wheel};
+use super::{Due, Key, Wheel, sweep};
 
 /// The largest ring.
 const MAX_SLOTS: usize = 1 << 24;
@@ -250,8 +249,11 @@ impl<T> HashedWheel<T> {
                 if let Some(due) = self.pop_overdue(u64::MAX) {
                     return Some(due);
                 }
-            } else if !self.gather() {
-                return None;
+            } else {
+                self.tidy();
+                if !self.gather() {
+                    return None;
+                }
             }
         }
     }
@@ -370,6 +372,24 @@ impl<T> HashedWheel<T> {
         }
         moving.shrink_to(KEPT);
         near_earliest
+    }
+
+    #[inline]
+    fn tidy(&mut self) {
+        sweep::tidy(&self.entries, &mut self.lists, &mut self.overdue);
+        if sweep::is_worth_it(self.due.len(), self.entries.len(), KEPT) {
+            self.tidy_due();
+        }
+    }
+
+    /// Drops from `due` what was popped, or is stale.
+    #[cold]
+    fn tidy_due(&mut self) {
+        self.due.drain(..self.next_due);
+        self.next_due = 0;
+        let entries = &self.entries;
+        self.due.retain(|met| entries.is_referenced(met.index, met.stamp));
+        self.due.shrink_to(KEPT);
     }
 
     /// Moves what is no longer beyond to its slot or, if it is due, to `due`. The cursor is at now.

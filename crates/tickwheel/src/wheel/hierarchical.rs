@@ -21,8 +21,7 @@ use super::entries::{Drain, Entries, Iter, Meeting, Reset};
 use super::invariants::Meetings;
 use super::overdue::Overdue;
 use super::references::{Chunk, Lists, Reference};
-use super::sweep::tidy;
-use super::{Due, Key, Wheel};
+use super::{Due, Key, Wheel, sweep};
 
 /// Bits of a deadline that one level looks at.
 const LEVEL_BITS: u32 = 8;
@@ -150,18 +149,30 @@ impl<T> HierarchicalWheel<T> {
 
     #[inline]
     fn pop_next(&mut self) -> Option<Due<T>> {
+        if self.overdue.is_empty()
+            && let Some(reference) = self.batch.pop()
+            && let due @ Some(_) = self.follow(reference.index, reference.stamp(), self.cursor)
+        {
+            return due;
+        }
+        self.search_next()
+    }
+
+    /// As [`pop_next`](Self::pop_next), where the first look found nothing.
+    fn search_next(&mut self) -> Option<Due<T>> {
         loop {
             if !self.overdue.is_empty()
-                && let Some(due) = self.pop_overdue()
+                && let due @ Some(_) = self.pop_overdue()
             {
-                return Some(due);
+                return due;
             }
             while let Some(reference) = self.batch.pop() {
-                let tick = self.cursor;
-                if let Some(due) = self.follow(reference.index, reference.stamp(), tick) {
-                    return Some(due);
+                let due = self.follow(reference.index, reference.stamp(), self.cursor);
+                if due.is_some() {
+                    return due;
                 }
             }
+            self.tidy();
             if !self.refill() {
                 return None;
             }
@@ -236,14 +247,20 @@ impl<T> HierarchicalWheel<T> {
         }
     }
 
+    #[inline]
+    fn tidy(&mut self) {
+        sweep::tidy(&self.entries, &mut self.lists, &mut self.overdue);
+    }
+
     /// Moves the timers of a slot that time has entered to inner levels.
     fn demote(&mut self, list: usize, level: usize) {
         let shift = LEVEL_BITS * level as u32;
         while let Some(chunk) = self.lists.pop_chunk(list) {
             if level <= EXACT_LEVELS {
+                // The cursor is where the slot starts: all its lower bits are zero.
                 for &reference in chunk.references() {
-                    let deadline = self.cursor | reference.tick() & ((1 << shift) - 1);
-                    self.lists.append(list_of(deadline, self.cursor), reference);
+                    let rest = reference.tick() & ((1 << shift) - 1);
+                    self.lists.append(list_of(rest, 0), reference);
                 }
             } else {
                 for &reference in chunk.references() {

@@ -57,6 +57,7 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
+    const FULL: Self = Self { len: CHUNK as u32, ..Self::EMPTY };
     pub(super) const EMPTY: Self = Self { references: [Reference::NONE; CHUNK], len: 0, next: NIL };
 
     #[inline]
@@ -77,7 +78,9 @@ impl Record for Chunk {
         self.len = 0;
     }
 
-    fn legacy(_: &[Self], (): ()) {}
+    fn pass_on(&self, (): ()) {}
+
+    fn renew((): ()) {}
 }
 
 #[derive(Clone, Copy)]
@@ -260,41 +263,36 @@ impl Lists {
         if index == NIL {
             return None;
         }
-        let chunk = &mut self.chunks[index];
-        let (len, next) = (chunk.len as usize, chunk.next);
+        // Copies of two lines each, so that the loop works on nothing else.
+        let mut chunk = self.chunks[index];
+        let mut before = self.chunks.get(at.before).copied().unwrap_or(Chunk::FULL);
+        let next = chunk.next;
         let mut kept = 0;
-        for read in 0..len.min(CHUNK) {
+        for read in 0..(chunk.len as usize).min(CHUNK) {
             let reference = chunk.references[read];
-            chunk.references[kept] = reference;
-            kept += usize::from(keep(reference));
+            if !keep(reference) {
+                continue;
+            }
+            if let Some(place) = before.references.get_mut(before.len as usize) {
+                *place = reference;
+                before.len += 1;
+            } else {
+                chunk.references[kept] = reference;
+                kept += 1;
+            }
         }
-        chunk.len = kept as u32;
-        let before = if self.fill_up(at.before, index) {
+        if at.before != NIL {
+            self.chunks[at.before] = before;
+        }
+        let before = if kept == 0 {
             self.unlink(at, index, next);
             at.before
         } else {
+            chunk.len = kept as u32;
+            self.chunks[index] = chunk;
             index
         };
         (next != NIL).then_some(Position { before, ..at })
-    }
-
-    /// Moves as many references as fit from the front of `chunk` to the end of the one before it.
-    /// Says whether `chunk` is empty.
-    fn fill_up(&mut self, before: u32, chunk: u32) -> bool {
-        let len = self.chunks[chunk].len as usize;
-        let room = self.chunks.get(before).map_or(0, |before| CHUNK - before.len as usize);
-        let moved = len.min(room);
-        if moved > 0 {
-            let source = &mut self.chunks[chunk];
-            let references = source.references;
-            source.references.copy_within(moved..len, 0);
-            source.len -= moved as u32;
-            let target = &mut self.chunks[before];
-            let end = target.len as usize;
-            target.references[end..end + moved].copy_from_slice(&references[..moved]);
-            target.len += moved as u32;
-        }
-        len == moved
     }
 
     /// Keeps of one list what `keep` wants.
@@ -316,16 +314,11 @@ impl Lists {
         }
         let end = Position { list: self.sweep.list + 1, before: NIL };
         self.sweep = self.compact(self.sweep, live).unwrap_or(end);
-        false
-    }
-
-    /// The references that the next [`sweep_step`](Self::sweep_step) looks at, if they are in the
-    /// same list.
-    pub(super) fn to_sweep(&self) -> &[Reference] {
-        match self.sweep.before {
-            NIL => &[],
-            before => self.preview(self.chunks[before].next),
+        // The next step comes when a few more operations have passed: time to fetch its chunk.
+        if let Some(before) = self.chunks.get(self.sweep.before) {
+            self.chunks.prefetch(before.next);
         }
+        false
     }
 
     /// The references that the next [`pop_chunk`](Self::pop_chunk) of a list gives.

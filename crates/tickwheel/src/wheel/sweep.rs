@@ -17,18 +17,21 @@ const MAX_STALE: usize = 2;
 /// Sweeps one chunk if there are too many stale references.
 #[inline]
 pub(super) fn tidy<T>(entries: &Entries<T>, lists: &mut Lists, overdue: &mut Overdue) {
-    let references = lists.room() + overdue.len();
-    if references > (1 + MAX_STALE) * entries.len() + lists.slack() {
+    if is_worth_it(lists.room() + overdue.len(), entries.len(), lists.slack()) {
         sweep_step(entries, lists, overdue);
     }
+}
+
+/// Whether there are so many references that a sweep is worth it, with so many timers; a few more,
+/// `slack`, do not count.
+#[inline]
+pub(super) fn is_worth_it(references: usize, timers: usize, slack: usize) -> bool {
+    references > (1 + MAX_STALE) * timers + slack
 }
 
 fn sweep_step<T>(entries: &Entries<T>, lists: &mut Lists, overdue: &mut Overdue) {
     let round =
         lists.sweep_step(|reference| entries.is_referenced(reference.index, reference.stamp()));
-    for reference in lists.to_sweep() {
-        entries.prefetch(reference.index);
-    }
     if round {
         overdue.retain(|late| entries.is_referenced(late.index, late.stamp));
     }

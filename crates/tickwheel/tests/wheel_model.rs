@@ -130,7 +130,7 @@ fn case(shape: impl Strategy<Value = Shape>) -> impl Strategy<Value = Case> {
 }
 
 proptest! {
-    #![proptest_config(config(600))]
+    #![proptest_config(config(1500))]
 
     #[test]
     fn hierarchical_agrees_with_the_model(case in case(Just(Shape::Hierarchical))) {
@@ -154,7 +154,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(config(60))]
+    #![proptest_config(config(150))]
 
     /// Thousands of timers that are set again and again, so that stale references are swept.
     #[test]

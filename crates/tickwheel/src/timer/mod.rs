@@ -115,6 +115,7 @@ impl Timer {
     /// let timer = Timer::new();
     /// assert_eq!(timer.pending(), 0);
     /// ```
+    #[allow(clippy::missing_panics_doc, reason = "the defaults are possible")]
     pub fn new() -> Self {
         Self::builder().build().expect("the defaults are possible")
     }

@@ -125,12 +125,11 @@ impl Shared {
                 state.names.insert(key.clone(), Arc::clone(&record));
             }
         }
-        let announced = match &admitted {
-            Ok(()) => self.announce(state, record.due_at()),
-            Err(_) => {
-                drop(state);
-                Ok(())
-            }
+        let announced = if admitted.is_ok() {
+            self.announce(state, record.due_at())
+        } else {
+            drop(state);
+            Ok(())
         };
         if let Some(replaced) = replaced {
             drop(replaced.take_work());

@@ -58,7 +58,7 @@ impl Unfired {
         };
         match record.take_work() {
             Some(Work::Once(job)) => !catch_with(hook, || job.call()),
-            Some(Work::Again(mut call)) => !catch_with(hook, || call()),
+            Some(Work::Again(mut call)) => !catch_with(hook, &mut call),
             None => true,
         }
     }

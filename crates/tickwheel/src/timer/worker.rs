@@ -153,7 +153,6 @@ impl Shared {
     fn run_guarded(self: &Arc<Self>, mut state: MutexGuard<'_, State>, fire: super::state::Fire) {
         let threads = &mut state.threads;
         match threads.guard {
-            Guard::Watching | Guard::Coming => drop(state),
             Guard::Resting => {
                 threads.guard = Guard::Watching;
                 drop(state);
@@ -171,7 +170,7 @@ impl Shared {
                 // Without a guard tasks still run, only one after the other.
                 let _ = self.spawn(Role::Guard);
             }
-            Guard::None => drop(state),
+            Guard::None | Guard::Watching | Guard::Coming => drop(state),
         }
         self.run(fire);
     }

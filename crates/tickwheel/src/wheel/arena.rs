@@ -103,7 +103,7 @@ impl<E: Record> Arena<E> {
 
     /// Finds a place for one more record, which counts as taken from here on: the caller fills
     /// it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn vacancy(&mut self) -> (u32, Vacancy<'_, E>) {
         if !self.segments.get(self.current).is_some_and(Segment::has_memory_for_one) {
             self.make_room();

@@ -135,7 +135,7 @@ impl<T> Entries<T> {
     }
 
     /// Adds an entry; gives its key and its stamp.
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, deadline: u64, value: T) -> (Key, u8) {
         let (index, vacancy) = self.arena.vacancy();
         let (generation, stamp) = match vacancy {

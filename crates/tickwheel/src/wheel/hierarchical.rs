@@ -136,7 +136,7 @@ impl<T> HierarchicalWheel<T> {
     }
 
     /// Gives a live entry a reference that will be met at its deadline.
-    #[inline]
+    #[inline(always)]
     fn place(&mut self, deadline: u64, index: u32, stamp: u8) {
         self.wake = self.wake.min(deadline);
         if deadline < self.cursor {

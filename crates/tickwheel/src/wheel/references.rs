@@ -171,7 +171,7 @@ impl Lists {
         (head != NIL).then_some(u64::from(min_tick))
     }
 
-    #[inline]
+    #[inline(always)]
     pub(super) fn append(&mut self, list: usize, reference: Reference) {
         let entry = &mut self.heads[list];
         entry.min_tick = entry.min_tick.min(reference.tick() as u32);
@@ -187,6 +187,7 @@ impl Lists {
     }
 
     /// Adds a chunk with one reference to the end of a list.
+    #[inline(never)]
     fn append_chunk(&mut self, list: usize, reference: Reference) {
         let (index, vacancy) = self.chunks.vacancy();
         match vacancy {

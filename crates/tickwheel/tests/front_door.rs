@@ -1,0 +1,71 @@
+//! The front door as users are told of it: it compiles, and does what the comments say.
+
+use std::error::Error;
+use std::time::{Duration, Instant, SystemTime};
+
+use tickwheel::wheel::{HashedWheel, HierarchicalWheel, Key};
+use tickwheel::{ScheduleError, Timeout, Timer, Unfired, WheelKind};
+
+#[test]
+fn the_timer() -> Result<(), Box<dyn Error>> {
+    let _defaults = Timer::new();
+    let timer = Timer::builder()
+        .tick(Duration::from_millis(10))
+        .wheel(WheelKind::Hashed { slots: 512 })
+        .max_pending(1_000_000)
+        .thread_name("payments")
+        .build()?;
+
+    let t: Timeout = timer.after(Duration::from_secs(3), || println!("hello"))?;
+    timer.at(SystemTime::now() + Duration::from_secs(60), || {})?;
+    timer.at(Instant::now() + Duration::from_secs(60), || {})?;
+    let beat = timer.every(Duration::from_secs(5), || {})?;
+
+    assert!(t.reset(Duration::from_secs(9)));
+    assert!(t.remaining() > Some(Duration::from_secs(8)));
+    assert!(t.deadline() > Some(Instant::now()));
+    assert!(t.cancel());
+    assert!(!t.cancel() && !t.reset(Duration::from_secs(1)));
+    assert!(t.is_cancelled() && !t.is_expired());
+    drop(t.cancel_on_drop());
+
+    timer.key("order-42").after(Duration::from_secs(1800), || {})?;
+    timer.key("order-42").after(Duration::from_secs(1800), || {})?;
+    assert_eq!(timer.pending(), 4);
+    assert!(timer.cancel("order-42"));
+    assert!(!timer.cancel("order-42"));
+
+    assert!(beat.cancel());
+    assert_eq!(timer.pending(), 2);
+    assert_eq!(timer.stats().scheduled, 6);
+    let rest: Vec<Unfired> = timer.stop();
+    assert_eq!(rest.len(), 2);
+    for unfired in rest {
+        assert!(unfired.key().is_none() && unfired.deadline() > Some(Instant::now()));
+        assert!(unfired.run());
+    }
+    let refused = timer.after(Duration::from_secs(1), || {});
+    assert!(matches!(refused, Err(ScheduleError::Stopped)));
+
+    tickwheel::after(Duration::from_secs(1), || {})?;
+    Ok(())
+}
+
+#[test]
+fn the_wheels() {
+    let mut wheel: HierarchicalWheel<&str> = HierarchicalWheel::new();
+    let old: HierarchicalWheel<&str> = HierarchicalWheel::with_start(1 << 40);
+    let hashed: HashedWheel<&str> = HashedWheel::with_start(512, 1 << 40);
+    assert_eq!((old.now(), hashed.now()), (1 << 40, 1 << 40));
+
+    let key: Key = wheel.insert(1_000, "a");
+    assert!(wheel.reset(key, 2_000));
+    assert_eq!(wheel.deadline(key), Some(2_000));
+    assert_eq!(wheel.get(key), Some(&"a"));
+    assert_eq!(wheel.len(), 1);
+    assert!(wheel.next_wake() <= Some(2_000));
+    while let Some(due) = wheel.pop_due(2_000) {
+        assert_eq!((due.key, due.deadline, due.value), (key, 2_000, "a"));
+    }
+    assert_eq!(wheel.remove(key), None);
+}

@@ -315,7 +315,11 @@ macro_rules! wheel_api {
                 Wheel::iter(self)
             }
 
-            /// Makes room for `additional` more timers, so that inserting them does not allocate.
+            /// Makes room for `additional` more timers, so that inserting them hardly allocates.
+            ///
+            /// # Panics
+            ///
+            /// If the wheel would hold 2³² timers, or memory runs out.
             ///
             /// ```
             #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]

@@ -212,8 +212,15 @@ impl<E: Record> Arena<E> {
         }
     }
 
+    /// Makes room for so many more records.
+    ///
+    /// # Panics
+    ///
+    /// If that is more than an arena can hold.
     pub(super) fn reserve(&mut self, additional: usize) {
-        let mut missing = (self.len + additional).saturating_sub(self.capacity());
+        let wanted = self.len.saturating_add(additional);
+        assert!(wanted < NIL as usize, "a wheel holds fewer than 2^32 timers, not {wanted}");
+        let mut missing = wanted.saturating_sub(self.capacity());
         for number in 0.. {
             if missing == 0 {
                 break;
@@ -224,12 +231,17 @@ impl<E: Record> Arena<E> {
             let segment = &mut self.segments[number];
             let before = segment.places.capacity();
             if before < Self::PLACES {
-                let wanted =
+                let grown =
                     if number == 0 { (before + missing).min(Self::PLACES) } else { Self::PLACES };
-                segment.set_capacity(wanted);
-                missing = missing.saturating_sub(wanted - before);
+                segment.set_capacity(grown);
+                missing = missing.saturating_sub(grown - before);
             }
         }
+    }
+
+    /// What the segments have to pass on.
+    pub(super) fn legacies(&self) -> impl Iterator<Item = E::Legacy> {
+        self.segments.iter().map(|segment| segment.legacy)
     }
 
     /// Gives back the memory of segments without a record, and the unused end of the first.

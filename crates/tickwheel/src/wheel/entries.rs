@@ -271,7 +271,7 @@ impl<T> Entries<T> {
         let left = self.len();
         let segments = self.arena.take_all();
         self.stamps = Vec::new();
-        if self.worn > 0 {
+        if self.worn > 0 || self.arena.legacies().any(|latest| latest.age == u32::MAX) {
             // Keys of worn-out entries could come again: start over as a new wheel does.
             *self = Self::new();
         }
@@ -446,5 +446,42 @@ impl<T> FusedIterator for Drain<'_, T> {}
 impl<T> fmt::Debug for Drain<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Drain").field("left", &self.left).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_that_is_out_of_generations_is_not_used_again() {
+        let mut entries = Entries::new();
+        let (first, _) = entries.insert(1, 'a');
+        let last = Key { generation: entries.last_generation(), ..first };
+        entries.arena[first.index].generation = last.generation;
+
+        assert_eq!(entries.remove(last), Some('a'));
+        assert_eq!((entries.len(), entries.get(last), entries.get(first)), (0, None, None));
+        let (next, _) = entries.insert(2, 'b');
+        assert_ne!(next.index, first.index);
+        assert_eq!(entries.len(), 1);
+
+        assert_eq!(entries.drain().count(), 1);
+        let (again, _) = entries.insert(3, 'c');
+        assert!(again != last && again != first && again != next);
+    }
+
+    #[test]
+    fn generations_go_on_after_the_segment_was_emptied() {
+        let mut entries = Entries::new();
+        let (first, _) = entries.insert(1, 'a');
+        entries.remove(first);
+        let (second, _) = entries.insert(1, 'b');
+        assert_eq!((first.index, second.index), (0, 0));
+        drop(entries.drain());
+        let (third, _) = entries.insert(1, 'c');
+        assert_eq!(third.index, 0);
+        assert!(entries.get(first).is_none() && entries.get(second).is_none());
+        assert_eq!(entries.get(third), Some(&'c'));
     }
 }

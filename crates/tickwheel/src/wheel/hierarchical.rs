@@ -38,7 +38,7 @@ const EXACT_LEVELS: usize = (Reference::TICK_BITS / LEVEL_BITS) as usize;
 /// [`pop_due`](HierarchicalWheel::pop_due).
 ///
 /// Timers with equal deadlines come out in the order in which they were inserted, as long as
-/// none of them was reset; where one was, their order is unspecified.
+/// none with that deadline was reset or removed; where one was, their order is unspecified.
 ///
 /// ```
 /// use tickwheel::wheel::HierarchicalWheel;

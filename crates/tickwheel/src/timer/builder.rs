@@ -8,11 +8,10 @@ use std::boxed::Box;
 use std::io;
 use std::string::String;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::clock::{Clock, ManualClock, Nanos, nanos};
 use super::executor::{Executor, Task};
-use super::panics::PanicHook;
+use super::panics::{self, PanicHook};
 use super::shared::Shared;
 use super::{BuildError, Timer};
 
@@ -64,7 +63,6 @@ pub(super) struct Config {
     pub(super) executor: Executor,
     pub(super) panic_hook: Option<PanicHook>,
     pub(super) cores: usize,
-    pub(super) started: Instant,
     thread_name: String,
     thread_hook: Option<ThreadHook>,
 }
@@ -72,7 +70,7 @@ pub(super) struct Config {
 impl Config {
     pub(super) fn spawn(&self, body: ThreadBody) -> io::Result<()> {
         match &self.thread_hook {
-            Some(hook) => hook(body),
+            Some(hook) => panics::result(|| hook(body)),
             None => {
                 std::thread::Builder::new().name(self.thread_name.clone()).spawn(body).map(drop)
             }
@@ -245,7 +243,6 @@ impl Builder {
             executor,
             panic_hook: self.panic_hook,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            started: Instant::now(),
             thread_name: self.thread_name,
             thread_hook: self.thread_hook,
         };

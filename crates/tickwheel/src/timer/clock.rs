@@ -79,6 +79,11 @@ impl Clock {
     }
 }
 
+/// The monotonic time, for waiting with a limit.
+pub(super) fn instant_now() -> Instant {
+    Instant::now()
+}
+
 /// A point in wall-clock time as nanoseconds since 1970 (0 for anything before).
 pub(super) fn unix_nanos(time: SystemTime) -> Nanos {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, nanos)
@@ -196,18 +201,15 @@ impl ManualClock {
     /// ```
     pub fn advance(&self, by: Duration) {
         let target = self.inner.elapsed.load(Ordering::Acquire).saturating_add(nanos(by));
+        // Timers whose tasks run already, further out on this thread or on another one.
+        let mut busy: Vec<Arc<Shared>> = Vec::new();
         loop {
-            let timers = self.timers();
+            let is_busy = |timer: &Arc<Shared>| busy.iter().any(|other| Arc::ptr_eq(other, timer));
+            let timers: Vec<_> = self.timers().into_iter().filter(|t| !is_busy(t)).collect();
             let next = timers.iter().filter_map(|timer| timer.next_deadline()).min();
-            match next {
-                Some(next) if next <= target => {
-                    self.inner.elapsed.fetch_max(next, Ordering::AcqRel);
-                    for timer in &timers {
-                        timer.turn();
-                    }
-                }
-                _ => break,
-            }
+            let Some(next) = next.filter(|&next| next <= target) else { break };
+            self.inner.elapsed.fetch_max(next, Ordering::AcqRel);
+            busy.extend(timers.into_iter().filter(|timer| timer.turn().is_none()));
         }
         self.inner.elapsed.fetch_max(target, Ordering::AcqRel);
         for timer in self.timers() {

@@ -3,6 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
+use super::panics;
 use super::shared::Shared;
 use super::state::Fire;
 
@@ -22,6 +23,9 @@ pub(super) enum Executor {
 /// A due task on its way to a custom executor. [`run`](Self::run) it, on any thread, once.
 ///
 /// Dropping it instead rejects the task: that is logged and counted, and the timer goes on.
+///
+/// The task has left the timer: it cannot be cancelled any more, and `stop` does not wait for it
+/// unless it is running. It can still be run after the timer was stopped.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -47,6 +51,8 @@ impl Task {
     /// Runs the task. A panic in it is caught, counted and logged.
     pub fn run(mut self) {
         if let Some(fire) = self.fire.take() {
+            let _inside = panics::enter(&self.shared);
+            self.shared.lock().running += 1;
             self.shared.execute(fire);
         }
     }
@@ -55,6 +61,7 @@ impl Task {
 impl Drop for Task {
     fn drop(&mut self) {
         if let Some(fire) = self.fire.take() {
+            let _inside = panics::enter(&self.shared);
             self.shared.rejected(fire);
         }
     }

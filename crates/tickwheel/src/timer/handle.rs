@@ -58,13 +58,7 @@ impl Timeout {
     /// [`stop`](super::Timer::stop).
     pub fn cancel(&self) -> bool {
         match &self.task {
-            TaskOf::Plain { place, cancelled } => {
-                let done = self.shared.cancel(*place);
-                if done {
-                    cancelled.store(true, Ordering::Release);
-                }
-                done
-            }
+            TaskOf::Plain { place, cancelled } => self.shared.cancel(*place, cancelled),
             TaskOf::Record(record) => self.shared.cancel_record(record),
         }
     }
@@ -84,7 +78,8 @@ impl Timeout {
     /// has ended by itself.
     pub fn is_expired(&self) -> bool {
         match &self.task {
-            TaskOf::Plain { .. } => !self.is_cancelled() && self.due_at().is_none(),
+            // In this order: a task that is cancelled meanwhile must not look expired.
+            TaskOf::Plain { place, .. } => !self.shared.holds(*place) && !self.is_cancelled(),
             TaskOf::Record(record) => record.fate() == Fate::Fired,
         }
     }
@@ -136,7 +131,7 @@ impl Timeout {
     /// ```
     #[must_use = "the guard cancels the task when it is dropped, which is at once here"]
     pub fn cancel_on_drop(self) -> TimeoutGuard {
-        TimeoutGuard { timeout: self }
+        TimeoutGuard { timeout: Some(self) }
     }
 }
 
@@ -152,19 +147,30 @@ impl fmt::Debug for Timeout {
 /// A [`Timeout`] that cancels its task when it is dropped.
 #[derive(Debug)]
 pub struct TimeoutGuard {
-    timeout: Timeout,
+    /// There until the guard is gone.
+    timeout: Option<Timeout>,
+}
+
+impl TimeoutGuard {
+    /// Gives the handle back: the task stays scheduled.
+    #[allow(clippy::missing_panics_doc, reason = "only dropping the guard empties it")]
+    pub fn disarm(mut self) -> Timeout {
+        self.timeout.take().expect("a guard holds its handle until it is gone")
+    }
 }
 
 impl Deref for TimeoutGuard {
     type Target = Timeout;
 
     fn deref(&self) -> &Timeout {
-        &self.timeout
+        self.timeout.as_ref().expect("a guard holds its handle until it is gone")
     }
 }
 
 impl Drop for TimeoutGuard {
     fn drop(&mut self) {
-        self.timeout.cancel();
+        if let Some(timeout) = &self.timeout {
+            timeout.cancel();
+        }
     }
 }

@@ -333,13 +333,16 @@ impl Timer {
         if self.shared().wait_ended(limit) {
             return Ok(unfired);
         }
-        let running = self.shared().lock().running;
-        Err(StillRunning { unfired, running })
+        match self.shared().lock().running {
+            // Only threads that had nothing to do have not ended yet.
+            0 => Ok(unfired),
+            running => Err(StillRunning { unfired, running }),
+        }
     }
 
     /// Takes no more tasks, lets the pending ones run at their time for up to `limit`, then stops
-    /// and gives back what is left. Periodic tasks end at once. From inside a task it does not
-    /// wait.
+    /// and gives back what is left. Periodic tasks end at once. Tasks that are running then are
+    /// waited for, as [`stop`](Self::stop) does. From inside a task it does not wait.
     ///
     /// ```
     /// use std::time::Duration;
@@ -382,7 +385,7 @@ impl Timer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn turn(&self) -> usize {
-        if self.shared().has_threads() { 0 } else { self.shared().turn() }
+        if self.shared().has_threads() { 0 } else { self.shared().turn().unwrap_or(0) }
     }
 }
 

@@ -1,9 +1,10 @@
-//! Panics of tasks are caught here, counted and logged; and a thread knows here whether it is
-//! inside a task.
+//! Panics of what belongs to callers are caught here and logged; and a thread knows here whether
+//! it is *inside* a timer: whether it runs a task, or anything else of a caller's, for it.
 
 use core::cell::RefCell;
 use std::any::Any;
 use std::boxed::Box;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::string::String;
 use std::sync::Arc;
@@ -34,17 +35,33 @@ pub(super) fn catch_with(hook: Option<&PanicHook>, call: impl FnOnce()) -> bool 
 
 #[cold]
 fn report(hook: Option<&PanicHook>, payload: Box<dyn Any + Send>) {
-    tracing::error!(panic = message(&*payload), "a task panicked");
+    log(|| tracing::error!(panic = message(&*payload), "a task panicked"));
     let reported = catch_unwind(AssertUnwindSafe(|| {
         if let Some(hook) = hook {
             hook(&*payload);
         }
     }));
     if let Err(second) = reported {
-        tracing::error!(panic = message(&*second), "the panic hook of a timer panicked");
+        log(|| tracing::error!(panic = message(&*second), "the panic hook of a timer panicked"));
         discard(second);
     }
     discard(payload);
+}
+
+/// Writes to the log, whose subscriber may panic.
+pub(super) fn log(write: impl FnOnce()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(write)) {
+        discard(payload);
+    }
+}
+
+/// Calls something of a caller's that may fail; a panic is a failure too.
+pub(super) fn result(call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| {
+        let error = io::Error::other(String::from(message(&*payload)));
+        discard(payload);
+        Err(error)
+    })
 }
 
 /// Drops what a panic carried, which may panic again; then it is leaked.
@@ -60,25 +77,27 @@ fn message(payload: &(dyn Any + Send)) -> &str {
 }
 
 std::thread_local! {
-    /// The timers that this thread runs a task of: usually one, more where tasks run tasks.
+    /// The timers that this thread is inside: usually one, more where tasks turn other timers.
     static INSIDE: RefCell<Vec<*const Shared>> = const { RefCell::new(Vec::new()) };
 }
 
-/// While it lives, the thread is inside a task of a timer.
+/// While it lives, the thread is inside a timer.
 pub(super) struct Inside;
 
 pub(super) fn enter(shared: &Arc<Shared>) -> Inside {
-    INSIDE.with_borrow_mut(|inside| inside.push(Arc::as_ptr(shared)));
+    // Where the thread-local is gone already, the thread ends and waits for nobody.
+    let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(Arc::as_ptr(shared)));
     Inside
 }
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        INSIDE.with_borrow_mut(Vec::pop);
+        let _ = INSIDE.try_with(|inside| inside.borrow_mut().pop());
     }
 }
 
-/// Whether this thread is inside a task of that timer.
+/// Whether this thread is inside that timer.
 pub(super) fn is_inside(shared: &Shared) -> bool {
-    INSIDE.with_borrow(|inside| inside.contains(&core::ptr::from_ref(shared)))
+    let this = core::ptr::from_ref(shared);
+    INSIDE.try_with(|inside| inside.borrow().contains(&this)).unwrap_or(true)
 }

@@ -6,13 +6,13 @@
 //!   that thread, after unlocking. Nobody else does.
 //! * A poisoned lock is as good as any: nothing that can panic runs under it.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::vec::Vec;
 
 use super::builder::Config;
-use super::clock::{Clock, Nanos};
+use super::clock::{Clock, Nanos, instant_now};
 use super::executor::{Executor, Task};
 use super::handle::Timeout;
 use super::job::Job;
@@ -39,7 +39,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(super) fn new(config: Config, clock: Clock) -> Arc<Self> {
-        let state = State::new(config.wheel, config.tick, config.max_pending);
+        let state = State::new(&config);
         let shared = Arc::new(Self {
             state: Mutex::new(state),
             clock,
@@ -74,12 +74,20 @@ impl Shared {
         at: Nanos,
     ) -> Result<(), ScheduleError> {
         let wake = state.threads.expects_later_than(at);
-        let start = state.phase == Phase::NotStarted || state.threads.count() == 0;
+        let without_thread = state.threads.count() == 0 && self.has_threads();
+        let start = state.phase == Phase::NotStarted || without_thread;
         drop(state);
         if wake {
             self.leader.notify_one();
         }
-        if start { self.start() } else { Ok(()) }
+        if !start {
+            return Ok(());
+        }
+        match self.start() {
+            // It was accepted, and then handed back.
+            Err(ScheduleError::Stopped) => Ok(()),
+            started => started,
+        }
     }
 
     /// Schedules a closure.
@@ -126,7 +134,8 @@ impl Shared {
             }
         }
         let announced = if admitted.is_ok() {
-            self.announce(state, record.due_at())
+            let at = state.look_at(&record);
+            self.announce(state, at)
         } else {
             drop(state);
             Ok(())
@@ -143,12 +152,13 @@ impl Shared {
 
     /// Cancels a plain task.
     #[inline]
-    pub(super) fn cancel(&self, place: wheel::Key) -> bool {
+    pub(super) fn cancel(&self, place: wheel::Key, cancelled: &AtomicBool) -> bool {
         let mut state = self.lock();
         if state.phase == Phase::Stopped {
             return false;
         }
         let Some(job) = state.wheel.remove(place) else { return false };
+        cancelled.store(true, Ordering::Release);
         state.cancelled += 1;
         self.progress(&state);
         drop(state);
@@ -157,7 +167,10 @@ impl Shared {
     }
 
     pub(super) fn cancel_record(&self, record: &Arc<Record>) -> bool {
-        let mut state = self.lock();
+        self.cancel_locked(self.lock(), record)
+    }
+
+    fn cancel_locked(&self, mut state: MutexGuard<'_, State>, record: &Arc<Record>) -> bool {
         if state.phase == Phase::Stopped {
             return false;
         }
@@ -172,8 +185,9 @@ impl Shared {
     }
 
     pub(super) fn cancel_key(&self, key: &Key) -> bool {
-        let record = self.lock().names.get(key).cloned();
-        record.is_some_and(|record| self.cancel_record(&record))
+        let state = self.lock();
+        let Some(record) = state.names.get(key).cloned() else { return false };
+        self.cancel_locked(state, &record)
     }
 
     /// Moves the deadline of a pending task.
@@ -199,8 +213,13 @@ impl Shared {
     /// When a task in the wheel is due, rounded up to a tick.
     pub(super) fn due_at(&self, place: wheel::Key) -> Option<Nanos> {
         let state = self.lock();
-        let tick = state.wheel.deadline(place)?;
+        let tick = state.wheel.deadline(place).filter(|_| state.phase != Phase::Stopped)?;
         Some(state.time_of(tick))
+    }
+
+    /// Whether a task is in the wheel: pending, or handed back by `stop`.
+    pub(super) fn holds(&self, place: wheel::Key) -> bool {
+        self.lock().wheel.deadline(place).is_some()
     }
 
     /// When something may be due next.
@@ -212,19 +231,20 @@ impl Shared {
         state.next_wake().filter(|&at| at < Nanos::MAX)
     }
 
-    /// Runs what is due, on this thread; says how many tasks that were. Does nothing while
-    /// another call does it, or from inside a task.
-    pub(super) fn turn(self: &Arc<Self>) -> usize {
+    /// Runs what is due, on this thread; says how many tasks that were. Does nothing, and gives
+    /// `None`, while another call does it, as it does for a task that calls this.
+    pub(super) fn turn(self: &Arc<Self>) -> Option<usize> {
         if core::mem::replace(&mut self.lock().threads.turning, true) {
-            return 0;
+            return None;
         }
+        let _inside = panics::enter(self);
         let mut count = 0;
         loop {
             let mut state = self.lock();
             let fire = if state.phase == Phase::Stopped { None } else { state.pop(&self.clock) };
             let Some(fire) = fire else {
                 state.threads.turning = false;
-                return count;
+                return Some(count);
             };
             drop(state);
             self.run(fire);
@@ -237,9 +257,7 @@ impl Shared {
     pub(super) fn run(self: &Arc<Self>, fire: Fire) {
         if let Executor::Custom(execute) = &self.config.executor {
             let task = Task::new(Arc::clone(self), fire);
-            if catch_unwind(AssertUnwindSafe(|| execute(task))).is_err() {
-                tracing::error!("the executor of a timer panicked; its task counts as rejected");
-            }
+            panics::catch(&self.config, || execute(task));
         } else {
             self.execute(fire);
         }
@@ -248,7 +266,6 @@ impl Shared {
     /// Calls a task's closure and sees to what comes after.
     #[inline]
     pub(super) fn execute(self: &Arc<Self>, fire: Fire) {
-        let inside = panics::enter(self);
         let (record, work) = match fire {
             Fire::Plain(job) => (None, Some(Work::Once(job))),
             Fire::Record(record) => {
@@ -266,7 +283,6 @@ impl Shared {
             }
             None => false,
         };
-        drop(inside);
         self.after_run(record, again, panicked);
     }
 
@@ -289,8 +305,9 @@ impl Shared {
         self.progress(&state);
         match record {
             Some(record) if goes_on => {
-                // Nothing to report: the thread runs, or there is none to start.
-                let _ = self.announce(state, record.due_at());
+                let at = state.look_at(&record);
+                // A thread that cannot be started was logged; the next call tries again.
+                let _ = self.announce(state, at);
             }
             Some(record) => {
                 drop(state);
@@ -302,8 +319,11 @@ impl Shared {
 
     /// An executor dropped a task without running it.
     pub(super) fn rejected(self: &Arc<Self>, fire: Fire) {
-        tracing::warn!("the executor of a timer dropped a task without running it");
-        self.lock().rejected += 1;
+        panics::log(|| tracing::warn!("the executor of a timer dropped a task without running it"));
+        let mut state = self.lock();
+        state.rejected += 1;
+        state.running += 1;
+        drop(state);
         let record = match fire {
             Fire::Plain(job) => {
                 panics::catch(&self.config, || drop(job));
@@ -337,7 +357,7 @@ impl Shared {
             }
             unfired.push((state.time_of(tick), job));
         }
-        state.names.clear();
+        state.forget_all();
         drop(state);
         self.leader.notify_all();
         self.guard.notify_all();
@@ -363,17 +383,17 @@ impl Shared {
         if state.phase == Phase::Stopped {
             return;
         }
-        let started = state.phase == Phase::Running;
+        let runs = state.phase != Phase::NotStarted && self.has_threads();
         state.phase = Phase::Draining;
         let series: Vec<_> = state.series();
         let cancelled: Vec<_> = series.iter().map(|record| state.cancel(record)).collect();
         drop(state);
         for (record, cancelled) in series.iter().zip(cancelled) {
             if matches!(cancelled, Cancelled::Pending(_)) {
-                drop(record.take_work());
+                panics::catch(&self.config, || drop(record.take_work()));
             }
         }
-        if started && !panics::is_inside(self) {
+        if runs && !panics::is_inside(self) {
             self.wait(limit, |state| {
                 state.phase == Phase::Stopped || (state.pending() == 0 && state.running == 0)
             });
@@ -382,14 +402,13 @@ impl Shared {
 
     fn wait(&self, limit: Duration, done: impl Fn(&State) -> bool) -> bool {
         let mut state = self.lock();
-        let until =
-            self.config.started.checked_add(self.config.started.elapsed().saturating_add(limit));
+        let until = instant_now().checked_add(limit);
         while !done(&state) {
             let Some(until) = until else {
                 state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
-            let left = until.saturating_duration_since(std::time::Instant::now());
+            let left = until.saturating_duration_since(instant_now());
             if left.is_zero() {
                 return false;
             }

@@ -6,10 +6,13 @@
 //!   [`State::pending`] is exact, and so is `max_pending`.
 //! * A key is in `names` exactly while its task is pending or a periodic one that is running.
 
+use core::hash::Hash;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::builder::Config;
 use super::clock::{Clock, Nanos};
+use super::executor::Executor;
 use super::job::Job;
 use super::record::{Fate, Record};
 use super::stats::{Histogram, Stats};
@@ -19,7 +22,7 @@ use crate::wheel::{self, HashedWheel, HierarchicalWheel, Wheel};
 /// How often the wall clock is looked at while a task waits for it.
 const WALL_CHECK: Nanos = 1_000_000_000;
 /// A change of the wall clock smaller than this is not followed until a task is due.
-const WALL_TOLERANCE: u64 = 1_000_000;
+const WALL_TOLERANCE: u128 = 1_000_000;
 
 /// A task of a caller, taken out of the wheel to be run.
 pub(super) enum Fire {
@@ -53,7 +56,7 @@ pub(super) struct State {
     walls: HashMap<wheel::Key, Nanos>,
     /// What the wall clock showed beyond the monotonic one when it was last looked at, and when
     /// to look again.
-    wall_offset: u64,
+    wall_offset: i128,
     wall_check_at: Nanos,
     pub(super) phase: Phase,
     /// Nanoseconds in a tick.
@@ -63,6 +66,8 @@ pub(super) struct State {
     held: usize,
     /// Tasks of any kind that are running.
     pub(super) running: usize,
+    /// Whether a task runs as soon as it is taken out of the wheel, and not when an executor likes.
+    runs_at_once: bool,
     pub(super) threads: super::worker::Threads,
     pub(super) scheduled: u64,
     pub(super) fired: u64,
@@ -73,18 +78,19 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(kind: WheelKind, tick: Nanos, max_pending: usize) -> Self {
+    pub(super) fn new(config: &Config) -> Self {
         Self {
-            wheel: AnyWheel::new(kind),
+            wheel: AnyWheel::new(config.wheel),
             names: HashMap::new(),
             walls: HashMap::new(),
             wall_offset: 0,
             wall_check_at: 0,
             phase: Phase::NotStarted,
-            tick,
-            max_pending,
+            tick: config.tick,
+            max_pending: config.max_pending,
             held: 0,
             running: 0,
+            runs_at_once: !matches!(config.executor, Executor::Custom(_)),
             threads: super::worker::Threads::default(),
             scheduled: 0,
             fired: 0,
@@ -151,12 +157,22 @@ impl State {
         self.place_at(record, at);
     }
 
+    /// When somebody must look at a record that was placed: when it is due or, if it follows the
+    /// wall clock, when that is to be looked at.
+    pub(super) fn look_at(&self, record: &Record) -> Nanos {
+        if record.wall.is_some() {
+            record.due_at().min(self.wall_check_at)
+        } else {
+            record.due_at()
+        }
+    }
+
     fn place_at(&mut self, record: &Arc<Record>, at: Nanos) {
         record.set_due_at(at);
         let place = self.insert(at, Job::of(Arc::clone(record)));
         record.set_place(place);
         record.set_fate(Fate::Pending);
-        if let Some(wall) = record.wall {
+        if let Some(wall) = record.wall.filter(|&wall| wall < Nanos::MAX) {
             self.walls.insert(place, wall);
         }
     }
@@ -164,8 +180,8 @@ impl State {
     fn wall_to_monotonic(&mut self, wall: Nanos, clock: &Clock) -> Nanos {
         if self.walls.is_empty() {
             let now = clock.now();
-            self.wall_offset = clock.wall().wrapping_sub(now);
-            self.wall_check_at = now.saturating_add(WALL_CHECK);
+            self.wall_offset = i128::from(clock.wall()) - i128::from(now);
+            self.wall_check_at = next_check(clock, now);
         }
         to_monotonic(wall, self.wall_offset)
     }
@@ -176,9 +192,9 @@ impl State {
         if self.walls.is_empty() || (now < self.wall_check_at && !manual) {
             return;
         }
-        self.wall_check_at = now.saturating_add(WALL_CHECK);
-        let offset = clock.wall().wrapping_sub(now);
-        let change = offset.wrapping_sub(self.wall_offset).cast_signed().unsigned_abs();
+        self.wall_check_at = next_check(clock, now);
+        let offset = i128::from(clock.wall()) - i128::from(now);
+        let change = (offset - self.wall_offset).unsigned_abs();
         if change < WALL_TOLERANCE {
             return;
         }
@@ -219,7 +235,7 @@ impl State {
                 }
             };
             self.fired += 1;
-            self.running += 1;
+            self.running += usize::from(self.runs_at_once);
             self.lateness.record(now - self.time_of(due.deadline).min(now));
             return Some(fire);
         }
@@ -253,13 +269,15 @@ impl State {
             && self.names.get(key).is_some_and(|named| Arc::ptr_eq(named, record))
         {
             self.names.remove(key);
+            shrink(&mut self.names);
         }
     }
 
     /// A periodic task has run: says whether it goes on.
     pub(super) fn finish(&mut self, record: &Arc<Record>, panicked: bool, clock: &Clock) -> bool {
         let Some(series) = &record.series else { return false };
-        self.held -= 1;
+        // Whoever cancelled it while it ran has let it go already.
+        self.held -= usize::from(record.fate() == Fate::Running);
         let ends = panicked && series.ends_on_panic;
         if record.fate() != Fate::Running || ends || self.phase != Phase::Running {
             if record.fate() == Fate::Running {
@@ -285,13 +303,22 @@ impl State {
                     None => return Cancelled::No,
                 }
             }
-            Fate::Running => Cancelled::Running,
+            Fate::Running => {
+                self.held -= 1;
+                Cancelled::Running
+            }
             Fate::Fired | Fate::Cancelled | Fate::Unfired => return Cancelled::No,
         };
         record.set_fate(Fate::Cancelled);
         self.forget_name(record);
         self.cancelled += 1;
         cancelled
+    }
+
+    /// Forgets all keys and wall-clock deadlines.
+    pub(super) fn forget_all(&mut self) {
+        self.names = HashMap::new();
+        self.walls = HashMap::new();
     }
 
     /// Moves the deadline of a task in the wheel; it is by the monotonic clock from then on.
@@ -318,12 +345,28 @@ impl State {
     }
 }
 
+/// Gives back the memory of a map that was much larger once.
+fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
+    const KEPT: usize = 1024;
+    if map.capacity() > KEPT && map.len() < map.capacity() / 8 {
+        map.shrink_to(2 * map.len());
+    }
+}
+
+/// When to look at the wall clock again. A manual clock tells when it is set.
+fn next_check(clock: &Clock, now: Nanos) -> Nanos {
+    match clock {
+        Clock::System { .. } => now.saturating_add(WALL_CHECK),
+        Clock::Manual(_) => Nanos::MAX,
+    }
+}
+
 /// When a wall-clock time comes by the monotonic clock, as things stand.
-fn to_monotonic(wall: Nanos, offset: u64) -> Nanos {
+fn to_monotonic(wall: Nanos, offset: i128) -> Nanos {
     if wall == Nanos::MAX {
         return Nanos::MAX;
     }
-    let at = i128::from(wall) - i128::from(offset.cast_signed());
+    let at = i128::from(wall) - offset;
     u64::try_from(at.max(0)).unwrap_or(Nanos::MAX)
 }
 

@@ -46,7 +46,7 @@ pub struct Stats {
     pub pending: usize,
     /// How often the thread that waits for deadlines woke up.
     pub wakeups: u64,
-    /// By how much tasks started after their deadline.
+    /// By how much tasks started after the tick of their deadline.
     pub lateness: Histogram,
 }
 

@@ -28,19 +28,20 @@ use super::record::Work;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Unfired {
-    job: Job,
+    /// There until it was run.
+    job: Option<Job>,
     deadline: Option<Instant>,
     panic_hook: Option<PanicHook>,
 }
 
 impl Unfired {
     pub(super) fn new(job: Job, deadline: Option<Instant>, panic_hook: Option<PanicHook>) -> Self {
-        Self { job, deadline, panic_hook }
+        Self { job: Some(job), deadline, panic_hook }
     }
 
     /// The key that the task was scheduled with, if it was.
     pub fn key(&self) -> Option<&Key> {
-        self.job.record()?.key.as_ref()
+        self.job.as_ref()?.record()?.key.as_ref()
     }
 
     /// When it would have been due, rounded up to a tick of its timer; `None` if never.
@@ -50,16 +51,26 @@ impl Unfired {
 
     /// Runs the task now, on this thread; a periodic one once. A panic in it is caught and
     /// logged, as the timer would have done. Says whether it ended without one.
-    pub fn run(self) -> bool {
-        let Self { job, panic_hook, .. } = self;
-        let hook = panic_hook.as_ref();
+    pub fn run(mut self) -> bool {
+        let Some(job) = self.job.take() else { return true };
+        let hook = self.panic_hook.as_ref();
         let Some(record) = job.record() else {
             return !catch_with(hook, || job.call());
         };
-        match record.take_work() {
-            Some(Work::Once(job)) => !catch_with(hook, || job.call()),
-            Some(Work::Again(mut call)) => !catch_with(hook, &mut call),
-            None => true,
+        let work = record.take_work();
+        !catch_with(hook, || match work {
+            Some(Work::Once(job)) => job.call(),
+            Some(Work::Again(mut call)) => call(),
+            None => {}
+        })
+    }
+}
+
+impl Drop for Unfired {
+    fn drop(&mut self) {
+        // The closure goes now, whoever else still holds the record.
+        if let Some(record) = self.job.as_ref().and_then(Job::record) {
+            drop(record.take_work());
         }
     }
 }

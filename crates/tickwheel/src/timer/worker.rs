@@ -7,11 +7,11 @@
 //! * The **guard** makes sure that a task that blocks delays nobody else. While tasks run it looks
 //!   once in a [`GRACE`] whether any still start. If none does and nobody waits for the next
 //!   deadline, it takes the lead, and another thread becomes guard. It takes part as well when
-//!   tasks are late and a core is free.
-//! * Everybody else is **idle**, and ends after a while.
+//!   tasks are late, and a core is free or they get later still.
+//! * Everybody else is **idle**, and ends after a while. The leader ends last.
 //!
 //! So short tasks run on one warm thread; a second one wakes at most every millisecond while
-//! tasks fire, and no thread wakes while none do. A timer that runs its tasks inline, or hands
+//! tasks fire, and while none do only the leader wakes, for what is due next. A timer that runs its tasks inline, or hands
 //! them to an executor, has a leader only.
 
 use core::time::Duration;
@@ -20,6 +20,7 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use super::ScheduleError;
 use super::clock::Nanos;
 use super::executor::Executor;
+use super::panics;
 use super::shared::Shared;
 use super::state::{Phase, State};
 
@@ -82,6 +83,34 @@ enum Role {
     Guard,
 }
 
+/// A thread that was counted. However it ends, also without having run, it is counted no more.
+struct Thread {
+    shared: Arc<Shared>,
+    role: Role,
+    running: bool,
+}
+
+impl Thread {
+    fn run(mut self) {
+        self.running = true;
+        let _inside = panics::enter(&self.shared);
+        self.shared.work(self.role);
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        let mut state = self.shared.lock();
+        state.threads.count -= 1;
+        if !self.running && self.role == Role::Guard {
+            state.threads.guard = Guard::None;
+        }
+        if state.threads.count == 0 {
+            self.shared.ended.notify_all();
+        }
+    }
+}
+
 impl Shared {
     /// Starts the timer's thread, if it has none and wants one.
     pub(super) fn start(self: &Arc<Self>) -> Result<(), ScheduleError> {
@@ -101,21 +130,16 @@ impl Shared {
 
     /// Starts a thread that was counted already.
     fn spawn(self: &Arc<Self>, role: Role) -> Result<(), ScheduleError> {
-        let shared = Arc::clone(self);
-        let started = self.config.spawn(std::boxed::Box::new(move || shared.work(role)));
-        started.map_err(|error| {
-            let mut state = self.lock();
-            state.threads.count -= 1;
-            if role == Role::Guard {
-                state.threads.guard = Guard::None;
-            }
-            tracing::error!(%error, "a timer's thread could not be started");
-            ScheduleError::Thread(std::string::ToString::to_string(&error))
+        let thread = Thread { shared: Arc::clone(self), role, running: false };
+        self.config.spawn(std::boxed::Box::new(move || thread.run())).map_err(|error| {
+            let why = std::string::ToString::to_string(&error);
+            panics::log(|| tracing::error!(%error, "a timer's thread could not be started"));
+            ScheduleError::Thread(why)
         })
     }
 
     /// The life of a thread.
-    fn work(self: Arc<Self>, role: Role) {
+    fn work(self: &Arc<Self>, role: Role) {
         let mut state = self.lock();
         let mut stays = true;
         if role == Role::Guard {
@@ -133,10 +157,6 @@ impl Shared {
             } else {
                 (state, stays) = self.rest(state);
             }
-        }
-        state.threads.count -= 1;
-        if state.threads.count == 0 {
-            self.ended.notify_all();
         }
     }
 
@@ -191,7 +211,8 @@ impl Shared {
         };
         state.threads.leader_until = None;
         state.threads.wakeups += 1;
-        let leaves = timed_out && state.next_wake().is_none();
+        // Last of all: while another thread is there, somebody must lead it.
+        let leaves = timed_out && state.next_wake().is_none() && state.threads.count == 1;
         (state, !leaves)
     }
 
@@ -200,6 +221,7 @@ impl Shared {
         let grace = GRACE.as_nanos() as Nanos;
         state.threads.guard = Guard::Watching;
         let mut starts = state.threads.starts;
+        let mut lateness = Nanos::MAX;
         let stays = loop {
             let resting = state.threads.guard == Guard::Resting;
             let limit = if resting { KEEP_ALIVE } else { GRACE };
@@ -215,9 +237,9 @@ impl Shared {
                 continue;
             }
             let progress = core::mem::replace(&mut starts, state.threads.starts) != starts;
-            let now = self.clock.now();
-            let late = state.next_wake().is_some_and(|at| at.saturating_add(grace) <= now);
-            if progress && late && state.running < self.config.cores {
+            let late = self.clock.now().saturating_sub(state.next_wake().unwrap_or(Nanos::MAX));
+            let grows = late >= core::mem::replace(&mut lateness, late);
+            if progress && late > grace && (grows || state.running < self.config.cores) {
                 break true;
             }
             if !progress && state.threads.leader_until.is_none() {

@@ -4,7 +4,7 @@
 //! the start of a page: records then straddle cache lines, and the block straddles the huge pages
 //! that would spare most of the address translation. `docs/WHEEL.md` has the figures.
 //!
-//! This is the only module of the crate with `unsafe` code. Its ground rules:
+//! Here is all the `unsafe` code of the wheels. Its ground rules:
 //! * `start` comes from the global allocator with [`Block::layout`] of `capacity`, or dangles if
 //!   that is 0 bytes.
 //! * The first `len` places hold valid records; `len <= capacity`.

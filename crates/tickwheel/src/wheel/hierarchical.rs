@@ -221,8 +221,21 @@ impl<T> HierarchicalWheel<T> {
             }
         }
         self.cursor = self.now;
+        self.skip_stale();
         self.wake = self.next_list().unwrap_or(u64::MAX);
         false
+    }
+
+    /// Drops what comes next as long as it is stale: nobody need wake up for it.
+    fn skip_stale(&mut self) {
+        while let Some(list) = self.lists.first() {
+            let entries = &self.entries;
+            let live = |r: &Reference| entries.is_referenced(r.index, r.stamp());
+            if self.lists.to_pop(list).iter().any(live) {
+                break;
+            }
+            self.lists.pop_chunk(list);
+        }
     }
 
     /// A tick before which no reference in a list is met, if there is any.
@@ -260,7 +273,9 @@ impl<T> HierarchicalWheel<T> {
                 // The cursor is where the slot starts: all its lower bits are zero.
                 for &reference in chunk.references() {
                     let rest = reference.tick() & ((1 << shift) - 1);
-                    self.lists.append(list_of(rest, 0), reference);
+                    if self.entries.is_referenced(reference.index, reference.stamp()) {
+                        self.lists.append(list_of(rest, 0), reference);
+                    }
                 }
             } else {
                 for &reference in chunk.references() {

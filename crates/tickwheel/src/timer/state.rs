@@ -195,7 +195,7 @@ impl State {
         self.wall_check_at = next_check(clock, now);
         let offset = i128::from(clock.wall()) - i128::from(now);
         let change = (offset - self.wall_offset).unsigned_abs();
-        if change < WALL_TOLERANCE {
+        if change < WALL_TOLERANCE && !manual {
             return;
         }
         self.wall_offset = offset;
@@ -279,7 +279,7 @@ impl State {
         // Whoever cancelled it while it ran has let it go already.
         self.held -= usize::from(record.fate() == Fate::Running);
         let ends = panicked && series.ends_on_panic;
-        if record.fate() != Fate::Running || ends || self.phase != Phase::Running {
+        if record.fate() != Fate::Running || ends || !self.takes_tasks() {
             if record.fate() == Fate::Running {
                 record.set_fate(if ends { Fate::Fired } else { Fate::Cancelled });
             }

@@ -83,30 +83,30 @@ enum Role {
     Guard,
 }
 
-/// A thread that was counted. However it ends, also without having run, it is counted no more.
+/// A thread that is counted. It uncounts itself when its work ends, under the same lock under
+/// which it decided to leave; this sees to threads that never began, or panicked.
 struct Thread {
     shared: Arc<Shared>,
     role: Role,
-    running: bool,
+    counted: bool,
 }
 
 impl Thread {
     fn run(mut self) {
-        self.running = true;
         let _inside = panics::enter(&self.shared);
         self.shared.work(self.role);
+        self.counted = false;
     }
 }
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        state.threads.count -= 1;
-        if !self.running && self.role == Role::Guard {
-            state.threads.guard = Guard::None;
-        }
-        if state.threads.count == 0 {
-            self.shared.ended.notify_all();
+        if self.counted {
+            let mut state = self.shared.lock();
+            if state.threads.guard == Guard::Coming && self.role == Role::Guard {
+                state.threads.guard = Guard::None;
+            }
+            self.shared.uncount(&mut state);
         }
     }
 }
@@ -130,7 +130,7 @@ impl Shared {
 
     /// Starts a thread that was counted already.
     fn spawn(self: &Arc<Self>, role: Role) -> Result<(), ScheduleError> {
-        let thread = Thread { shared: Arc::clone(self), role, running: false };
+        let thread = Thread { shared: Arc::clone(self), role, counted: true };
         self.config.spawn(std::boxed::Box::new(move || thread.run())).map_err(|error| {
             let why = std::string::ToString::to_string(&error);
             panics::log(|| tracing::error!(%error, "a timer's thread could not be started"));
@@ -157,6 +157,15 @@ impl Shared {
             } else {
                 (state, stays) = self.rest(state);
             }
+        }
+        self.uncount(&mut state);
+    }
+
+    /// A thread ends.
+    fn uncount(&self, state: &mut State) {
+        state.threads.count -= 1;
+        if state.threads.count == 0 {
+            self.ended.notify_all();
         }
     }
 

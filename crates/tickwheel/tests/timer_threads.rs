@@ -1,0 +1,839 @@
+//! A timer with its threads, by the clock of the machine: what holds whatever the scheduler does.
+//! No bound on time here is tighter than seconds, except those that say "not before".
+
+mod random;
+
+use random::Random;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex, OnceLock, mpsc};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+use tickwheel::{ScheduleError, Task, Timeout, Timer, TimerState, Unfired, WheelKind};
+
+const S: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+const US: Duration = Duration::from_micros(1);
+
+/// Longer than anything takes here, on any machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until something has come about.
+fn until(what: &str, come_about: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !come_about() {
+        assert!(start.elapsed() < PATIENCE, "waited for ever: {what}");
+        thread::sleep(MS);
+    }
+}
+
+/// Fails instead of hanging.
+fn in_time<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = mpsc::channel();
+    let worker = thread::spawn(move || drop(sender.send(work())));
+    match receiver.recv_timeout(PATIENCE) {
+        Ok(result) => result,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("hangs: {what}"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            std::panic::resume_unwind(worker.join().unwrap_err())
+        }
+    }
+}
+
+/// Tells when it is dropped.
+struct Tell(Arc<AtomicUsize>);
+
+impl Drop for Tell {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// What has become of one task: which fates it had, and how often.
+#[derive(Default)]
+struct Fates {
+    ran: AtomicU8,
+    cancelled: AtomicU8,
+    early: AtomicBool,
+    dropped: AtomicU8,
+}
+
+/// Part of a task's closure: notes the task's end.
+struct Part(Arc<Fates>);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.0.dropped.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// One thread's part of a storm: tasks that it scheduled, with what became of them.
+#[derive(Default)]
+struct Storm {
+    accepted: Vec<(Arc<Fates>, Timeout)>,
+    refused: Vec<Arc<Fates>>,
+    series: Vec<Arc<Fates>>,
+}
+
+impl Storm {
+    /// Schedules, cancels and resets at random until told to end, or refused.
+    fn rage(&mut self, timer: &Timer, seed: u64, end: &AtomicBool) {
+        let mut random = Random(seed);
+        while !end.load(Ordering::Relaxed) {
+            let delay = random.below(20_000) as u32 * US;
+            let fates = Arc::new(Fates::default());
+            let part = Part(fates.clone());
+            match random.below(10) {
+                0..=3 => {
+                    let result = timer.after(delay, once(part, delay));
+                    self.keep(fates, result);
+                }
+                4 | 5 => {
+                    let key = random.below(64);
+                    let result = timer.key(key).after(delay, once(part, delay));
+                    self.keep(fates, result);
+                }
+                6 => {
+                    let result = timer.every(delay + US, move || {
+                        part.0.ran.store(1, Ordering::SeqCst);
+                    });
+                    if let Ok(timeout) = result {
+                        if random.below(2) == 0 {
+                            thread::yield_now();
+                        }
+                        let cancelled = timeout.cancel();
+                        assert!(cancelled || timer.state() == TimerState::Stopped);
+                        self.series.push(fates);
+                    }
+                }
+                7 | 8 if !self.accepted.is_empty() => {
+                    let which = random.below(self.accepted.len().min(200) as u64) as usize;
+                    let (fates, timeout) = &self.accepted[self.accepted.len() - 1 - which];
+                    if timeout.cancel() {
+                        fates.cancelled.fetch_add(1, Ordering::SeqCst);
+                    }
+                }
+                _ if !self.accepted.is_empty() => {
+                    let which = random.below(self.accepted.len().min(200) as u64) as usize;
+                    self.accepted[self.accepted.len() - 1 - which].1.reset(delay + 25 * MS);
+                }
+                _ => {}
+            }
+            if timer.state() == TimerState::Stopped {
+                return;
+            }
+            if random.below(16) == 0 {
+                thread::sleep(50 * US);
+            }
+        }
+    }
+
+    fn keep(&mut self, fates: Arc<Fates>, result: Result<Timeout, ScheduleError>) {
+        match result {
+            Ok(timeout) => self.accepted.push((fates, timeout)),
+            Err(_) => self.refused.push(fates),
+        }
+    }
+
+    /// Each task has had exactly one fate. `handed_back` were dropped without being run.
+    fn account(&self, handed_back: &AtomicUsize) {
+        for (fates, timeout) in &self.accepted {
+            let ran = fates.ran.load(Ordering::SeqCst);
+            let cancelled = fates.cancelled.load(Ordering::SeqCst);
+            let replaced = u8::from(cancelled == 0 && timeout.is_cancelled());
+            assert!(ran + cancelled + replaced <= 1, "{ran} {cancelled} {replaced}");
+            handed_back.fetch_add(1 - usize::from(ran + cancelled + replaced), Ordering::SeqCst);
+            assert!(!fates.early.load(Ordering::SeqCst), "a task was early");
+            assert!(!timeout.cancel() && !timeout.reset(S), "it is over");
+        }
+        for fates in &self.refused {
+            assert_eq!(fates.ran.load(Ordering::SeqCst), 0, "a refused task ran");
+            assert_eq!(fates.dropped.load(Ordering::SeqCst), 1, "a refused task is not kept");
+        }
+    }
+}
+
+/// A task that notes that it runs, and whether it is early.
+fn once(part: Part, delay: Duration) -> impl FnOnce() + Send + 'static {
+    let due = Instant::now() + delay;
+    move || {
+        part.0.ran.fetch_add(1, Ordering::SeqCst);
+        part.0.early.fetch_or(Instant::now() < due, Ordering::SeqCst);
+    }
+}
+
+/// Eight threads storm a timer for a while; `stops` threads stop it in the middle of that, or
+/// after it if there is none.
+fn storm(timer: &Timer, length: Duration, stops: usize) {
+    let end = Arc::new(AtomicBool::new(false));
+    let threads: Vec<_> = (0..8)
+        .map(|seed| {
+            let (timer, end) = (timer.clone(), end.clone());
+            thread::spawn(move || {
+                let mut storm = Storm::default();
+                storm.rage(&timer, seed, &end);
+                storm
+            })
+        })
+        .collect();
+    thread::sleep(length);
+    let stoppers: Vec<_> = (0..stops)
+        .map(|_| {
+            let timer = timer.clone();
+            thread::spawn(move || timer.stop())
+        })
+        .collect();
+    let join = |stopper: thread::JoinHandle<Vec<Unfired>>| stopper.join().unwrap();
+    let mut unfired: Vec<Unfired> = stoppers.into_iter().flat_map(join).collect();
+    end.store(true, Ordering::Relaxed);
+    let storms: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    unfired.extend(timer.stop());
+    assert_eq!(timer.pending(), 0);
+    assert_eq!(timer.state(), TimerState::Stopped);
+    let handed_back = AtomicUsize::new(0);
+    for storm in &storms {
+        storm.account(&handed_back);
+    }
+    // A series that was stopped between its start and its cancel may be handed back as well.
+    let found = unfired.len();
+    let tasks = handed_back.load(Ordering::SeqCst);
+    assert!((tasks..=tasks + 8).contains(&found), "{tasks} have no fate, {found} were handed back");
+    drop(unfired);
+    let accepted = storms.iter().map(|storm| storm.accepted.len()).sum::<usize>();
+    assert!(accepted > 100, "that was no storm: {accepted}");
+    let ran = |storm: &Storm| {
+        storm.accepted.iter().filter(|(f, _)| f.ran.load(Ordering::SeqCst) == 1).count()
+    };
+    assert!(storms.iter().map(ran).sum::<usize>() > 0, "something ran");
+    let series = storms.into_iter().flat_map(|storm| storm.series);
+    for fates in series {
+        assert_eq!(
+            fates.dropped.load(Ordering::SeqCst),
+            1,
+            "the closure of a series is dropped once"
+        );
+    }
+}
+
+#[test]
+fn every_task_has_one_fate_in_a_storm() {
+    in_time("a storm", || {
+        storm(&Timer::new(), S, 0);
+        let hashed = WheelKind::Hashed { slots: 16 };
+        storm(&Timer::builder().wheel(hashed).tick(100 * US).build().unwrap(), S / 2, 0);
+        storm(&Timer::builder().inline().build().unwrap(), S / 4, 0);
+        storm(&Timer::builder().executor(Task::run).build().unwrap(), S / 4, 0);
+    });
+}
+
+#[test]
+fn every_task_has_one_fate_when_two_stop_in_the_middle_of_a_storm() {
+    in_time("a storm that is stopped", || {
+        for round in 0..10 {
+            storm(&Timer::new(), (5 + round) * 3 * MS, 2);
+        }
+        storm(&Timer::builder().workers(1).build().unwrap(), 50 * MS, 2);
+        storm(&Timer::builder().inline().build().unwrap(), 50 * MS, 2);
+    });
+}
+
+#[test]
+fn the_limit_is_never_exceeded() {
+    const LIMIT: usize = 100;
+    let timer = Timer::builder().max_pending(LIMIT).build().unwrap();
+    let full = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for seed in 0..6 {
+            let (timer, full) = (&timer, &full);
+            scope.spawn(move || {
+                let mut random = Random(seed);
+                let end = Instant::now() + 300 * MS;
+                let mut last: Option<Timeout> = None;
+                while Instant::now() < end {
+                    let delay = random.below(5_000) as u32 * US;
+                    let result = match random.below(3) {
+                        0 => timer.key(random.below(20)).after(delay, || {}),
+                        _ => timer.after(delay, || {}),
+                    };
+                    match result {
+                        Ok(timeout) => last = Some(timeout),
+                        Err(ScheduleError::Full { limit, pending }) => {
+                            assert_eq!((limit, pending), (LIMIT, LIMIT));
+                            full.fetch_add(1, Ordering::Relaxed);
+                            thread::yield_now();
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                    if random.below(3) == 0 {
+                        last.take().map(|timeout| timeout.cancel());
+                    }
+                    assert!(timer.pending() <= LIMIT);
+                }
+            });
+        }
+    });
+    assert!(full.load(Ordering::Relaxed) > 0, "the limit was reached");
+    until("all have run", || timer.pending() == 0);
+    let stats = timer.stats();
+    assert_eq!(stats.scheduled, stats.fired + stats.cancelled);
+    for _ in 0..LIMIT {
+        timer.after(3_600 * S, || {}).unwrap();
+    }
+    timer.after(S, || {}).unwrap_err();
+}
+
+#[test]
+fn of_racing_tasks_with_one_key_exactly_one_fires() {
+    let timer = Timer::new();
+    for round in 0..50 {
+        let fired = Arc::new(AtomicUsize::new(0));
+        let barrier = Arc::new(Barrier::new(8));
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                let (timer, fired, barrier) = (timer.clone(), fired.clone(), barrier.clone());
+                thread::spawn(move || {
+                    barrier.wait();
+                    let task = move || {
+                        fired.fetch_add(1, Ordering::SeqCst);
+                    };
+                    timer.key(round).after(200 * MS, task).unwrap()
+                })
+            })
+            .collect();
+        let timeouts: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        let replaced = timeouts.iter().filter(|timeout| timeout.is_cancelled()).count();
+        if replaced < 7 {
+            // Only a machine that stalled between two of them makes the key free again.
+            assert!(fired.load(Ordering::SeqCst) > 0);
+            continue;
+        }
+        assert_eq!(replaced, 7);
+        let last = timeouts.iter().find(|timeout| !timeout.is_cancelled()).unwrap();
+        last.reset(Duration::ZERO);
+        until("the last one has run", || fired.load(Ordering::SeqCst) > 0);
+        assert!(last.is_expired() && !timer.cancel(round));
+        assert_eq!(fired.load(Ordering::SeqCst), 1);
+    }
+    assert_eq!(timer.pending(), 0);
+}
+
+#[test]
+fn cancel_and_fire_race_ten_thousand_times() {
+    let timer = Timer::builder().tick(US).build().unwrap();
+    let ran = Arc::new(AtomicUsize::new(0));
+    let mut cancelled = 0;
+    for n in 0..10_000_u32 {
+        let count = ran.clone();
+        let task = move || {
+            count.fetch_add(1, Ordering::SeqCst);
+        };
+        let timeout = match n % 2 {
+            0 => timer.after(n % 40 * US, task),
+            _ => timer.key("same").after(n % 40 * US, task),
+        };
+        let timeout = timeout.unwrap();
+        for _ in 0..n % 64 * 16 {
+            std::hint::spin_loop();
+        }
+        cancelled += usize::from(timeout.cancel());
+        assert_eq!(timeout.is_cancelled(), !timeout.is_expired());
+    }
+    until("the others have run", || ran.load(Ordering::SeqCst) + cancelled == 10_000);
+    timer.stop();
+    assert_eq!(ran.load(Ordering::SeqCst) + cancelled, 10_000);
+    let stats = timer.stats();
+    assert_eq!((stats.cancelled, stats.fired), (cancelled as u64, 10_000 - cancelled as u64));
+}
+
+#[test]
+fn of_many_who_cancel_one_succeeds() {
+    let timer = Timer::new();
+    for round in 0..100 {
+        let timeout = match round % 2 {
+            0 => timer.after(3_600 * S, || {}),
+            _ => timer.key(round).every(3_600 * S, || {}),
+        };
+        let timeout = timeout.unwrap();
+        let successes = AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope
+                    .spawn(|| successes.fetch_add(usize::from(timeout.cancel()), Ordering::SeqCst));
+            }
+        });
+        assert_eq!(successes.into_inner(), 1);
+    }
+    assert_eq!(timer.pending(), 0);
+}
+
+#[test]
+fn a_blocked_task_delays_nobody() {
+    let timer = Timer::new();
+    let others = Arc::new(AtomicUsize::new(0));
+    let (sender, receiver) = mpsc::channel();
+    let seen = others.clone();
+    // The blocked task ends when all others have run; were they delayed by it, it never would.
+    let blocked = move || {
+        until("the others run meanwhile", || seen.load(Ordering::SeqCst) == 100);
+        thread::sleep(10 * MS);
+        sender.send(seen.load(Ordering::SeqCst)).unwrap();
+    };
+    timer.after(Duration::ZERO, blocked).unwrap();
+    for n in 0..100 {
+        let others = others.clone();
+        timer
+            .after(n * 2 * MS, move || {
+                others.fetch_add(1, Ordering::SeqCst);
+            })
+            .unwrap();
+    }
+    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), 100);
+}
+
+#[test]
+fn many_blocked_tasks_delay_nobody() {
+    let timer = Timer::new();
+    let barrier = Arc::new(Barrier::new(17));
+    for _ in 0..16 {
+        let barrier = barrier.clone();
+        timer
+            .after(MS, move || {
+                barrier.wait();
+            })
+            .unwrap();
+    }
+    in_time("sixteen at once", move || {
+        barrier.wait();
+    });
+    in_time("stop after that", move || assert!(timer.stop().is_empty()));
+}
+
+#[test]
+fn a_series_never_runs_beside_itself() {
+    let timer = Timer::new();
+    let (inside, runs) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (i, r) = (inside, runs.clone());
+    let series = timer.every(MS, move || {
+        assert_eq!(i.fetch_add(1, Ordering::SeqCst), 0, "beside itself");
+        thread::sleep(5 * MS);
+        i.fetch_sub(1, Ordering::SeqCst);
+        r.fetch_add(1, Ordering::SeqCst);
+    });
+    until("some runs", || runs.load(Ordering::SeqCst) >= 10);
+    assert!(series.unwrap().cancel());
+    timer.stop();
+    let stopped = runs.load(Ordering::SeqCst);
+    thread::sleep(20 * MS);
+    assert_eq!(runs.load(Ordering::SeqCst), stopped);
+    assert_eq!(timer.stats().panicked, 0);
+}
+
+#[test]
+fn inline_tasks_run_in_order_on_one_thread() {
+    let timer = Timer::builder().inline().thread_name("in line").build().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let start = Instant::now() + 50 * MS;
+    for n in (0..50_u32).rev() {
+        let sender = sender.clone();
+        let task = move || {
+            let thread = thread::current();
+            sender.send((n, thread.id(), thread.name() == Some("in line"))).unwrap();
+            thread::sleep(100 * US);
+        };
+        timer.at(start + n * MS, task).unwrap();
+    }
+    drop(sender);
+    let ran: Vec<(u32, ThreadId, bool)> = receiver.iter().collect();
+    assert!(ran.iter().map(|&(n, ..)| n).eq(0..50));
+    assert!(ran.iter().all(|&(_, id, named)| id == ran[0].1 && named));
+}
+
+#[test]
+fn a_custom_executor_gets_every_task() {
+    let (sender, receiver) = mpsc::channel::<Task>();
+    let timer = Timer::builder().executor(move |task| drop(sender.send(task))).build().unwrap();
+    let here = thread::current().id();
+    let runs = Arc::new(AtomicUsize::new(0));
+    for n in 0..10 {
+        let runs = runs.clone();
+        let task = move || {
+            assert_eq!(thread::current().id(), here);
+            runs.fetch_add(1, Ordering::SeqCst);
+        };
+        timer.key(n).after(n * MS, task).unwrap();
+    }
+    for _ in 0..10 {
+        receiver.recv_timeout(PATIENCE).unwrap().run();
+    }
+    assert_eq!((runs.load(Ordering::SeqCst), timer.stats().panicked), (10, 0));
+    let count = runs.clone();
+    let series = timer
+        .every(MS, move || {
+            count.fetch_add(1, Ordering::SeqCst);
+        })
+        .unwrap();
+    for _ in 0..3 {
+        receiver.recv_timeout(PATIENCE).unwrap().run();
+    }
+    let held = receiver.recv_timeout(PATIENCE).unwrap();
+    thread::sleep(5 * MS);
+    assert!(receiver.try_recv().is_err(), "a series waits for its run");
+    assert!(series.cancel());
+    held.run();
+    assert_eq!(timer.stop().len(), 0);
+}
+
+#[test]
+fn a_rejected_task_is_counted_and_the_series_goes_on() {
+    let calls = Arc::new(AtomicUsize::new(0));
+    let count = calls.clone();
+    let timer = Timer::builder()
+        .executor(move |task| {
+            if count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
+                drop(task);
+            } else {
+                task.run();
+            }
+        })
+        .build()
+        .unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let series = timer
+        .every(MS, move || {
+            let _ = sender.send(());
+        })
+        .unwrap();
+    for _ in 0..3 {
+        receiver.recv_timeout(PATIENCE).unwrap();
+    }
+    assert!(series.cancel());
+    until("no run is left", || timer.pending() == 0);
+    let dropped = Arc::new(AtomicUsize::new(0));
+    for _ in 0..2 {
+        let tell = Tell(dropped.clone());
+        timer.after(MS, move || drop(tell)).unwrap();
+    }
+    until("run or dropped", || dropped.load(Ordering::SeqCst) == 2);
+    timer.stop();
+    let stats = timer.stats();
+    assert_eq!(stats.rejected, calls.load(Ordering::SeqCst).div_ceil(2) as u64);
+}
+
+#[test]
+fn an_executor_that_panics_leaves_the_worker_alive() {
+    let first = AtomicBool::new(true);
+    let timer = Timer::builder()
+        .executor(move |task| {
+            assert!(!first.swap(false, Ordering::SeqCst), "the executor is not ready");
+            task.run();
+        })
+        .build()
+        .unwrap();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let tell = Tell(dropped.clone());
+    timer.after(MS, move || drop(tell)).unwrap();
+    until("the first is rejected", || dropped.load(Ordering::SeqCst) == 1);
+    let (sender, receiver) = mpsc::channel();
+    timer.after(MS, move || sender.send(()).unwrap()).unwrap();
+    receiver.recv_timeout(PATIENCE).unwrap();
+    timer.stop();
+    assert_eq!(timer.stats().rejected, 1);
+}
+
+#[test]
+fn dropping_the_last_clone_ends_threads_and_drops_tasks() {
+    let living = Arc::new(AtomicUsize::new(0));
+    let count = living.clone();
+    let timer = Timer::builder()
+        .thread_hook(move |body| {
+            let count = count.clone();
+            count.fetch_add(1, Ordering::SeqCst);
+            let thread = move || {
+                body();
+                count.fetch_sub(1, Ordering::SeqCst);
+            };
+            thread::Builder::new().spawn(thread).map(drop)
+        })
+        .build()
+        .unwrap();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    for n in 0..100 {
+        let tell = Tell(dropped.clone());
+        timer.key(n).after(3_600 * S, move || drop(tell)).unwrap();
+    }
+    let (sender, receiver) = mpsc::channel();
+    timer.after(MS, move || sender.send(()).unwrap()).unwrap();
+    receiver.recv_timeout(PATIENCE).unwrap();
+    assert!(living.load(Ordering::SeqCst) >= 1, "the hook made the threads");
+    let clone = timer.clone();
+    drop(timer);
+    assert_eq!(dropped.load(Ordering::SeqCst), 0);
+    drop(clone);
+    assert_eq!(dropped.load(Ordering::SeqCst), 100);
+    until("the threads end", || living.load(Ordering::SeqCst) == 0);
+}
+
+#[test]
+fn a_timer_without_tasks_starts_no_thread() {
+    let started = Arc::new(AtomicUsize::new(0));
+    let count = started.clone();
+    let timer = Timer::builder()
+        .thread_hook(move |body| {
+            count.fetch_add(1, Ordering::SeqCst);
+            thread::Builder::new().spawn(body).map(drop)
+        })
+        .build()
+        .unwrap();
+    assert_eq!((timer.state(), timer.pending()), (TimerState::NotStarted, 0));
+    assert!(!timer.cancel("nobody"));
+    assert_eq!(started.load(Ordering::SeqCst), 0);
+    timer.start().unwrap();
+    timer.start().unwrap();
+    assert_eq!((timer.state(), started.load(Ordering::SeqCst)), (TimerState::Running, 1));
+    in_time("stop of an idle timer", move || assert!(timer.stop().is_empty()));
+}
+
+#[test]
+fn a_thread_that_cannot_be_started_refuses_the_task() {
+    let timer = Timer::builder()
+        .thread_hook(|_| Err(std::io::Error::other("no more threads")))
+        .build()
+        .unwrap();
+    let dropped = Arc::new(AtomicUsize::new(0));
+    for keyed in [false, true] {
+        let tell = Tell(dropped.clone());
+        let task = move || drop(tell);
+        let result = if keyed { timer.key(1).after(S, task) } else { timer.after(S, task) };
+        let error = result.unwrap_err();
+        assert!(matches!(&error, ScheduleError::Thread(why) if why.contains("no more threads")));
+    }
+    assert_eq!((timer.pending(), dropped.load(Ordering::SeqCst)), (0, 2));
+    in_time("stop without threads", move || assert!(timer.stop().is_empty()));
+}
+
+#[test]
+fn a_caller_drives_a_timer_without_threads() {
+    let timer = Timer::builder().caller_driven().build().unwrap();
+    assert_eq!((timer.turn(), timer.next_deadline()), (0, None));
+    let here = thread::current().id();
+    let (sender, receiver) = mpsc::channel();
+    let mut due = Vec::new();
+    for n in [3_u32, 1, 2] {
+        let sender = sender.clone();
+        due.push(Instant::now() + n * 3 * MS);
+        let task = move || sender.send((n, thread::current().id(), Instant::now())).unwrap();
+        timer.after(n * 3 * MS, task).unwrap();
+    }
+    let mut turned = 0;
+    while let Some(deadline) = timer.next_deadline() {
+        thread::sleep(deadline.saturating_duration_since(Instant::now()));
+        turned += timer.turn();
+    }
+    drop(sender);
+    assert_eq!(turned, 3);
+    let ran: Vec<_> = receiver.iter().collect();
+    assert!(ran.iter().map(|&(n, ..)| n).eq([1, 2, 3]));
+    assert!(ran.iter().all(|&(_, id, _)| id == here));
+    assert!(ran[2].2 >= due[0] && ran[0].2 >= due[1] && ran[1].2 >= due[2], "never early");
+    let threaded = Timer::new();
+    threaded.after(Duration::ZERO, || {}).unwrap();
+    assert_eq!(threaded.turn(), 0, "not for timers with threads");
+}
+
+#[test]
+fn an_idle_timer_does_not_wake() {
+    let timer = Timer::new();
+    for n in 0..1_000 {
+        timer.after(24 * 3_600 * S + n * MS, || {}).unwrap();
+    }
+    timer.after(Duration::MAX, || {}).unwrap();
+    let (sender, receiver) = mpsc::channel();
+    timer.after(MS, move || sender.send(()).unwrap()).unwrap();
+    receiver.recv_timeout(PATIENCE).unwrap();
+    thread::sleep(50 * MS);
+    let before = timer.stats().wakeups;
+    thread::sleep(200 * MS);
+    for n in 0..100 {
+        timer.after(48 * 3_600 * S + n * MS, || {}).unwrap().cancel();
+    }
+    assert_eq!(timer.stats().wakeups, before, "a later deadline wakes nobody");
+    let (sender, receiver) = mpsc::channel();
+    timer.after(MS, move || sender.send(()).unwrap()).unwrap();
+    receiver.recv_timeout(PATIENCE).expect("an earlier one does");
+}
+
+#[test]
+fn an_earlier_task_or_reset_wakes_the_sleeper() {
+    let timer = Timer::new();
+    let far = Duration::from_hours(1);
+    let (sender, receiver) = mpsc::channel();
+    for keyed in [false, true] {
+        let told = sender.clone();
+        let task = move || told.send(()).unwrap();
+        let timeout = if keyed { timer.key(1).after(far, task) } else { timer.after(far, task) };
+        thread::sleep(10 * MS);
+        assert!(timeout.unwrap().reset(MS));
+        receiver.recv_timeout(PATIENCE).unwrap();
+    }
+    timer.after(Duration::MAX, || {}).unwrap();
+    for n in (1..20_u32).rev() {
+        let told = sender.clone();
+        timer.after(n * MS, move || told.send(()).unwrap()).unwrap();
+    }
+    for _ in 1..20 {
+        receiver.recv_timeout(PATIENCE).unwrap();
+    }
+    assert_eq!(timer.pending(), 1);
+}
+
+#[test]
+fn a_stop_with_a_limit_tells_of_tasks_that_still_run() {
+    let timer = Timer::new();
+    let (started, has_started) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let stuck = move || {
+        started.send(()).unwrap();
+        let _ = released.recv();
+    };
+    timer.after(MS, stuck).unwrap();
+    timer.key("left").after(3_600 * S, || {}).unwrap();
+    has_started.recv_timeout(PATIENCE).unwrap();
+    let still = timer.stop_timeout(20 * MS).unwrap_err();
+    assert_eq!((still.running, still.unfired.len()), (1, 1));
+    assert_eq!(still.unfired[0].key().unwrap().to_string(), "left");
+    assert_eq!(timer.after(S, || {}).unwrap_err(), ScheduleError::Stopped);
+    release.send(()).unwrap();
+    let rest = in_time("the second stop", move || timer.stop_timeout(PATIENCE));
+    assert!(rest.unwrap().is_empty());
+}
+
+#[test]
+fn stop_waits_for_the_task_that_runs() {
+    let timer = Timer::new();
+    let (started, has_started) = mpsc::channel();
+    let ended = Arc::new(AtomicBool::new(false));
+    let end = ended.clone();
+    let slow = move || {
+        started.send(()).unwrap();
+        thread::sleep(50 * MS);
+        end.store(true, Ordering::SeqCst);
+    };
+    timer.after(Duration::ZERO, slow).unwrap();
+    has_started.recv_timeout(PATIENCE).unwrap();
+    assert!(timer.stop().is_empty());
+    assert!(ended.load(Ordering::SeqCst));
+}
+
+#[test]
+fn a_drain_lets_run_what_is_due_soon() {
+    let timer = Timer::new();
+    let ran = Arc::new(AtomicUsize::new(0));
+    for n in 0..20 {
+        let ran = ran.clone();
+        timer
+            .after(n * MS, move || {
+                ran.fetch_add(1, Ordering::SeqCst);
+            })
+            .unwrap();
+    }
+    timer.every(3_600 * S, || {}).unwrap();
+    let (other, refused) = (timer.clone(), Arc::new(AtomicBool::new(false)));
+    let told = refused.clone();
+    let asks = move || {
+        until("draining has begun", || other.state() != TimerState::Running);
+        let error = other.after(S, || {}).unwrap_err();
+        told.store(error == ScheduleError::Stopped, Ordering::SeqCst);
+    };
+    timer.after(MS, asks).unwrap();
+    let drained = timer.clone();
+    let left = in_time("a drain", move || drained.drain(PATIENCE));
+    assert!(left.is_empty(), "series end, and the rest has run");
+    assert_eq!((ran.load(Ordering::SeqCst), timer.pending()), (20, 0));
+    assert!(refused.load(Ordering::SeqCst), "nothing new is taken");
+    assert_eq!(timer.state(), TimerState::Stopped);
+
+    let timer = Timer::new();
+    timer.key("far").after(3_600 * S, || {}).unwrap();
+    let left = timer.drain(10 * MS);
+    assert_eq!(left.len(), 1, "what is not due in time is handed back");
+}
+
+#[test]
+fn stop_from_a_task_never_deadlocks() {
+    type Build = fn() -> Timer;
+    let builds: [Build; 4] = [
+        Timer::new,
+        || Timer::builder().inline().build().unwrap(),
+        || Timer::builder().workers(1).build().unwrap(),
+        || Timer::builder().executor(Task::run).build().unwrap(),
+    ];
+    for build in builds {
+        let timer = build();
+        let (sender, receiver) = mpsc::channel();
+        for n in 0..3_u32 {
+            let (inside, sender) = (timer.clone(), sender.clone());
+            let task = move || {
+                let left = if n == 1 { inside.drain(PATIENCE) } else { inside.stop() };
+                assert!(inside.stop().is_empty());
+                sender.send(left.len()).unwrap();
+            };
+            timer.after(5 * MS, task).unwrap();
+        }
+        timer.after(3_600 * S, || {}).unwrap();
+        receiver.recv_timeout(PATIENCE).expect("stop came back");
+        in_time("stop from outside, at the same time", move || drop(timer.stop()));
+    }
+}
+
+#[test]
+fn a_timer_may_be_dropped_inside_its_own_task() {
+    for _ in 0..50 {
+        let timer = Timer::new();
+        let dropped = Arc::new(AtomicUsize::new(0));
+        let tell = Tell(dropped.clone());
+        timer.after(3_600 * S, move || drop(tell)).unwrap();
+        let slot = Arc::new(OnceLock::new());
+        let inside = Arc::new(Mutex::new(Some(slot.clone())));
+        let (sender, receiver) = mpsc::channel();
+        let last = move || {
+            drop(inside.lock().unwrap().take());
+            sender.send(()).unwrap();
+        };
+        timer.after(200 * US, last).unwrap();
+        slot.set(timer).unwrap();
+        drop(slot);
+        receiver.recv_timeout(PATIENCE).unwrap();
+        until("its tasks are gone", || dropped.load(Ordering::SeqCst) == 1);
+    }
+}
+
+#[test]
+fn a_panic_leaves_every_thread_alive() {
+    let timer = Timer::builder().workers(1).build().unwrap();
+    for n in 0..20 {
+        timer.after(n * 100 * US, || panic!("one of twenty")).unwrap();
+    }
+    let (sender, receiver) = mpsc::channel();
+    timer.after(20 * MS, move || sender.send(()).unwrap()).unwrap();
+    receiver.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(timer.stats().panicked, 20);
+    in_time("stop after panics", move || assert!(timer.stop().is_empty()));
+}
+
+#[test]
+fn the_process_wide_timer_does_what_a_timer_does() {
+    let (sender, receiver) = mpsc::channel();
+    let told = sender.clone();
+    tickwheel::after(MS, move || told.send(1).unwrap()).unwrap();
+    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), 1);
+    let told = sender.clone();
+    tickwheel::at(Instant::now(), move || told.send(2).unwrap()).unwrap();
+    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), 2);
+    tickwheel::key("k").after(3_600 * S, || {}).unwrap();
+    assert!(tickwheel::cancel("k") && !tickwheel::cancel("k"));
+    let series = tickwheel::every(MS, move || {
+        let _ = sender.send(3);
+    })
+    .unwrap();
+    assert_eq!(receiver.recv_timeout(PATIENCE).unwrap(), 3);
+    assert!(series.cancel());
+}

@@ -1,0 +1,48 @@
+//! Waiting for what other threads do, without hanging when they do not.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+pub(crate) const S: Duration = Duration::from_secs(1);
+pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) const US: Duration = Duration::from_micros(1);
+
+/// Longer than anything takes here, on any machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Waits until something has come about.
+pub(crate) fn until(what: &str, come_about: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !come_about() {
+        assert!(start.elapsed() < PATIENCE, "waited for ever: {what}");
+        thread::sleep(MS);
+    }
+}
+
+/// Fails instead of hanging.
+pub(crate) fn in_time<T: Send + 'static>(
+    what: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    let (sender, receiver) = mpsc::channel();
+    let worker = thread::spawn(move || drop(sender.send(work())));
+    match receiver.recv_timeout(PATIENCE) {
+        Ok(result) => result,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("hangs: {what}"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            std::panic::resume_unwind(worker.join().unwrap_err())
+        }
+    }
+}
+
+/// Tells when it is dropped.
+pub(crate) struct Tell(pub(crate) Arc<AtomicUsize>);
+
+impl Drop for Tell {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,201 @@
+//! Many threads that schedule, cancel and reset at random: every task has exactly one fate.
+
+mod patience;
+mod random;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use patience::*;
+use random::Random;
+use tickwheel::{ScheduleError, Task, Timeout, Timer, TimerState, Unfired, WheelKind};
+
+/// What has become of one task: which fates it had, and how often.
+#[derive(Default)]
+struct Fates {
+    ran: AtomicU8,
+    cancelled: AtomicU8,
+    early: AtomicBool,
+    dropped: AtomicU8,
+}
+
+/// Part of a task's closure: notes the task's end.
+struct Part(Arc<Fates>);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.0.dropped.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// One thread's part of a storm: tasks that it scheduled, with what became of them.
+#[derive(Default)]
+struct Storm {
+    accepted: Vec<(Arc<Fates>, Timeout)>,
+    refused: Vec<Arc<Fates>>,
+    series: Vec<Arc<Fates>>,
+}
+
+impl Storm {
+    /// Schedules, cancels and resets at random until told to end, or refused.
+    fn rage(&mut self, timer: &Timer, seed: u64, end: &AtomicBool) {
+        let mut random = Random(seed);
+        while !end.load(Ordering::Relaxed) {
+            let delay = random.below(20_000) as u32 * US;
+            let fates = Arc::new(Fates::default());
+            let part = Part(fates.clone());
+            match random.below(10) {
+                0..=3 => {
+                    let result = timer.after(delay, once(part, delay));
+                    self.keep(fates, result);
+                }
+                4 | 5 => {
+                    let key = random.below(64);
+                    let result = timer.key(key).after(delay, once(part, delay));
+                    self.keep(fates, result);
+                }
+                6 => {
+                    let result = timer.every(delay + US, move || {
+                        part.0.ran.store(1, Ordering::SeqCst);
+                    });
+                    if let Ok(timeout) = result {
+                        if random.below(2) == 0 {
+                            thread::yield_now();
+                        }
+                        let cancelled = timeout.cancel();
+                        assert!(cancelled || timer.state() == TimerState::Stopped);
+                        self.series.push(fates);
+                    }
+                }
+                7 | 8 if !self.accepted.is_empty() => {
+                    let which = random.below(self.accepted.len().min(200) as u64) as usize;
+                    let (fates, timeout) = &self.accepted[self.accepted.len() - 1 - which];
+                    if timeout.cancel() {
+                        fates.cancelled.fetch_add(1, Ordering::SeqCst);
+                    }
+                }
+                _ if !self.accepted.is_empty() => {
+                    let which = random.below(self.accepted.len().min(200) as u64) as usize;
+                    self.accepted[self.accepted.len() - 1 - which].1.reset(delay + 25 * MS);
+                }
+                _ => {}
+            }
+            if timer.state() == TimerState::Stopped {
+                return;
+            }
+            if random.below(16) == 0 {
+                thread::sleep(50 * US);
+            }
+        }
+    }
+
+    fn keep(&mut self, fates: Arc<Fates>, result: Result<Timeout, ScheduleError>) {
+        match result {
+            Ok(timeout) => self.accepted.push((fates, timeout)),
+            Err(_) => self.refused.push(fates),
+        }
+    }
+
+    /// Each task has had exactly one fate. `handed_back` were dropped without being run.
+    fn account(&self, handed_back: &AtomicUsize) {
+        for (fates, timeout) in &self.accepted {
+            let ran = fates.ran.load(Ordering::SeqCst);
+            let cancelled = fates.cancelled.load(Ordering::SeqCst);
+            let replaced = u8::from(cancelled == 0 && timeout.is_cancelled());
+            assert!(ran + cancelled + replaced <= 1, "{ran} {cancelled} {replaced}");
+            handed_back.fetch_add(1 - usize::from(ran + cancelled + replaced), Ordering::SeqCst);
+            assert!(!fates.early.load(Ordering::SeqCst), "a task was early");
+            assert!(!timeout.cancel() && !timeout.reset(S), "it is over");
+        }
+        for fates in &self.refused {
+            assert_eq!(fates.ran.load(Ordering::SeqCst), 0, "a refused task ran");
+            assert_eq!(fates.dropped.load(Ordering::SeqCst), 1, "a refused task is not kept");
+        }
+    }
+}
+
+/// A task that notes that it runs, and whether it is early.
+fn once(part: Part, delay: Duration) -> impl FnOnce() + Send + 'static {
+    let due = Instant::now() + delay;
+    move || {
+        part.0.ran.fetch_add(1, Ordering::SeqCst);
+        part.0.early.fetch_or(Instant::now() < due, Ordering::SeqCst);
+    }
+}
+
+/// Eight threads storm a timer for a while; `stops` threads stop it in the middle of that, or
+/// after it if there is none.
+fn storm(timer: &Timer, length: Duration, stops: usize) {
+    let end = Arc::new(AtomicBool::new(false));
+    let threads: Vec<_> = (0..8)
+        .map(|seed| {
+            let (timer, end) = (timer.clone(), end.clone());
+            thread::spawn(move || {
+                let mut storm = Storm::default();
+                storm.rage(&timer, seed, &end);
+                storm
+            })
+        })
+        .collect();
+    thread::sleep(length);
+    let stoppers: Vec<_> = (0..stops)
+        .map(|_| {
+            let timer = timer.clone();
+            thread::spawn(move || timer.stop())
+        })
+        .collect();
+    let join = |stopper: thread::JoinHandle<Vec<Unfired>>| stopper.join().unwrap();
+    let mut unfired: Vec<Unfired> = stoppers.into_iter().flat_map(join).collect();
+    end.store(true, Ordering::Relaxed);
+    let storms: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    unfired.extend(timer.stop());
+    assert_eq!(timer.pending(), 0);
+    assert_eq!(timer.state(), TimerState::Stopped);
+    let handed_back = AtomicUsize::new(0);
+    for storm in &storms {
+        storm.account(&handed_back);
+    }
+    // A series that was stopped between its start and its cancel may be handed back as well.
+    let found = unfired.len();
+    let tasks = handed_back.load(Ordering::SeqCst);
+    assert!((tasks..=tasks + 8).contains(&found), "{tasks} have no fate, {found} were handed back");
+    drop(unfired);
+    let accepted = storms.iter().map(|storm| storm.accepted.len()).sum::<usize>();
+    assert!(accepted > 100, "that was no storm: {accepted}");
+    let ran = |storm: &Storm| {
+        storm.accepted.iter().filter(|(f, _)| f.ran.load(Ordering::SeqCst) == 1).count()
+    };
+    assert!(storms.iter().map(ran).sum::<usize>() > 0, "something ran");
+    let series = storms.into_iter().flat_map(|storm| storm.series);
+    for fates in series {
+        assert_eq!(
+            fates.dropped.load(Ordering::SeqCst),
+            1,
+            "the closure of a series is dropped once"
+        );
+    }
+}
+
+#[test]
+fn every_task_has_one_fate_in_a_storm() {
+    in_time("a storm", || {
+        storm(&Timer::new(), S, 0);
+        let hashed = WheelKind::Hashed { slots: 16 };
+        storm(&Timer::builder().wheel(hashed).tick(100 * US).build().unwrap(), S / 2, 0);
+        storm(&Timer::builder().inline().build().unwrap(), S / 4, 0);
+        storm(&Timer::builder().executor(Task::run).build().unwrap(), S / 4, 0);
+    });
+}
+
+#[test]
+fn every_task_has_one_fate_when_two_stop_in_the_middle_of_a_storm() {
+    in_time("a storm that is stopped", || {
+        for round in 0..10 {
+            storm(&Timer::new(), (5 + round) * 3 * MS, 2);
+        }
+        storm(&Timer::builder().workers(1).build().unwrap(), 50 * MS, 2);
+        storm(&Timer::builder().inline().build().unwrap(), 50 * MS, 2);
+    });
+}

@@ -3,7 +3,8 @@
 //! A [`Timer`] runs tasks at their time. It starts a thread with the first task and sleeps until
 //! the next deadline: nothing ticks.
 //!
-//! ```
+#![cfg_attr(feature = "std", doc = "```")]
+#![cfg_attr(not(feature = "std"), doc = "```ignore")]
 //! use std::time::Duration;
 //! use tickwheel::Timer;
 //!

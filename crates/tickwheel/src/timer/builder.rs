@@ -80,6 +80,9 @@ impl Config {
 
 /// Sets a timer up: made by [`Timer::builder`].
 ///
+/// Of [`workers`](Self::workers), [`inline`](Self::inline), [`executor`](Self::executor) and
+/// [`caller_driven`](Self::caller_driven) the last one counts.
+///
 /// ```
 /// use std::time::Duration;
 /// use tickwheel::{Timer, WheelKind};

@@ -45,10 +45,10 @@ impl fmt::Display for ScheduleError {
             Self::Stopped => f.write_str("the timer is stopped and takes no more tasks"),
             Self::Full { limit, pending } => write!(
                 f,
-                "{pending} tasks are pending and the timer's limit is {limit}: wait until some \
-                 have run, or raise `max_pending`"
+                "the timer is full (pending: {pending}, limit: {limit}): wait until tasks have \
+                 run, cancel some, or raise `max_pending`"
             ),
-            Self::ZeroPeriod => f.write_str("a period of zero would run without end"),
+            Self::ZeroPeriod => f.write_str("a period of zero is not possible: take a longer one"),
             Self::Thread(why) => write!(f, "the timer's thread could not be started: {why}"),
         }
     }
@@ -76,8 +76,8 @@ pub enum BuildError {
     Workers(usize),
     /// A thread name with a zero byte in it.
     ThreadName(String),
-    /// Both a clock that is moved by hand and workers: such a timer runs its tasks on the thread
-    /// that moves the clock.
+    /// Both a clock that is moved by hand and `workers`, `inline` or an `executor`: such a timer
+    /// runs its tasks on the thread that moves the clock.
     ClockNeedsNoThread,
 }
 
@@ -100,7 +100,7 @@ impl fmt::Display for BuildError {
             }
             Self::ClockNeedsNoThread => f.write_str(
                 "a timer with a manual clock runs its tasks on the thread that advances the \
-                 clock: leave the workers, the executor and the thread hook out",
+                 clock: leave `workers`, `inline` and `executor` out",
             ),
         }
     }

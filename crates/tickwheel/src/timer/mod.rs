@@ -96,7 +96,7 @@ struct Owner {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum TimerState {
-    /// No task was scheduled yet.
+    /// Neither was a task scheduled yet, nor `start` called.
     NotStarted,
     /// Tasks are taken and run.
     Running,
@@ -302,7 +302,8 @@ impl Timer {
         self.shared().start()
     }
 
-    /// Stops the timer and gives back every task that has not started, by deadline. Waits for
+    /// Stops the timer and gives back every task that has not started, by deadline (those of the
+    /// same tick in any order). Waits for
     /// tasks that are running, unless it is called from one. A second call gives nothing.
     ///
     /// ```
@@ -342,7 +343,8 @@ impl Timer {
 
     /// Takes no more tasks, lets the pending ones run at their time for up to `limit`, then stops
     /// and gives back what is left. Periodic tasks end at once. Tasks that are running then are
-    /// waited for, as [`stop`](Self::stop) does. From inside a task it does not wait.
+    /// waited for, as [`stop`](Self::stop) does. From inside a task it does not wait, and neither
+    /// does it where no thread would run anything: on a manual clock, or caller-driven.
     ///
     /// ```
     /// use std::time::Duration;

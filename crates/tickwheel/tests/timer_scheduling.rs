@@ -398,7 +398,7 @@ fn the_limit_is_exact(rig: &Rig) {
     assert_eq!(timer.at(rig.clock.wall(), || {}).unwrap_err(), full);
     assert_eq!(timer.every(S, || {}).unwrap_err(), full);
     let message = full.to_string();
-    assert!(message.contains("limit is 3") && message.contains("3 tasks"), "{message}");
+    assert!(message.contains("limit: 3") && message.contains("pending: 3"), "{message}");
 
     assert!(one.cancel());
     timer.after(S, || {}).unwrap();

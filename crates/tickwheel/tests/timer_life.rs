@@ -38,7 +38,7 @@ on_both_wheels! {
     dropping_the_timer_drops_the_tasks,
     a_timer_may_be_dropped_inside_its_own_task,
     counts_add_up,
-    no_panic_gets_out,
+    no_panic_gets_out_and_payloads_are_forgotten,
     a_panicking_hook_is_survived,
     tasks_schedule_tasks,
     tasks_cancel_and_reset_other_tasks,
@@ -431,7 +431,7 @@ fn counts_add_up(rig: &Rig) {
     assert_eq!(timer.stats().pending, 0);
 }
 
-fn no_panic_gets_out(rig: &Rig) {
+fn no_panic_gets_out_and_payloads_are_forgotten(rig: &Rig) {
     struct Payload;
     impl Drop for Payload {
         fn drop(&mut self) {

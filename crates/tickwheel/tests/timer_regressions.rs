@@ -146,7 +146,7 @@ fn a_stop_without_patience_is_no_failure_if_nothing_runs() {
 
 /// The worker outlives what a panicking executor leaves behind.
 #[test]
-fn the_payload_of_an_executors_panic_may_panic() {
+fn the_payload_of_an_executors_panic_may_panic_and_is_forgotten() {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
@@ -224,7 +224,7 @@ fn a_rejected_task_may_stop_the_timer_when_it_is_dropped() {
 
 /// An executor is called inside the timer.
 #[test]
-fn an_executor_may_stop_the_timer() {
+fn an_executor_may_stop_the_timer_it_holds_and_both_are_forgotten() {
     within(20 * S, || {
         let slot = Arc::new(OnceLock::<Timer>::new());
         let (send, recv) = mpsc::channel();

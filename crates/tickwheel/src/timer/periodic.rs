@@ -1,6 +1,7 @@
 //! Tasks that run again and again.
 
 use core::time::Duration;
+use std::boxed::Box;
 
 use super::clock::{Nanos, nanos};
 use super::record::Work;
@@ -152,18 +153,7 @@ impl<'a> Periodic<'a> {
         let series = Series { period, rhythm: self.rhythm, ends_on_panic: self.ends_on_panic };
         let shared = self.timer.shared();
         let at = shared.clock.now().saturating_add(nanos(self.first.unwrap_or(self.period)));
-        shared.schedule_record(self.key, Some(series), Work::Again(task.boxed()), at, None)
-    }
-}
-
-/// `Box::new`, spelled so that the argument's type becomes the trait object's.
-trait Boxed {
-    fn boxed(self) -> std::boxed::Box<dyn FnMut() + Send>;
-}
-
-impl<F: FnMut() + Send + 'static> Boxed for F {
-    fn boxed(self) -> std::boxed::Box<dyn FnMut() + Send> {
-        std::boxed::Box::new(self)
+        shared.schedule_record(self.key, Some(series), Work::Again(Box::new(task)), at, None)
     }
 }
 

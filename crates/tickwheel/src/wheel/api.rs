@@ -18,7 +18,9 @@ macro_rules! wheel_api {
         #[inline]
         fn remove(&mut self, key: Key) -> Option<T> {
             let value = self.entries.remove(key)?;
-            self.tidy();
+            if self.patience.ends() {
+                self.tidy();
+            }
             Some(value)
         }
 
@@ -29,7 +31,9 @@ macro_rules! wheel_api {
                 Reset::Later => {}
                 Reset::Earlier { stamp } => {
                     self.place(deadline, key.index, stamp);
-                    self.tidy();
+                    if self.patience.ends() {
+                        self.tidy();
+                    }
                 }
             }
             true

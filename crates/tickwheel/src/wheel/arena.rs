@@ -105,9 +105,24 @@ impl<E: Record> Arena<E> {
     /// it.
     #[inline(always)]
     pub(super) fn vacancy(&mut self) -> (u32, Vacancy<'_, E>) {
-        if !self.segments.get(self.current).is_some_and(Segment::has_memory_for_one) {
+        if self.segments.get(self.current).is_some_and(Segment::has_memory_for_one) {
+            self.take_place()
+        } else {
             self.make_room();
+            self.take_place_in_new_room()
         }
+    }
+
+    /// The path that is hardly ever taken is kept out of the callers' code, so that theirs knows
+    /// that there is room and does not check again.
+    #[cold]
+    #[inline(never)]
+    fn take_place_in_new_room(&mut self) -> (u32, Vacancy<'_, E>) {
+        self.take_place()
+    }
+
+    #[inline(always)]
+    fn take_place(&mut self) -> (u32, Vacancy<'_, E>) {
         let base = (self.current as u32) << Self::SHIFT;
         let segment = &mut self.segments[self.current];
         segment.taken += 1;

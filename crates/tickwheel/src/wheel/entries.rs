@@ -47,12 +47,13 @@ impl<T> Entry<T> {
     /// Makes the keys of an emptied entry stale. Says whether the entry can be used again: one
     /// that has no generation left stays taken, so that no key is ever given out twice.
     #[inline]
-    fn renew(&mut self, last_generation: u32, worn: &mut usize) -> bool {
-        if self.generation == last_generation {
+    fn renew(&mut self, first_generation: u32, worn: &mut usize) -> bool {
+        let next = self.generation.wrapping_add(1);
+        if next == first_generation {
             *worn += 1;
             return false;
         }
-        self.generation = self.generation.wrapping_add(1);
+        self.generation = next;
         true
     }
 }
@@ -100,7 +101,7 @@ pub(super) struct Entries<T> {
     arena: Arena<Entry<T>>,
     /// The stamp of every entry, by index.
     stamps: Vec<u8>,
-    /// The generation this wheel started with, and at which an entry is worn out.
+    /// The generation this wheel started with, and before which an entry is worn out.
     first_generation: u32,
     /// Entries that are never used again. They count as taken in the arena.
     worn: usize,
@@ -170,8 +171,7 @@ impl<T> Entries<T> {
     #[inline]
     pub(super) fn remove(&mut self, key: Key) -> Option<T> {
         let Key { index, generation } = key;
-        let last_generation = self.last_generation();
-        let Self { arena, stamps, worn, .. } = self;
+        let Self { arena, stamps, worn, first_generation } = self;
         arena.free(index, |entry| {
             if entry.generation != generation {
                 return None;
@@ -179,15 +179,14 @@ impl<T> Entries<T> {
             let due = entry.take(index)?;
             entry.stamp = entry.stamp.wrapping_add(1);
             stamps[index as usize] = entry.stamp;
-            Some((due.value, entry.renew(last_generation, worn)))
+            Some((due.value, entry.renew(*first_generation, worn)))
         })
     }
 
     /// Follows a reference whose tick has come.
     #[inline]
     pub(super) fn meet(&mut self, index: u32, stamp: u8, tick: u64) -> Meeting<T> {
-        let last_generation = self.last_generation();
-        let Self { arena, worn, .. } = self;
+        let Self { arena, worn, first_generation, .. } = self;
         let mut meeting = Meeting::Stale;
         let due = arena.free(index, |entry| {
             if entry.stamp != stamp {
@@ -200,15 +199,9 @@ impl<T> Entries<T> {
                 return None;
             }
             let due = entry.take(index)?;
-            Some((due, entry.renew(last_generation, worn)))
+            Some((due, entry.renew(*first_generation, worn)))
         });
         due.map_or(meeting, Meeting::Due)
-    }
-
-    /// The generation after which an entry is worn out.
-    #[inline]
-    fn last_generation(&self) -> u32 {
-        self.first_generation.wrapping_sub(1)
     }
 
     #[inline]
@@ -457,7 +450,7 @@ mod tests {
     fn an_entry_that_is_out_of_generations_is_not_used_again() {
         let mut entries = Entries::new();
         let (first, _) = entries.insert(1, 'a');
-        let last = Key { generation: entries.last_generation(), ..first };
+        let last = Key { generation: entries.first_generation.wrapping_sub(1), ..first };
         entries.arena[first.index].generation = last.generation;
 
         assert_eq!(entries.remove(last), Some('a'));

@@ -32,7 +32,8 @@ use super::invariants::Meetings;
 use super::min_tree::MinTree;
 use super::overdue::Overdue;
 use super::references::{Lists, Reference};
-use super::{Due, Key, Wheel, sweep};
+use super::sweep::{self, Patience};
+use super::{Due, Key, Wheel};
 
 /// The largest ring.
 const MAX_SLOTS: usize = 1 << 24;
@@ -75,6 +76,8 @@ pub struct HashedWheel<T> {
     /// The near list of every slot, the far list of every slot, the list beyond.
     lists: Lists,
     slots: Box<[Slot]>,
+    /// Binary logarithm of the number of slots.
+    round_shift: u32,
     /// The earliest deadline of each slot.
     earliest: MinTree,
     /// The earliest deadline in the list beyond.
@@ -85,6 +88,7 @@ pub struct HashedWheel<T> {
     overdue: Overdue,
     /// References on their way from one list to another; empty otherwise.
     moving: Vec<Reference>,
+    patience: Patience,
     cursor: u64,
     now: u64,
     wake: u64,
@@ -151,12 +155,14 @@ impl<T> HashedWheel<T> {
             entries: Entries::new(),
             lists: Lists::new(2 * slots + 1),
             slots: vec![slot; slots].into_boxed_slice(),
+            round_shift: slots.trailing_zeros(),
             earliest: MinTree::new(slots),
             beyond_earliest: u64::MAX,
             due: Vec::new(),
             next_due: 0,
             overdue: Overdue::new(),
             moving: Vec::new(),
+            patience: Patience::NEW,
             cursor: now,
             now,
             wake: u64::MAX,
@@ -193,39 +199,51 @@ impl<T> HashedWheel<T> {
     }
 
     /// Gives a live entry a reference that will be met at its deadline.
-    #[inline]
+    #[inline(always)]
     fn place(&mut self, deadline: u64, index: u32, stamp: u8) {
-        self.wake = self.wake.min(deadline);
-        if deadline <= self.cursor {
-            self.overdue.push(deadline, index, stamp);
+        if deadline <= self.cursor || (deadline - self.cursor) >> self.round_shift >= BEYOND {
+            self.place_outside(deadline, index, stamp);
             return;
         }
         let ring = self.slots.len();
-        let reference = Reference::new(index, deadline >> self.round_shift(), stamp);
-        if (deadline - self.cursor) >> self.round_shift() >= BEYOND {
-            self.lists.append(2 * ring, reference);
-            self.beyond_earliest = self.beyond_earliest.min(deadline);
-            return;
-        }
         let number = deadline as usize & (ring - 1);
         let slot = &mut self.slots[number];
         let mut list = number;
-        if deadline >= slot.horizon {
-            if slot.horizon <= self.cursor {
-                slot.set_horizon(self.cursor, ring);
-            }
-            if deadline >= slot.horizon {
-                slot.far_earliest = slot.far_earliest.min(deadline);
-                list += ring;
-            }
+        if deadline >= slot.horizon && slot.horizon <= self.cursor {
+            slot.set_horizon(self.cursor, ring);
         }
+        // Few are the earliest so far: a branch costs less than writing each time.
+        if deadline >= slot.horizon {
+            list += ring;
+            if deadline < slot.far_earliest {
+                slot.far_earliest = deadline;
+                self.lower(number, deadline);
+            }
+        } else if deadline < self.earliest.get(number) {
+            self.lower(number, deadline);
+        }
+        let reference = Reference::new(index, deadline >> self.round_shift, stamp);
         self.lists.append(list, reference);
+    }
+
+    /// Notes that a slot has a timer that may be the earliest so far.
+    #[cold]
+    fn lower(&mut self, number: usize, deadline: u64) {
+        self.wake = self.wake.min(deadline);
         self.earliest.lower(number, deadline);
     }
 
-    #[inline]
-    fn round_shift(&self) -> u32 {
-        self.slots.len().trailing_zeros()
+    /// As [`place`](Self::place), for what no slot can hold: it is too late or too far.
+    #[cold]
+    fn place_outside(&mut self, deadline: u64, index: u32, stamp: u8) {
+        self.wake = self.wake.min(deadline);
+        if deadline <= self.cursor {
+            self.overdue.push(deadline, index, stamp);
+        } else {
+            let reference = Reference::new(index, deadline >> self.round_shift, stamp);
+            self.lists.append(2 * self.slots.len(), reference);
+            self.beyond_earliest = self.beyond_earliest.min(deadline);
+        }
     }
 
     #[inline]
@@ -374,12 +392,15 @@ impl<T> HashedWheel<T> {
         near_earliest
     }
 
+    /// Sees to stale references.
     #[inline]
     fn tidy(&mut self) {
-        sweep::tidy(&self.entries, &mut self.lists, &mut self.overdue);
-        if sweep::is_worth_it(self.due.len(), self.entries.len(), KEPT) {
+        let spare = sweep::tidy(&self.entries, &mut self.lists, &mut self.overdue);
+        let spare_due = sweep::spare(self.due.len(), self.entries.len(), KEPT);
+        if spare_due == 0 {
             self.tidy_due();
         }
+        self.patience.renew(spare.min(spare_due));
     }
 
     /// Drops from `due` what was popped, or is stale.
@@ -512,6 +533,13 @@ impl<T> Wheel<T> for HashedWheel<T> {
         assert!(self.cursor <= self.now, "the cursor is ahead of time");
         assert!(self.moving.is_empty(), "references between two lists");
         self.earliest.check_invariants();
+        for (number, slot) in self.slots.iter().enumerate() {
+            assert!(
+                self.earliest.get(number) <= slot.far_earliest,
+                "slot {number} and its far list"
+            );
+        }
+        assert!(self.wake <= self.earliest.min(), "wakes after the earliest slot");
         let mut meetings = Meetings::default();
         let ring = self.slots.len();
         self.lists.check_invariants(|list, reference| {

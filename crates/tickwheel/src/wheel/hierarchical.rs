@@ -21,7 +21,8 @@ use super::entries::{Drain, Entries, Iter, Meeting, Reset};
 use super::invariants::Meetings;
 use super::overdue::Overdue;
 use super::references::{Chunk, Lists, Reference};
-use super::{Due, Key, Wheel, sweep};
+use super::sweep::{self, Patience};
+use super::{Due, Key, Wheel};
 
 /// Bits of a deadline that one level looks at.
 const LEVEL_BITS: u32 = 8;
@@ -60,6 +61,7 @@ pub struct HierarchicalWheel<T> {
     lists: Lists,
     overdue: Overdue,
     batch: Batch,
+    patience: Patience,
     cursor: u64,
     now: u64,
     wake: u64,
@@ -115,6 +117,7 @@ impl<T> HierarchicalWheel<T> {
             lists: Lists::new(LEVELS * SLOTS),
             overdue: Overdue::new(),
             batch: Batch::EMPTY,
+            patience: Patience::NEW,
             cursor: now,
             now,
             wake: u64::MAX,
@@ -138,13 +141,21 @@ impl<T> HierarchicalWheel<T> {
     /// Gives a live entry a reference that will be met at its deadline.
     #[inline(always)]
     fn place(&mut self, deadline: u64, index: u32, stamp: u8) {
-        self.wake = self.wake.min(deadline);
+        if deadline < self.wake {
+            self.wake_at(deadline);
+        }
         if deadline < self.cursor {
             self.overdue.push(deadline, index, stamp);
         } else {
             let list = list_of(deadline, self.cursor);
-            self.lists.append(list, Reference::new(index, deadline, stamp));
+            self.lists.append_and_note(list, Reference::new(index, deadline, stamp));
         }
+    }
+
+    /// Kept apart, because few timers are the earliest so far.
+    #[cold]
+    fn wake_at(&mut self, deadline: u64) {
+        self.wake = deadline;
     }
 
     #[inline]
@@ -172,7 +183,6 @@ impl<T> HierarchicalWheel<T> {
                     return due;
                 }
             }
-            self.tidy();
             if !self.refill() {
                 return None;
             }
@@ -214,13 +224,15 @@ impl<T> HierarchicalWheel<T> {
             self.cursor = start;
             if level > 0 {
                 self.demote(list, level);
-            } else if let Some(chunk) = self.lists.pop_chunk(list) {
-                self.batch = Batch { chunk, next: 0 };
+            } else {
+                self.lists.pop_chunk_into(list, &mut self.batch.chunk);
+                self.batch.next = 0;
                 self.prefetch_batch();
                 return true;
             }
         }
         self.cursor = self.now;
+        self.tidy();
         self.skip_stale();
         self.wake = self.next_list().unwrap_or(u64::MAX);
         false
@@ -243,7 +255,7 @@ impl<T> HierarchicalWheel<T> {
         let list = self.lists.first()?;
         let (level, slot) = (list / SLOTS, list % SLOTS);
         let start = slot_start(level, slot, self.cursor);
-        if level > EXACT_LEVELS {
+        if level == 0 || level > EXACT_LEVELS {
             return Some(start);
         }
         let rest = (1 << (LEVEL_BITS * level as u32)) - 1;
@@ -260,21 +272,29 @@ impl<T> HierarchicalWheel<T> {
         }
     }
 
+    /// Sees to stale references.
     #[inline]
     fn tidy(&mut self) {
-        sweep::tidy(&self.entries, &mut self.lists, &mut self.overdue);
+        let spare = sweep::tidy(&self.entries, &mut self.lists, &mut self.overdue);
+        self.patience.renew(spare);
     }
 
     /// Moves the timers of a slot that time has entered to inner levels.
     fn demote(&mut self, list: usize, level: usize) {
         let shift = LEVEL_BITS * level as u32;
         while let Some(chunk) = self.lists.pop_chunk(list) {
-            if level <= EXACT_LEVELS {
+            if level == 1 {
+                for &reference in chunk.references() {
+                    if self.entries.is_referenced(reference.index, reference.stamp()) {
+                        self.lists.append(reference.tick() as usize % SLOTS, reference);
+                    }
+                }
+            } else if level <= EXACT_LEVELS {
                 // The cursor is where the slot starts: all its lower bits are zero.
                 for &reference in chunk.references() {
                     let rest = reference.tick() & ((1 << shift) - 1);
                     if self.entries.is_referenced(reference.index, reference.stamp()) {
-                        self.lists.append(list_of(rest, 0), reference);
+                        self.lists.append_and_note(list_of(rest, 0), reference);
                     }
                 }
             } else {
@@ -292,8 +312,7 @@ impl<T> HierarchicalWheel<T> {
 /// The list in which `deadline` waits while the time is `cursor`, which is not after it.
 #[inline]
 fn list_of(deadline: u64, cursor: u64) -> usize {
-    let highest_bit = u64::BITS - 1 - (deadline ^ cursor | 1).leading_zeros();
-    let level = highest_bit / LEVEL_BITS;
+    let level = (deadline ^ cursor | 1).ilog2() / LEVEL_BITS;
     let slot = deadline >> (level * LEVEL_BITS) & (SLOTS as u64 - 1);
     level as usize * SLOTS + slot as usize
 }
@@ -350,6 +369,9 @@ impl<T> Wheel<T> for HierarchicalWheel<T> {
             );
             let rest = (1 << (LEVEL_BITS * level.min(EXACT_LEVELS) as u32)) - 1;
             let tick = if level <= EXACT_LEVELS { start | reference.tick() & rest } else { start };
+            if level > 0 {
+                assert!(self.lists.min_tick(list) <= Some(reference.tick()), "smallest tick");
+            }
             meetings.add(reference.index, reference.stamp(), tick);
         });
         for reference in self.batch.rest() {

@@ -57,12 +57,18 @@ pub(super) struct Chunk {
 }
 
 impl Chunk {
-    const FULL: Self = Self { len: CHUNK as u32, ..Self::EMPTY };
     pub(super) const EMPTY: Self = Self { references: [Reference::NONE; CHUNK], len: 0, next: NIL };
 
     #[inline]
     pub(super) fn references(&self) -> &[Reference] {
         &self.references[..self.len as usize]
+    }
+
+    /// Makes the first `len` of `references` the ones it holds; there are enough for a chunk.
+    #[inline]
+    fn fill(&mut self, references: &[Reference], len: usize) {
+        self.references.copy_from_slice(&references[..CHUNK]);
+        self.len = len as u32;
     }
 }
 
@@ -87,7 +93,7 @@ impl Record for Chunk {
 struct List {
     head: u32,
     tail: u32,
-    /// No reference of the list has a smaller tick.
+    /// No reference that was noted has a smaller tick.
     min_tick: u32,
 }
 
@@ -164,24 +170,39 @@ impl Lists {
         Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
     }
 
-    /// No reference of the list has a smaller tick than this. A list that is empty has `None`.
+    /// No reference of the list that was noted has a smaller tick than this. A list that is empty
+    /// has `None`.
     #[inline]
     pub(super) fn min_tick(&self, list: usize) -> Option<u64> {
         let List { head, min_tick, .. } = self.heads[list];
         (head != NIL).then_some(u64::from(min_tick))
     }
 
+    /// As [`append`](Self::append), for a list whose [`min_tick`](Self::min_tick) will be asked.
+    #[inline(always)]
+    pub(super) fn append_and_note(&mut self, list: usize, reference: Reference) {
+        // Few are the earliest so far: a branch costs less than writing each time.
+        if reference.tick() < u64::from(self.heads[list].min_tick) {
+            self.note(list, reference);
+        }
+        self.append(list, reference);
+    }
+
+    #[cold]
+    fn note(&mut self, list: usize, reference: Reference) {
+        self.heads[list].min_tick = reference.tick() as u32;
+    }
+
     #[inline(always)]
     pub(super) fn append(&mut self, list: usize, reference: Reference) {
-        let entry = &mut self.heads[list];
-        entry.min_tick = entry.min_tick.min(reference.tick() as u32);
-        if entry.tail != NIL {
-            let chunk = &mut self.chunks[entry.tail];
-            if let Some(place) = chunk.references.get_mut(chunk.len as usize) {
-                *place = reference;
-                chunk.len += 1;
-                return;
-            }
+        let entry = &self.heads[list];
+        // There is no chunk `NIL`, which is the tail of an empty list.
+        if let Some(chunk) = self.chunks.get_mut(entry.tail)
+            && let Some(place) = chunk.references.get_mut(chunk.len as usize)
+        {
+            *place = reference;
+            chunk.len += 1;
+            return;
         }
         self.append_chunk(list, reference);
     }
@@ -216,13 +237,22 @@ impl Lists {
     /// Takes the first chunk off a list.
     #[inline]
     pub(super) fn pop_chunk(&mut self, list: usize) -> Option<Chunk> {
+        let mut chunk = Chunk::EMPTY;
+        self.pop_chunk_into(list, &mut chunk).then_some(chunk)
+    }
+
+    /// Takes the first chunk off a list; `false` if it is empty.
+    #[inline]
+    pub(super) fn pop_chunk_into(&mut self, list: usize, chunk: &mut Chunk) -> bool {
         let head = self.heads[list].head;
-        if head == NIL {
-            return None;
-        }
-        let chunk = self.chunks[head];
+        let Some(first) = self.chunks.get(head) else {
+            return false;
+        };
+        *chunk = *first;
+        // The next one of the list is a random place in memory, and is needed soon.
+        self.chunks.prefetch(chunk.next);
         self.unlink(Position { list, before: NIL }, head, chunk.next);
-        Some(chunk)
+        true
     }
 
     /// Takes `chunk`, whose neighbours are `at.before` and `next`, out of its list.
@@ -264,33 +294,33 @@ impl Lists {
         if index == NIL {
             return None;
         }
-        // Copies of two lines each, so that the loop works on nothing else.
-        let mut chunk = self.chunks[index];
-        let mut before = self.chunks.get(at.before).copied().unwrap_or(Chunk::FULL);
+        // What is kept is gathered behind what the chunk before holds, and then dealt out to
+        // both. Writing each reference and counting it only if it stays needs no branch: nobody
+        // could predict it.
+        let chunk = &self.chunks[index];
         let next = chunk.next;
-        let mut kept = 0;
-        for read in 0..(chunk.len as usize).min(CHUNK) {
-            let reference = chunk.references[read];
-            if !keep(reference) {
-                continue;
-            }
-            if let Some(place) = before.references.get_mut(before.len as usize) {
-                *place = reference;
-                before.len += 1;
-            } else {
-                chunk.references[kept] = reference;
-                kept += 1;
-            }
+        let mut kept = [Reference::NONE; 2 * CHUNK];
+        let mut len = 0;
+        if let Some(before) = self.chunks.get(at.before) {
+            kept[..CHUNK].copy_from_slice(&before.references);
+            len = (before.len as usize).min(CHUNK);
         }
-        if at.before != NIL {
-            self.chunks[at.before] = before;
+        for &reference in chunk.references() {
+            kept[len] = reference;
+            len += usize::from(keep(reference));
         }
-        let before = if kept == 0 {
+        let (first, rest) = kept.split_at(CHUNK);
+        if at.before == NIL {
+            self.chunks[index].fill(first, len);
+        } else {
+            self.chunks[at.before].fill(first, len.min(CHUNK));
+            len = len.saturating_sub(CHUNK);
+            self.chunks[index].fill(rest, len);
+        }
+        let before = if len == 0 {
             self.unlink(at, index, next);
             at.before
         } else {
-            chunk.len = kept as u32;
-            self.chunks[index] = chunk;
             index
         };
         (next != NIL).then_some(Position { before, ..at })
@@ -351,6 +381,7 @@ impl Lists {
     pub(super) fn shrink_to_fit(&mut self) {
         let mut packed = Self::new(self.heads.len());
         while let Some(list) = self.first() {
+            packed.heads[list].min_tick = self.heads[list].min_tick;
             while let Some(chunk) = self.pop_chunk(list) {
                 for &reference in chunk.references() {
                     packed.append(list, reference);
@@ -380,7 +411,6 @@ impl Lists {
                 let chunk = &self.chunks[at];
                 assert!(!chunk.references().is_empty(), "an empty chunk in list {number}");
                 for &reference in chunk.references() {
-                    assert!(reference.tick() >= u64::from(list.min_tick), "smallest tick");
                     see(number, reference);
                 }
                 chunks += 1;

@@ -5,12 +5,12 @@
 mod patience;
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use patience::*;
-use tickwheel::{ScheduleError, Task, Timer};
+use tickwheel::{ScheduleError, Task, Timer, TimerState};
 
 #[test]
 fn inline_tasks_run_in_order_on_one_thread() {
@@ -169,4 +169,74 @@ fn a_caller_drives_a_timer_without_threads() {
     let threaded = Timer::new();
     threaded.after(Duration::ZERO, || {}).unwrap();
     assert_eq!(threaded.turn(), 0, "not for timers with threads");
+}
+
+/// Of two who schedule at once, the one who does not start the thread waits for the one who does.
+#[test]
+fn a_thread_that_cannot_be_started_strands_no_other_task() {
+    for second_try in [true, false] {
+        let (entered, has_entered) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let (released, tries) = (Mutex::new(released), AtomicUsize::new(0));
+        let timer = Timer::builder().thread_hook(move |body| {
+            if tries.fetch_add(1, Ordering::SeqCst) == 0 {
+                entered.send(()).unwrap();
+                let _ = released.lock().unwrap().recv();
+            } else if second_try {
+                return thread::Builder::new().spawn(body).map(drop);
+            }
+            Err(std::io::Error::other("no more threads"))
+        });
+        let timer = timer.build().unwrap();
+        let (sender, receiver) = mpsc::channel();
+        let schedule = |number: u32| {
+            let (timer, sender) = (timer.clone(), sender.clone());
+            thread::spawn(move || timer.after(MS, move || sender.send(number).unwrap()).map(drop))
+        };
+        let first = schedule(1);
+        has_entered.recv_timeout(PATIENCE).unwrap();
+        let second = schedule(2);
+        until("both are placed", || timer.pending() == 2);
+        thread::sleep(5 * MS);
+        release.send(()).unwrap();
+        assert!(matches!(first.join().unwrap(), Err(ScheduleError::Thread(_))));
+        if second_try {
+            second.join().unwrap().unwrap();
+            assert_eq!(receiver.recv_timeout(PATIENCE), Ok(2), "accepted, so it runs");
+        } else {
+            assert!(matches!(second.join().unwrap(), Err(ScheduleError::Thread(_))));
+        }
+        assert_eq!(timer.pending(), 0);
+    }
+}
+
+#[test]
+fn a_thread_hook_may_use_its_timer() {
+    for stops in [false, true] {
+        let slot = Arc::new(OnceLock::<Timer>::new());
+        let (inside, (sender, receiver)) = (slot.clone(), mpsc::channel());
+        let told = sender.clone();
+        let hook = move |body| {
+            let timer = inside.get().unwrap();
+            let told = told.clone();
+            let _ = timer.after(MS, move || told.send(1).unwrap());
+            if stops {
+                timer.stop();
+            }
+            thread::Builder::new().spawn(body).map(drop)
+        };
+        slot.set(Timer::builder().workers(1).thread_hook(hook).build().unwrap()).unwrap();
+        let timer = slot.get().unwrap().clone();
+        let other = timer.clone();
+        in_time("the hook comes back", move || {
+            timer.after(2 * MS, move || sender.send(2).unwrap()).unwrap();
+        });
+        if stops {
+            assert_eq!(other.state(), TimerState::Stopped);
+        } else {
+            assert_eq!(receiver.recv_timeout(PATIENCE), Ok(1));
+            assert_eq!(receiver.recv_timeout(PATIENCE), Ok(2));
+        }
+        in_time("stop", move || drop(other.stop()));
+    }
 }

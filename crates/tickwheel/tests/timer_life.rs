@@ -10,14 +10,17 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rig::*;
-use tickwheel::{Key, ScheduleError, TimerState};
+use tickwheel::{Key, ScheduleError, Timeout, Timer, TimerState};
 
 on_both_wheels! {
     stop_hands_back_what_is_pending_in_order,
     stop_hands_back_closures_that_still_belong_to_somebody,
     nothing_is_taken_after_a_stop,
     stop_works_from_inside_a_task,
+    handles_tell_that_a_task_was_handed_back,
     dropping_the_timer_drops_the_tasks,
+    handles_tell_that_a_task_went_with_its_timer,
+    a_series_that_runs_at_the_end_is_cancelled,
     a_timer_may_be_dropped_inside_its_own_task,
     counts_add_up,
     no_panic_gets_out_and_payloads_are_forgotten,
@@ -125,6 +128,74 @@ fn stop_works_from_inside_a_task(rig: &Rig) {
     rig.timer.every(S, stops_itself).unwrap();
     rig.clock.advance(10 * S);
     assert_eq!((rig.numbers(), rig.timer.stats().panicked), (vec![3], 0));
+}
+
+/// What became of a task: expired, cancelled, unfired.
+fn fate(timeout: &Timeout) -> [bool; 3] {
+    [timeout.is_expired(), timeout.is_cancelled(), timeout.is_unfired()]
+}
+
+const NONE_YET: [bool; 3] = [false; 3];
+const EXPIRED: [bool; 3] = [true, false, false];
+const CANCELLED: [bool; 3] = [false, true, false];
+const UNFIRED: [bool; 3] = [false, false, true];
+
+/// A task of each kind, due in a second.
+fn one_of_each(rig: &Rig) -> [Timeout; 4] {
+    [
+        rig.timer.after(S, || {}).unwrap(),
+        rig.timer.key("k").after(S, || {}).unwrap(),
+        rig.timer.at(rig.clock.wall() + S, || {}).unwrap(),
+        rig.timer.every(S, || {}).unwrap(),
+    ]
+}
+
+fn handles_tell_that_a_task_was_handed_back(rig: &Rig) {
+    let [ran, _, _, series] = one_of_each(rig);
+    rig.clock.advance(S);
+    let cancelled = rig.timer.after(S, || {}).unwrap();
+    cancelled.cancel();
+    let left = one_of_each(rig);
+    assert!(left.iter().chain([&series]).all(|timeout| fate(timeout) == NONE_YET));
+    let unfired = rig.timer.stop();
+    let check = || {
+        assert!(left.iter().chain([&series]).all(|timeout| fate(timeout) == UNFIRED));
+        assert!(left.iter().all(|timeout| timeout.remaining().is_none() && !timeout.cancel()));
+        assert_eq!((fate(&ran), fate(&cancelled)), (EXPIRED, CANCELLED));
+    };
+    check();
+    // Whatever the caller does with them, the timer handed them back.
+    for (n, task) in unfired.into_iter().enumerate() {
+        if n % 2 == 0 {
+            task.run();
+        }
+    }
+    check();
+}
+
+fn handles_tell_that_a_task_went_with_its_timer(rig: &Rig) {
+    let mut rig = rig.again(|builder| builder);
+    let [ran, ..] = one_of_each(&rig);
+    rig.clock.advance(S);
+    let left = one_of_each(&rig);
+    rig.timer = Timer::new();
+    assert!(left.iter().all(|timeout| fate(timeout) == CANCELLED));
+    assert!(left.iter().all(|timeout| timeout.remaining().is_none() && !timeout.cancel()));
+    assert_eq!(fate(&ran), EXPIRED);
+
+    let mut rig = rig.again(|builder| builder);
+    let left = one_of_each(&rig);
+    drop(rig.timer.stop());
+    rig.timer = Timer::new();
+    assert!(left.iter().all(|timeout| fate(timeout) == UNFIRED), "it was stopped before");
+}
+
+fn a_series_that_runs_at_the_end_is_cancelled(rig: &Rig) {
+    let rig = rig.again(|builder| builder);
+    let timer = rig.timer.clone();
+    let series = rig.timer.every(S, move || drop(timer.stop())).unwrap();
+    rig.clock.advance(S);
+    assert_eq!(fate(&series), CANCELLED, "it is not handed back, and does not run again");
 }
 
 fn dropping_the_timer_drops_the_tasks(rig: &Rig) {

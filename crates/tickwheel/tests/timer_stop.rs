@@ -164,3 +164,40 @@ fn a_timer_may_be_dropped_inside_its_own_task() {
         until("its tasks are gone", || dropped.load(Ordering::SeqCst) == 1);
     }
 }
+
+#[test]
+fn a_drain_waits_for_what_an_executor_has_queued() {
+    for runs in [true, false] {
+        let (sender, tasks) = mpsc::channel::<Task>();
+        let timer = Timer::builder().executor(move |task| drop(sender.send(task))).build().unwrap();
+        let (gone, draining) = (Arc::new(AtomicUsize::new(0)), timer.clone());
+        let tell = Tell(gone.clone());
+        timer.after(MS, move || drop(tell)).unwrap();
+        let queue = thread::spawn(move || {
+            let task = tasks.recv_timeout(PATIENCE).unwrap();
+            until("draining has begun", || draining.state() == TimerState::Draining);
+            thread::sleep(20 * MS);
+            if runs {
+                task.run();
+            } else {
+                drop(task);
+            }
+        });
+        until("it is due", || timer.stats().fired == 1);
+        let left = in_time("a drain", move || timer.drain(PATIENCE));
+        assert_eq!((left.len(), gone.load(Ordering::SeqCst)), (0, 1), "run or rejected by then");
+        queue.join().unwrap();
+    }
+}
+
+#[test]
+fn a_drain_gives_a_queue_up_after_its_limit() {
+    let (sender, tasks) = mpsc::channel::<Task>();
+    let timer = Timer::builder().executor(move |task| drop(sender.send(task))).build().unwrap();
+    timer.after(Duration::ZERO, || {}).unwrap();
+    let task = tasks.recv_timeout(PATIENCE).unwrap();
+    let drained = timer.clone();
+    let left = in_time("a drain", move || drained.drain(10 * MS));
+    assert_eq!((left.len(), timer.state()), (0, TimerState::Stopped));
+    task.run();
+}

@@ -52,7 +52,7 @@ impl Task {
     pub fn run(mut self) {
         if let Some(fire) = self.fire.take() {
             let _inside = panics::enter(&self.shared);
-            self.shared.lock().running += 1;
+            self.shared.lock().leave_queue();
             self.shared.execute(fire);
         }
     }

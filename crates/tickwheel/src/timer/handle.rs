@@ -74,22 +74,33 @@ impl Timeout {
         }
     }
 
-    /// Whether the task has started, or is about to. A periodic task is expired when its series
-    /// has ended by itself.
-    pub fn is_expired(&self) -> bool {
+    fn fate(&self) -> Fate {
         match &self.task {
-            // In this order: a task that is cancelled meanwhile must not look expired.
-            TaskOf::Plain { place, .. } => !self.shared.holds(*place) && !self.is_cancelled(),
-            TaskOf::Record(record) => record.fate() == Fate::Fired,
+            TaskOf::Plain { place, cancelled } => match self.shared.fate(*place) {
+                // Asked last: a task that is cancelled meanwhile must not look expired.
+                Fate::Fired if cancelled.load(Ordering::Acquire) => Fate::Cancelled,
+                fate => fate,
+            },
+            TaskOf::Record(record) => record.fate(),
         }
     }
 
-    /// Whether the task was cancelled, or replaced by another with its key.
+    /// Whether the task has started, or is about to. A periodic task is expired when its series
+    /// has ended by itself.
+    pub fn is_expired(&self) -> bool {
+        self.fate() == Fate::Fired
+    }
+
+    /// Whether the task was cancelled, replaced by another with its key, or dropped with the last
+    /// clone of its timer. So is a periodic task that was running when its timer was stopped.
     pub fn is_cancelled(&self) -> bool {
-        match &self.task {
-            TaskOf::Plain { cancelled, .. } => cancelled.load(Ordering::Acquire),
-            TaskOf::Record(record) => record.fate() == Fate::Cancelled,
-        }
+        self.fate() == Fate::Cancelled
+    }
+
+    /// Whether the task was handed back as [`Unfired`](super::Unfired) when its timer was stopped.
+    /// What the caller then does with it makes no difference here.
+    pub fn is_unfired(&self) -> bool {
+        self.fate() == Fate::Unfired
     }
 
     fn due_at(&self) -> Option<Nanos> {

@@ -48,6 +48,7 @@ pub use when::{Keyed, When};
 
 use clock::nanos;
 use job::Job;
+use record::Fate;
 use shared::Shared;
 use state::Phase;
 
@@ -318,7 +319,7 @@ impl Timer {
     /// # Ok::<(), tickwheel::ScheduleError>(())
     /// ```
     pub fn stop(&self) -> Vec<Unfired> {
-        let unfired = self.shared().end();
+        let unfired = self.shared().end(Fate::Unfired);
         self.shared().wait_ended(Duration::MAX);
         unfired
     }
@@ -330,7 +331,7 @@ impl Timer {
     /// If tasks are still running then. The error has the tasks that never started; the timer is
     /// stopped all the same.
     pub fn stop_timeout(&self, limit: Duration) -> Result<Vec<Unfired>, StillRunning> {
-        let unfired = self.shared().end();
+        let unfired = self.shared().end(Fate::Unfired);
         if self.shared().wait_ended(limit) {
             return Ok(unfired);
         }
@@ -408,7 +409,7 @@ impl fmt::Debug for Timer {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        for unfired in self.shared.end() {
+        for unfired in self.shared.end(Fate::Cancelled) {
             panics::catch(&self.shared.config, || drop(unfired));
         }
         builder::uncount_live();

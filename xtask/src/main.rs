@@ -6,6 +6,7 @@
 
 mod bench;
 mod docs_check;
+mod examples_check;
 mod fuzz;
 mod process;
 mod sanitize;
@@ -45,7 +46,8 @@ enum Chore {
     },
     /// Run the library's tests under `AddressSanitizer` (needs nightly)
     Sanitize,
-    /// Check that the READMEs agree and that the links of the documents resolve
+    /// Check that the READMEs agree, that the links of the documents resolve, and that every public
+    /// item of the library has an example
     Docs,
 }
 

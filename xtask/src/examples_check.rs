@@ -138,8 +138,10 @@ fn implemented(code: &str) -> Option<String> {
 struct Docs {
     has_example: bool,
     hidden: bool,
-    in_code: bool,
+    /// An attribute that goes on in the next line.
     in_attribute: bool,
+    /// How many fences were read: every other one opens a block of code.
+    fences: usize,
 }
 
 impl Docs {
@@ -164,8 +166,8 @@ impl Docs {
     fn read(&mut self, text: &str) {
         let Some(language) = text.strip_prefix("```") else { return };
         let runs = language.split(',').all(|word| ["", "rust", "should_panic"].contains(&word));
-        self.has_example |= !self.in_code && runs;
-        self.in_code = !self.in_code;
+        self.has_example |= self.fences.is_multiple_of(2) && runs;
+        self.fences += 1;
     }
 }
 

@@ -17,8 +17,8 @@ fn threads_that_advance_at_once_take_turns() {
     let clock = ManualClock::new();
     let start = clock.now();
     let timer = Timer::builder().clock(clock.clone()).build().unwrap();
-    let times = Arc::new(Mutex::new(Vec::new()));
-    let (seen, log) = (clock.clone(), times.clone());
+    let ran_at = Arc::new(Mutex::new(Vec::new()));
+    let (seen, log) = (clock.clone(), ran_at.clone());
     timer.every(MS, move || log.lock().unwrap().push(seen.now() - start)).unwrap();
     let barrier = Barrier::new(THREADS as usize);
     thread::scope(|scope| {
@@ -37,7 +37,7 @@ fn threads_that_advance_at_once_take_turns() {
     });
     assert_eq!(clock.now() - start, THREADS * STEPS * MS);
     let expected: Vec<_> = (1..=THREADS * STEPS).map(|n| n * MS).collect();
-    assert_eq!(*times.lock().unwrap(), expected, "each run at its own time");
+    assert_eq!(*ran_at.lock().unwrap(), expected, "each run at its own time");
 }
 
 /// A set wall clock has run what is due by it, also where another thread is moving time on.
@@ -56,9 +56,9 @@ fn setting_the_wall_clock_takes_its_turn_too() {
     let flag = ran.clone();
     timer.at(noon, move || flag.store(true, SeqCst)).unwrap();
     let moved = clock.clone();
-    let mover = thread::spawn(move || moved.advance(MS));
+    let other = thread::spawn(move || moved.advance(MS));
     receiver.recv().unwrap();
     clock.set_wall(noon);
     assert!(ran.load(SeqCst), "due by then, so it has run");
-    mover.join().unwrap();
+    other.join().unwrap();
 }

@@ -46,8 +46,7 @@ enum Chore {
     },
     /// Run the library's tests under `AddressSanitizer` (needs nightly)
     Sanitize,
-    /// Check that the READMEs agree, that the links of the documents resolve, and that every public
-    /// item of the library has an example
+    /// Check the documents: READMEs agree, links resolve, public items have examples
     Docs,
 }
 

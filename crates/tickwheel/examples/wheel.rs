@@ -9,7 +9,7 @@ use std::f64::consts::TAU;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 use std::time::Duration;
-use std::{env, thread};
+use std::{env, process, thread};
 
 use tickwheel::wheel::{HierarchicalWheel, Key};
 
@@ -38,9 +38,13 @@ const FRAMES_A_SECOND: u32 = 30;
 
 fn main() -> io::Result<()> {
     let args: Vec<String> = env::args().skip(1).collect();
-    if args.iter().any(|arg| arg != "--fast") {
+    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
         print!("{HELP}");
         return Ok(());
+    }
+    if let Some(unknown) = args.iter().find(|&arg| arg != "--fast") {
+        eprintln!("{unknown} means nothing here; --help says what does");
+        process::exit(2);
     }
     let frames = FRAMES_A_SECOND * if args.is_empty() { 10 } else { 3 };
     let colour = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

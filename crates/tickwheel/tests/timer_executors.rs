@@ -211,7 +211,7 @@ fn a_thread_that_cannot_be_started_strands_no_other_task() {
 }
 
 #[test]
-fn a_thread_hook_may_use_its_timer() {
+fn a_thread_hook_may_use_the_timer_it_holds_and_both_are_forgotten() {
     for stops in [false, true] {
         let slot = Arc::new(OnceLock::<Timer>::new());
         let (inside, (sender, receiver)) = (slot.clone(), mpsc::channel());

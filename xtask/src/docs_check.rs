@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::examples_check;
 use crate::process::{Failure, root};
 
 const README: &str = "README.md";
@@ -23,8 +24,10 @@ pub(crate) fn run() -> Result<(), Failure> {
     for file in &files {
         findings.extend(broken_links(file)?);
     }
+    let (items, without_example) = examples_check::run()?;
+    findings.extend(without_example);
     if findings.is_empty() {
-        println!("{} documents are in order", files.len());
+        println!("{} documents are in order, and {items} public items have examples", files.len());
         Ok(())
     } else {
         Err(Failure::Findings(findings))

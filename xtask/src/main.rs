@@ -6,6 +6,7 @@
 
 mod bench;
 mod docs_check;
+mod examples_check;
 mod fuzz;
 mod process;
 mod sanitize;
@@ -45,7 +46,7 @@ enum Chore {
     },
     /// Run the library's tests under `AddressSanitizer` (needs nightly)
     Sanitize,
-    /// Check that the READMEs agree and that the links of the documents resolve
+    /// Check the documents: READMEs agree, links resolve, public items have examples
     Docs,
 }
 

@@ -71,7 +71,10 @@ fn steps() -> Vec<Step> {
     let commands = |name, commands| Step { name, work: Work::Commands(commands) };
     vec![
         commands("format", formats()),
-        Step { name: "documents: READMEs agree, links resolve", work: Work::Documents },
+        Step {
+            name: "documents: READMEs agree, links resolve, public items have examples",
+            work: Work::Documents,
+        },
         commands(
             "clippy, warnings denied",
             vec![cargo("clippy --workspace --all-targets --all-features -- -D warnings")],

@@ -13,15 +13,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     let file = std::env::temp_dir().join("tickwheel-graceful-shutdown.txt");
     let timer = Timer::new();
     let left = load(&timer, &file)?;
-    println!("{left} reminders were left from the last run");
+    println!("reminders left from the last run: {left}");
 
-    for (name, delay) in [("tea", 1), ("laundry", 4), ("taxes", 9)] {
-        remind(&timer, name, SystemTime::now() + Duration::from_secs(delay))?;
+    if left == 0 {
+        println!("three new ones are due in 1, 4 and 9 seconds, of which this run takes 2");
+        for (name, delay) in [("tea", 1), ("laundry", 4), ("taxes", 9)] {
+            remind(&timer, name, SystemTime::now() + Duration::from_secs(delay))?;
+        }
     }
     std::thread::sleep(Duration::from_secs(2));
 
     let unfired = timer.stop();
-    println!("{} reminders are left for the next run, in {}", unfired.len(), file.display());
+    println!("reminders left for the next run: {}, in {}", unfired.len(), file.display());
     save(&unfired, &file)?;
     Ok(())
 }

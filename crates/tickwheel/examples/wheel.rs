@@ -9,7 +9,7 @@ use std::f64::consts::TAU;
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 use std::time::Duration;
-use std::{env, thread};
+use std::{env, process, thread};
 
 use tickwheel::wheel::{HierarchicalWheel, Key};
 
@@ -17,16 +17,20 @@ const HELP: &str = "\
 A hierarchical timing wheel at work.
 
 Each ring is a level of 256 slots, and a slot of an outer ring spans a whole turn of the ring
-inside it. A coloured cell is a few slots that hold timers; the white cell is where the hand
-stands, and nothing is pending behind it. When a hand has gone round, the next slot of the ring
-outside it is opened and its timers are demoted inward; at the innermost hand they fire. Time
-starts at 50 ticks a second and gets faster and faster, so that every hand is seen to move.
+inside it. A coloured cell (o without colour) is a few slots that hold timers; the white cell (#)
+is where the hand stands, and nothing is pending behind it. When a hand has gone round, the next
+slot of the ring outside it is opened and its timers are demoted inward; at the innermost hand
+they fire. Time starts at 50 ticks a second and gets faster and faster, so that every hand is seen
+to move.
 
   --fast    3 seconds instead of 10
   --help    this text
 ";
-const LEGEND: &str =
-    "White (#): the hands. Outer slots spill inward; at the inner hand timers fire.";
+/// Below the picture: with colour, and without.
+const LEGENDS: [&str; 2] = [
+    "White: the hands. Outer slots spill inward; at the inner hand timers fire.",
+    "#: hands, o: timers, .: empty. Outer slots spill inward; the inner hand fires.",
+];
 
 const LEVELS: usize = 3;
 const SLOTS: usize = 256;
@@ -34,19 +38,27 @@ const FRAMES_A_SECOND: u32 = 30;
 
 fn main() -> io::Result<()> {
     let args: Vec<String> = env::args().skip(1).collect();
-    if args.iter().any(|arg| arg != "--fast") {
+    if args.iter().any(|arg| arg == "--help" || arg == "-h") {
         print!("{HELP}");
         return Ok(());
+    }
+    if let Some(unknown) = args.iter().find(|&arg| arg != "--fast") {
+        eprintln!("{unknown} means nothing here; --help says what does");
+        process::exit(2);
     }
     let frames = FRAMES_A_SECOND * if args.is_empty() { 10 } else { 3 };
     let colour = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let is_terminal = io::stdout().is_terminal();
     let mut out = io::stdout().lock();
-    write!(out, "{}", if is_terminal { "\x1b[2J" } else { HELP })?;
+    if is_terminal {
+        write!(out, "\x1b[2J")?;
+    } else {
+        writeln!(out, "{HELP}\nThis is no terminal, so here are figures. Time speeds up:")?;
+    }
 
     let mut show = Show::new();
     for frame in 1..=frames {
-        // From 50 ticks a second to 400,000.
+        // From 50 ticks a second to 400,000, or more in less time.
         let now = 55.0 * ((9.0 * f64::from(frame) / f64::from(frames)).exp() - 1.0);
         show.turn_to(now as u64);
         if is_terminal {
@@ -74,6 +86,8 @@ struct Show {
     early: u64,
     log: VecDeque<(Kind, &'static str, u64)>,
     frames_since_log: u32,
+    /// Ticks in a second, as they are shown.
+    speed: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -105,6 +119,7 @@ impl Show {
     fn turn_to(&mut self, now: u64) {
         self.frames_since_log += 1;
         let before = self.wheel.now();
+        self.speed = (now - before) * u64::from(FRAMES_A_SECOND);
         let mut demoted = Vec::new();
         for timer in self.wheel.iter().filter(|timer| timer.deadline > now) {
             if level(timer.deadline, now) < level(timer.deadline, before) {
@@ -160,7 +175,7 @@ impl Show {
         let is_news = self.log.iter().take(2).all(|newest| newest.0 != kind);
         if is_news && kind != Inserted && self.frames_since_log >= 5 {
             self.log.push_front((kind, task, deadline));
-            self.log.truncate(8);
+            self.log.truncate(6);
             self.frames_since_log = 0;
         }
     }
@@ -243,7 +258,10 @@ fn picture(show: &Show, colour: bool) -> String {
         }
         let _ = write!(frame, "  {}\x1b[K", panel.next().unwrap_or_default());
     }
-    frame + "\r\n" + &paint(colour, 245, LEGEND) + "\r\n\x1b[?7h\x1b[?25h\x1b[?2026l"
+    frame
+        + "\r\n"
+        + &paint(colour, 245, LEGENDS[usize::from(!colour)])
+        + "\r\n\x1b[?7h\x1b[?25h\x1b[?2026l"
 }
 
 fn character(pixels: [Option<u8>; 2], colour: bool) -> String {
@@ -265,6 +283,7 @@ fn panel(show: &Show, colour: bool) -> Vec<String> {
     let mut lines = vec![
         paint(colour, HAND, "T I C K W H E E L"),
         format!("tick {now:>7}   next wake {wake:>7}"),
+        format!("time speeds up: {} ticks a second", show.speed),
         String::new(),
     ];
     for (level, pending) in show.pending_by_level().iter().enumerate() {
@@ -277,6 +296,7 @@ fn panel(show: &Show, colour: bool) -> Vec<String> {
     }
     lines.push(format!("early     {:>5}", show.early));
     lines.push(String::new());
+    lines.push(paint(colour, HAND, &format!("{:<9} {:<13} {:>8}", "newest", "task", "deadline")));
     for (kind, task, deadline) in &show.log {
         lines.push(format!("{} {task:<13} {deadline:>8}", kind.name(colour)));
     }

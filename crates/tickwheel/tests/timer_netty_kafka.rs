@@ -234,8 +234,8 @@ mod netty {
         assert!(timeouts.iter().all(|timeout| !timeout.is_expired() && timeout.cancel()));
     }
 
-    /// `testStopTimerCancelsPendingTasks`, as it is here: a handed-back task does not run by
-    /// itself, and its handle can no longer cancel it.
+    /// `testStopTimerCancelsPendingTasks`, as it is here: what is handed back is the caller's. It
+    /// does not run by itself, and its handle says that it is unfired instead of cancelled.
     #[test]
     fn a_handed_back_task_is_the_callers() {
         let (clock, timer) = manual(WheelKind::default(), MS);
@@ -244,9 +244,28 @@ mod netty {
         let left = timer.stop();
         clock.advance(10 * S);
         assert!(output.take().is_empty());
-        assert!(!timeout.is_expired() && !timeout.cancel());
+        assert!(timeout.is_unfired() && !timeout.is_expired() && !timeout.cancel());
         assert!(left.into_iter().all(tickwheel::Unfired::run));
         assert_eq!(output.take(), [1]);
+    }
+
+    /// `cancelWillCallCallback`: here the closure is dropped before `cancel` returns, so what it
+    /// holds can tell.
+    #[test]
+    fn a_cancelled_task_is_told_by_its_destructor() {
+        struct Callback(Output);
+        impl Drop for Callback {
+            fn drop(&mut self) {
+                self.0.task(1)();
+            }
+        }
+        let (_clock, timer) = manual(WheelKind::default(), MS);
+        let output = Output::default();
+        let callback = Callback(output.clone());
+        let timeout = timer.after(90 * MS, move || drop(callback)).unwrap();
+        assert_eq!((timer.pending(), output.take()), (1, vec![]));
+        assert!(timeout.cancel());
+        assert_eq!((timer.pending(), output.take()), (0, vec![1]));
     }
 
     /// `testPendingTimeoutsShouldBeCountedCorrectlyWhenTimeoutCancelledWithinGoalTick`: cancelled
@@ -346,7 +365,7 @@ mod netty {
 mod kafka {
     use super::*;
 
-    /// `testAlreadyExpiredTask`
+    /// `TimerTest.testAlreadyExpiredTask`
     #[test]
     fn expired_tasks_run_in_the_next_turn() {
         let timer = Timer::builder().caller_driven().build().unwrap();
@@ -365,7 +384,7 @@ mod kafka {
         assert_eq!((numbers, timer.pending()), (vec![1, 2, 3, 4, 5], 0));
     }
 
-    /// `testTaskExpiration`: over all levels of the wheel, in order of deadline.
+    /// `TimerTest.testTaskExpiration`: over all levels of the wheel, in order of deadline.
     #[test]
     fn tasks_expire_in_order_over_all_levels() {
         for kind in [WheelKind::Hierarchical, WheelKind::Hashed { slots: 3 }] {
@@ -385,8 +404,8 @@ mod kafka {
         }
     }
 
-    /// `testAdvanceClock`: what is due by the new time runs, the rest stays; cancelled tasks are
-    /// not run, and a count is kept throughout.
+    /// `TimingWheelTest.testAddValidTask` and `testAdvanceClockToNextTick`: what is due by the new
+    /// time runs, the rest stays; cancelled tasks are not run, and a count is kept throughout.
     #[test]
     fn advancing_runs_what_is_due_and_counts_the_rest() {
         let (clock, timer) = manual(WheelKind::default(), MS);
@@ -406,8 +425,8 @@ mod kafka {
         assert_eq!((output.take(), timer.pending()), (vec![7, 8, 9], 0));
     }
 
-    /// `TimingWheelTest`: a task whose delay is a multiple of a level's span goes to the overflow
-    /// wheel, comes back, and fires on its tick.
+    /// `TimingWheelTest.testOverflowWheelCreation` and `testAdvanceClockWithOverflowWheel`: a task
+    /// that is as far away as a ring is long, or further, fires on its tick.
     #[test]
     fn multiples_of_the_ring_fire_on_their_tick() {
         for (kind, ring) in [(WheelKind::Hashed { slots: 32 }, 32), (WheelKind::Hierarchical, 256)]
@@ -427,8 +446,9 @@ mod kafka {
         }
     }
 
-    /// `TimingWheel.add` says no to a task that was cancelled or has expired; here such a task
-    /// cannot be scheduled again, and a new one takes its place.
+    /// `TimingWheelTest.testAddCancelledTask` and `testAddExpiredTask`: what was cancelled or has
+    /// run cannot be scheduled again. `TimerTaskListTest.testAll`: a task that is put elsewhere is
+    /// counted once.
     #[test]
     fn a_task_is_not_added_twice() {
         let (clock, timer) = manual(WheelKind::default(), MS);
@@ -441,11 +461,21 @@ mod kafka {
         assert!(!expired.reset(S));
         timer.key("request").after(S, output.task(3)).unwrap();
         timer.key("request").after(S, output.task(4)).unwrap();
+        assert_eq!(timer.pending(), 1);
         clock.advance(S);
         assert_eq!((output.take(), timer.pending()), (vec![2, 4], 0));
     }
 
-    /// `SystemTimer.shutdown`: pending tasks are not run, and nothing is taken any more.
+    /// `TimerTaskListTest.testGetDelay`
+    #[test]
+    fn what_is_left_gets_less_as_time_passes() {
+        let (clock, timer) = manual(WheelKind::default(), MS);
+        let timeout = timer.after(10 * S, || {}).unwrap();
+        clock.advance(5 * S);
+        assert_eq!(timeout.remaining(), Some(5 * S));
+    }
+
+    /// `SystemTimer.close`: pending tasks are not run, and nothing is taken any more.
     #[test]
     fn nothing_runs_after_shutdown() {
         let (clock, timer) = manual(WheelKind::default(), MS);
@@ -458,7 +488,8 @@ mod kafka {
         timer.after(S, output.task(2)).unwrap_err();
     }
 
-    /// Kafka's tasks fire up to a tick early; these do not.
+    /// `TimingWheelTest.testAddTaskInCurrentBucket` and `testAdvanceClockWithinTick`: there a task
+    /// that is due within the current tick runs at once, and so early; here it does not.
     #[test]
     fn a_deadline_within_a_tick_is_not_rounded_down() {
         let (clock, timer) = manual(WheelKind::default(), 200 * MS);

@@ -98,14 +98,17 @@ impl Storm {
         }
     }
 
-    /// Each task has had exactly one fate. `handed_back` were dropped without being run.
+    /// Each task has had exactly one fate, and its handle tells which. `handed_back` were dropped
+    /// without being run.
     fn account(&self, handed_back: &AtomicUsize) {
         for (fates, timeout) in &self.accepted {
             let ran = fates.ran.load(Ordering::SeqCst);
             let cancelled = fates.cancelled.load(Ordering::SeqCst);
             let replaced = u8::from(cancelled == 0 && timeout.is_cancelled());
-            assert!(ran + cancelled + replaced <= 1, "{ran} {cancelled} {replaced}");
-            handed_back.fetch_add(1 - usize::from(ran + cancelled + replaced), Ordering::SeqCst);
+            let unfired = u8::from(timeout.is_unfired());
+            assert_eq!(ran + cancelled + replaced + unfired, 1, "{ran} {cancelled} {replaced}");
+            assert_eq!(ran, u8::from(timeout.is_expired()));
+            handed_back.fetch_add(usize::from(unfired), Ordering::SeqCst);
             assert!(!fates.early.load(Ordering::SeqCst), "a task was early");
             assert!(!timeout.cancel() && !timeout.reset(S), "it is over");
         }

@@ -4,14 +4,14 @@
 mod patience;
 mod random;
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex, OnceLock, mpsc};
-use std::thread::{self, ThreadId};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use patience::*;
 use random::Random;
-use tickwheel::{ScheduleError, Task, Timeout, Timer, TimerState};
+use tickwheel::{ScheduleError, Timeout, Timer, TimerState};
 
 #[test]
 fn the_limit_is_never_exceeded() {
@@ -205,151 +205,6 @@ fn a_series_never_runs_beside_itself() {
 }
 
 #[test]
-fn inline_tasks_run_in_order_on_one_thread() {
-    let timer = Timer::builder().inline().thread_name("in line").build().unwrap();
-    let (sender, receiver) = mpsc::channel();
-    let start = Instant::now() + 50 * MS;
-    for n in (0..50_u32).rev() {
-        let sender = sender.clone();
-        let task = move || {
-            let thread = thread::current();
-            sender.send((n, thread.id(), thread.name() == Some("in line"))).unwrap();
-            thread::sleep(100 * US);
-        };
-        timer.at(start + n * MS, task).unwrap();
-    }
-    drop(sender);
-    let ran: Vec<(u32, ThreadId, bool)> = receiver.iter().collect();
-    assert!(ran.iter().map(|&(n, ..)| n).eq(0..50));
-    assert!(ran.iter().all(|&(_, id, named)| id == ran[0].1 && named));
-}
-
-#[test]
-fn a_custom_executor_gets_every_task() {
-    let (sender, receiver) = mpsc::channel::<Task>();
-    let timer = Timer::builder().executor(move |task| drop(sender.send(task))).build().unwrap();
-    let here = thread::current().id();
-    let runs = Arc::new(AtomicUsize::new(0));
-    for n in 0..10 {
-        let runs = runs.clone();
-        let task = move || {
-            assert_eq!(thread::current().id(), here);
-            runs.fetch_add(1, Ordering::SeqCst);
-        };
-        timer.key(n).after(n * MS, task).unwrap();
-    }
-    for _ in 0..10 {
-        receiver.recv_timeout(PATIENCE).unwrap().run();
-    }
-    assert_eq!((runs.load(Ordering::SeqCst), timer.stats().panicked), (10, 0));
-    let count = runs.clone();
-    let series = timer
-        .every(MS, move || {
-            count.fetch_add(1, Ordering::SeqCst);
-        })
-        .unwrap();
-    for _ in 0..3 {
-        receiver.recv_timeout(PATIENCE).unwrap().run();
-    }
-    let held = receiver.recv_timeout(PATIENCE).unwrap();
-    thread::sleep(5 * MS);
-    assert!(receiver.try_recv().is_err(), "a series waits for its run");
-    assert!(series.cancel());
-    held.run();
-    assert_eq!(timer.stop().len(), 0);
-}
-
-#[test]
-fn a_rejected_task_is_counted_and_the_series_goes_on() {
-    let calls = Arc::new(AtomicUsize::new(0));
-    let count = calls.clone();
-    let timer = Timer::builder()
-        .executor(move |task| {
-            if count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
-                drop(task);
-            } else {
-                task.run();
-            }
-        })
-        .build()
-        .unwrap();
-    let (sender, receiver) = mpsc::channel();
-    let series = timer
-        .every(MS, move || {
-            let _ = sender.send(());
-        })
-        .unwrap();
-    for _ in 0..3 {
-        receiver.recv_timeout(PATIENCE).unwrap();
-    }
-    assert!(series.cancel());
-    until("no run is left", || timer.pending() == 0);
-    let dropped = Arc::new(AtomicUsize::new(0));
-    for _ in 0..2 {
-        let tell = Tell(dropped.clone());
-        timer.after(MS, move || drop(tell)).unwrap();
-    }
-    until("run or dropped", || dropped.load(Ordering::SeqCst) == 2);
-    timer.stop();
-    let stats = timer.stats();
-    assert_eq!(stats.rejected, calls.load(Ordering::SeqCst).div_ceil(2) as u64);
-}
-
-#[test]
-fn an_executor_that_panics_leaves_the_worker_alive() {
-    let first = AtomicBool::new(true);
-    let timer = Timer::builder()
-        .executor(move |task| {
-            assert!(!first.swap(false, Ordering::SeqCst), "the executor is not ready");
-            task.run();
-        })
-        .build()
-        .unwrap();
-    let dropped = Arc::new(AtomicUsize::new(0));
-    let tell = Tell(dropped.clone());
-    timer.after(MS, move || drop(tell)).unwrap();
-    until("the first is rejected", || dropped.load(Ordering::SeqCst) == 1);
-    let (sender, receiver) = mpsc::channel();
-    timer.after(MS, move || sender.send(()).unwrap()).unwrap();
-    receiver.recv_timeout(PATIENCE).unwrap();
-    timer.stop();
-    assert_eq!(timer.stats().rejected, 1);
-}
-
-#[test]
-fn dropping_the_last_clone_ends_threads_and_drops_tasks() {
-    let living = Arc::new(AtomicUsize::new(0));
-    let count = living.clone();
-    let timer = Timer::builder()
-        .thread_hook(move |body| {
-            let count = count.clone();
-            count.fetch_add(1, Ordering::SeqCst);
-            let thread = move || {
-                body();
-                count.fetch_sub(1, Ordering::SeqCst);
-            };
-            thread::Builder::new().spawn(thread).map(drop)
-        })
-        .build()
-        .unwrap();
-    let dropped = Arc::new(AtomicUsize::new(0));
-    for n in 0..100 {
-        let tell = Tell(dropped.clone());
-        timer.key(n).after(3_600 * S, move || drop(tell)).unwrap();
-    }
-    let (sender, receiver) = mpsc::channel();
-    timer.after(MS, move || sender.send(()).unwrap()).unwrap();
-    receiver.recv_timeout(PATIENCE).unwrap();
-    assert!(living.load(Ordering::SeqCst) >= 1, "the hook made the threads");
-    let clone = timer.clone();
-    drop(timer);
-    assert_eq!(dropped.load(Ordering::SeqCst), 0);
-    drop(clone);
-    assert_eq!(dropped.load(Ordering::SeqCst), 100);
-    until("the threads end", || living.load(Ordering::SeqCst) == 0);
-}
-
-#[test]
 fn a_timer_without_tasks_starts_no_thread() {
     let started = Arc::new(AtomicUsize::new(0));
     let count = started.clone();
@@ -367,53 +222,6 @@ fn a_timer_without_tasks_starts_no_thread() {
     timer.start().unwrap();
     assert_eq!((timer.state(), started.load(Ordering::SeqCst)), (TimerState::Running, 1));
     in_time("stop of an idle timer", move || assert!(timer.stop().is_empty()));
-}
-
-#[test]
-fn a_thread_that_cannot_be_started_refuses_the_task() {
-    let timer = Timer::builder()
-        .thread_hook(|_| Err(std::io::Error::other("no more threads")))
-        .build()
-        .unwrap();
-    let dropped = Arc::new(AtomicUsize::new(0));
-    for keyed in [false, true] {
-        let tell = Tell(dropped.clone());
-        let task = move || drop(tell);
-        let result = if keyed { timer.key(1).after(S, task) } else { timer.after(S, task) };
-        let error = result.unwrap_err();
-        assert!(matches!(&error, ScheduleError::Thread(why) if why.contains("no more threads")));
-    }
-    assert_eq!((timer.pending(), dropped.load(Ordering::SeqCst)), (0, 2));
-    in_time("stop without threads", move || assert!(timer.stop().is_empty()));
-}
-
-#[test]
-fn a_caller_drives_a_timer_without_threads() {
-    let timer = Timer::builder().caller_driven().build().unwrap();
-    assert_eq!((timer.turn(), timer.next_deadline()), (0, None));
-    let here = thread::current().id();
-    let (sender, receiver) = mpsc::channel();
-    let mut due = Vec::new();
-    for n in [3_u32, 1, 2] {
-        let sender = sender.clone();
-        due.push(Instant::now() + n * 3 * MS);
-        let task = move || sender.send((n, thread::current().id(), Instant::now())).unwrap();
-        timer.after(n * 3 * MS, task).unwrap();
-    }
-    let mut turned = 0;
-    while let Some(deadline) = timer.next_deadline() {
-        thread::sleep(deadline.saturating_duration_since(Instant::now()));
-        turned += timer.turn();
-    }
-    drop(sender);
-    assert_eq!(turned, 3);
-    let ran: Vec<_> = receiver.iter().collect();
-    assert!(ran.iter().map(|&(n, ..)| n).eq([1, 2, 3]));
-    assert!(ran.iter().all(|&(_, id, _)| id == here));
-    assert!(ran[2].2 >= due[0] && ran[0].2 >= due[1] && ran[1].2 >= due[2], "never early");
-    let threaded = Timer::new();
-    threaded.after(Duration::ZERO, || {}).unwrap();
-    assert_eq!(threaded.turn(), 0, "not for timers with threads");
 }
 
 #[test]
@@ -460,127 +268,6 @@ fn an_earlier_task_or_reset_wakes_the_sleeper() {
         receiver.recv_timeout(PATIENCE).unwrap();
     }
     assert_eq!(timer.pending(), 1);
-}
-
-#[test]
-fn a_stop_with_a_limit_tells_of_tasks_that_still_run() {
-    let timer = Timer::new();
-    let (started, has_started) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let stuck = move || {
-        started.send(()).unwrap();
-        let _ = released.recv();
-    };
-    timer.after(MS, stuck).unwrap();
-    timer.key("left").after(3_600 * S, || {}).unwrap();
-    has_started.recv_timeout(PATIENCE).unwrap();
-    let still = timer.stop_timeout(20 * MS).unwrap_err();
-    assert_eq!((still.running, still.unfired.len()), (1, 1));
-    assert_eq!(still.unfired[0].key().unwrap().to_string(), "left");
-    assert_eq!(timer.after(S, || {}).unwrap_err(), ScheduleError::Stopped);
-    release.send(()).unwrap();
-    let rest = in_time("the second stop", move || timer.stop_timeout(PATIENCE));
-    assert!(rest.unwrap().is_empty());
-}
-
-#[test]
-fn stop_waits_for_the_task_that_runs() {
-    let timer = Timer::new();
-    let (started, has_started) = mpsc::channel();
-    let ended = Arc::new(AtomicBool::new(false));
-    let end = ended.clone();
-    let slow = move || {
-        started.send(()).unwrap();
-        thread::sleep(50 * MS);
-        end.store(true, Ordering::SeqCst);
-    };
-    timer.after(Duration::ZERO, slow).unwrap();
-    has_started.recv_timeout(PATIENCE).unwrap();
-    assert!(timer.stop().is_empty());
-    assert!(ended.load(Ordering::SeqCst));
-}
-
-#[test]
-fn a_drain_lets_run_what_is_due_soon() {
-    let timer = Timer::new();
-    let ran = Arc::new(AtomicUsize::new(0));
-    for n in 0..20 {
-        let ran = ran.clone();
-        timer
-            .after(n * MS, move || {
-                ran.fetch_add(1, Ordering::SeqCst);
-            })
-            .unwrap();
-    }
-    timer.every(3_600 * S, || {}).unwrap();
-    let (other, refused) = (timer.clone(), Arc::new(AtomicBool::new(false)));
-    let told = refused.clone();
-    let asks = move || {
-        until("draining has begun", || other.state() != TimerState::Running);
-        let error = other.after(S, || {}).unwrap_err();
-        told.store(error == ScheduleError::Stopped, Ordering::SeqCst);
-    };
-    timer.after(MS, asks).unwrap();
-    let drained = timer.clone();
-    let left = in_time("a drain", move || drained.drain(PATIENCE));
-    assert!(left.is_empty(), "series end, and the rest has run");
-    assert_eq!((ran.load(Ordering::SeqCst), timer.pending()), (20, 0));
-    assert!(refused.load(Ordering::SeqCst), "nothing new is taken");
-    assert_eq!(timer.state(), TimerState::Stopped);
-
-    let timer = Timer::new();
-    timer.key("far").after(3_600 * S, || {}).unwrap();
-    let left = timer.drain(10 * MS);
-    assert_eq!(left.len(), 1, "what is not due in time is handed back");
-}
-
-#[test]
-fn stop_from_a_task_never_deadlocks() {
-    type Build = fn() -> Timer;
-    let builds: [Build; 4] = [
-        Timer::new,
-        || Timer::builder().inline().build().unwrap(),
-        || Timer::builder().workers(1).build().unwrap(),
-        || Timer::builder().executor(Task::run).build().unwrap(),
-    ];
-    for build in builds {
-        let timer = build();
-        let (sender, receiver) = mpsc::channel();
-        for n in 0..3_u32 {
-            let (inside, sender) = (timer.clone(), sender.clone());
-            let task = move || {
-                let left = if n == 1 { inside.drain(PATIENCE) } else { inside.stop() };
-                assert!(inside.stop().is_empty());
-                sender.send(left.len()).unwrap();
-            };
-            timer.after(5 * MS, task).unwrap();
-        }
-        timer.after(3_600 * S, || {}).unwrap();
-        receiver.recv_timeout(PATIENCE).expect("stop came back");
-        in_time("stop from outside, at the same time", move || drop(timer.stop()));
-    }
-}
-
-#[test]
-fn a_timer_may_be_dropped_inside_its_own_task() {
-    for _ in 0..50 {
-        let timer = Timer::new();
-        let dropped = Arc::new(AtomicUsize::new(0));
-        let tell = Tell(dropped.clone());
-        timer.after(3_600 * S, move || drop(tell)).unwrap();
-        let slot = Arc::new(OnceLock::new());
-        let inside = Arc::new(Mutex::new(Some(slot.clone())));
-        let (sender, receiver) = mpsc::channel();
-        let last = move || {
-            drop(inside.lock().unwrap().take());
-            sender.send(()).unwrap();
-        };
-        timer.after(200 * US, last).unwrap();
-        slot.set(timer).unwrap();
-        drop(slot);
-        receiver.recv_timeout(PATIENCE).unwrap();
-        until("its tasks are gone", || dropped.load(Ordering::SeqCst) == 1);
-    }
 }
 
 #[test]

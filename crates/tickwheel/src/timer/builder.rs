@@ -51,6 +51,17 @@ pub enum WheelKind {
 }
 
 /// A thread's body, for [`Builder::thread_hook`].
+///
+/// ```
+/// use tickwheel::{ThreadBody, Timer};
+///
+/// fn on_a_small_stack(body: ThreadBody) -> std::io::Result<()> {
+///     std::thread::Builder::new().stack_size(256 << 10).spawn(body).map(drop)
+/// }
+///
+/// let timer = Timer::builder().thread_hook(on_a_small_stack).build()?;
+/// # Ok::<(), tickwheel::BuildError>(())
+/// ```
 pub type ThreadBody = Box<dyn FnOnce() + Send>;
 
 type ThreadHook = Arc<dyn Fn(ThreadBody) -> io::Result<()> + Send + Sync>;
@@ -123,12 +134,34 @@ impl Builder {
 
     /// How long a tick is: tasks start up to a tick after their deadline, never before it. From
     /// 1 µs to 1 day; 1 ms unless said here. A longer tick saves wake-ups, nothing else.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().tick(Duration::from_secs(1)).clock(clock.clone()).build()?;
+    /// timer.after(Duration::from_millis(2_500), || {})?;
+    /// clock.advance(Duration::from_millis(2_999));
+    /// assert_eq!(timer.pending(), 1); // it is due with the third tick
+    /// clock.advance(Duration::from_millis(1));
+    /// assert_eq!(timer.pending(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn tick(mut self, tick: Duration) -> Self {
         self.tick = tick;
         self
     }
 
     /// Which wheel to turn: the hierarchical one unless said here.
+    ///
+    /// ```
+    /// use tickwheel::{Timer, WheelKind};
+    ///
+    /// let timer = Timer::builder().wheel(WheelKind::Hashed { slots: 512 }).build()?;
+    /// assert!(Timer::builder().wheel(WheelKind::Hashed { slots: 0 }).build().is_err());
+    /// # Ok::<(), tickwheel::BuildError>(())
+    /// ```
     pub fn wheel(mut self, kind: WheelKind) -> Self {
         self.wheel = kind;
         self
@@ -136,19 +169,48 @@ impl Builder {
 
     /// How many tasks may be pending at once; no limit if 0, or not said. The limit is exact,
     /// however many threads schedule.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ScheduleError, Timer};
+    ///
+    /// let timer = Timer::builder().max_pending(1).build()?;
+    /// let first = timer.after(Duration::from_secs(60), || {})?;
+    /// let refused = timer.after(Duration::from_secs(60), || {}).unwrap_err();
+    /// assert_eq!(refused, ScheduleError::Full { limit: 1, pending: 1 });
+    /// first.cancel();
+    /// assert!(timer.after(Duration::from_secs(60), || {}).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max_pending(mut self, limit: usize) -> Self {
         self.max_pending = limit;
         self
     }
 
     /// The name of the timer's threads: `tickwheel` unless said here.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::thread;
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::builder().thread_name("payments").build()?;
+    /// let (sender, receiver) = mpsc::channel();
+    /// timer.after(Duration::ZERO, move || {
+    ///     sender.send(thread::current().name().map(String::from)).unwrap();
+    /// })?;
+    /// assert_eq!(receiver.recv()?.as_deref(), Some("payments"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn thread_name(mut self, name: impl Into<String>) -> Self {
         self.thread_name = name.into();
         self
     }
 
     /// Starts the timer's threads: called with what a thread has to do, it runs that on a thread
-    /// of its making, with the priority, stack or affinity that it wants.
+    /// of its making, with the priority, stack or affinity that it wants. Those who schedule
+    /// meanwhile wait until it returns.
     ///
     /// ```
     /// use tickwheel::Timer;
@@ -170,6 +232,14 @@ impl Builder {
 
     /// How many threads may run tasks at once: from 1 to 1024, and 64 unless said here. They are
     /// started when tasks block, and end when they have nothing to do.
+    ///
+    /// ```
+    /// use tickwheel::{BuildError, Timer};
+    ///
+    /// let timer = Timer::builder().workers(4).build()?;
+    /// assert_eq!(Timer::builder().workers(0).build().unwrap_err(), BuildError::Workers(0));
+    /// # Ok::<(), tickwheel::BuildError>(())
+    /// ```
     pub fn workers(mut self, most: usize) -> Self {
         self.executor = Some(Executor::Workers(most));
         self
@@ -177,6 +247,25 @@ impl Builder {
 
     /// Runs all tasks on the thread that waits for deadlines, in order of deadline. A task that
     /// blocks delays all others.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::thread;
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::builder().inline().build()?;
+    /// let (sender, receiver) = mpsc::channel();
+    /// for millis in 1..=3 {
+    ///     let sender = sender.clone();
+    ///     timer.after(Duration::from_millis(millis), move || {
+    ///         sender.send(thread::current().id()).unwrap();
+    ///     })?;
+    /// }
+    /// let threads = [receiver.recv()?, receiver.recv()?, receiver.recv()?];
+    /// assert!(threads[0] == threads[1] && threads[1] == threads[2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn inline(mut self) -> Self {
         self.executor = Some(Executor::Inline);
         self
@@ -184,18 +273,62 @@ impl Builder {
 
     /// Hands every due task to a function, which runs it where it likes: on a thread pool, on an
     /// async runtime. It should not block.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use tickwheel::{Task, Timer};
+    ///
+    /// let (pool, tasks) = mpsc::channel::<Task>();
+    /// let timer = Timer::builder().executor(move |task| drop(pool.send(task))).build()?;
+    /// timer.after(Duration::from_millis(1), || println!("on a thread of the pool"))?;
+    /// std::thread::spawn(move || tasks.recv().unwrap().run()).join().unwrap();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn executor(mut self, executor: impl Fn(Task) + Send + Sync + 'static) -> Self {
         self.executor = Some(Executor::Custom(Arc::new(executor)));
         self
     }
 
-    /// Starts no thread at all: tasks run when [`Timer::turn`] is called, as an event loop does.
+    /// Starts no thread at all: tasks run when [`Timer::turn`] is called, as an event loop does
+    /// that sleeps until [`Timer::next_deadline`]. The example `event_loop` is a server on `mio`.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::builder().caller_driven().build()?;
+    /// timer.after(Duration::from_millis(1), || println!("on the thread that turns the timer"))?;
+    /// while let Some(next) = timer.next_deadline() {
+    ///     std::thread::sleep(next.saturating_duration_since(Instant::now()));
+    ///     timer.turn();
+    /// }
+    /// assert_eq!(timer.stats().fired, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn caller_driven(mut self) -> Self {
         self.executor = Some(Executor::Caller);
         self
     }
 
     /// Is told what a task panicked with. The panic is caught, counted and logged anyway.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let (sender, receiver) = mpsc::channel();
+    /// let timer = Timer::builder()
+    ///     .clock(clock.clone())
+    ///     .panic_hook(move |payload| drop(sender.send(payload.downcast_ref::<&str>().copied())))
+    ///     .build()?;
+    /// timer.after(Duration::from_secs(1), || panic!("no such order"))?;
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(receiver.recv()?, Some("no such order"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn panic_hook(mut self, hook: impl Fn(&(dyn Any + Send)) + Send + Sync + 'static) -> Self {
         self.panic_hook = Some(Arc::new(hook));
         self
@@ -203,12 +336,34 @@ impl Builder {
 
     /// Takes the time from a clock that is moved by hand, for tests. The timer starts no thread:
     /// tasks run on the thread that moves the clock.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.after(Duration::from_secs(1800), || println!("half an hour later"))?;
+    /// clock.advance(Duration::from_secs(1800));
+    /// assert_eq!(timer.stats().fired, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn clock(mut self, clock: ManualClock) -> Self {
         self.clock = Some(clock);
         self
     }
 
     /// Builds the timer. No thread is started until there is a task.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::builder().tick(Duration::from_micros(100)).build()?;
+    /// let error = Timer::builder().tick(Duration::ZERO).build().unwrap_err();
+    /// assert_eq!(error.to_string(), "a tick of 0ns is not possible: take one from 1 µs to 1 day");
+    /// # Ok::<(), tickwheel::BuildError>(())
+    /// ```
     ///
     /// # Errors
     ///

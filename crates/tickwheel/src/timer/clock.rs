@@ -11,7 +11,8 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant, SystemTime};
 use std::vec::Vec;
 
@@ -126,6 +127,22 @@ struct Manual {
     /// What was added to the wall clock alone.
     wall_shift: AtomicI64,
     timers: Mutex<Vec<Weak<Shared>>>,
+    /// The thread that moves the clock and runs what becomes due.
+    mover: Mutex<Option<ThreadId>>,
+    /// Where others wait for their turn to move it.
+    turn: Condvar,
+}
+
+/// The turn of one thread to move a clock.
+struct Turn<'a> {
+    clock: &'a Manual,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *self.clock.mover.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.clock.turn.notify_one();
+    }
 }
 
 impl ManualClock {
@@ -145,6 +162,8 @@ impl ManualClock {
                 elapsed: AtomicU64::new(0),
                 wall_shift: AtomicI64::new(0),
                 timers: Mutex::new(Vec::new()),
+                mover: Mutex::new(None),
+                turn: Condvar::new(),
             }),
         }
     }
@@ -186,7 +205,8 @@ impl ManualClock {
     /// on this thread. What those tasks schedule runs too if it is due by then.
     ///
     /// Called from inside a task it only moves the clock: the call that runs the task goes on
-    /// with what became due.
+    /// with what became due. Calls from several threads take turns, so a task must not wait for
+    /// another thread that moves the clock.
     ///
     /// ```
     /// use std::time::Duration;
@@ -200,8 +220,10 @@ impl ManualClock {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn advance(&self, by: Duration) {
+        let _turn = self.take_turn();
         let target = self.inner.elapsed.load(Ordering::Acquire).saturating_add(nanos(by));
-        // Timers whose tasks run already, further out on this thread or on another one.
+        // Timers whose tasks run already: further out on this thread, or where `Timer::turn` was
+        // called.
         let mut busy: Vec<Arc<Shared>> = Vec::new();
         loop {
             let is_busy = |timer: &Arc<Shared>| busy.iter().any(|other| Arc::ptr_eq(other, timer));
@@ -218,7 +240,8 @@ impl ManualClock {
     }
 
     /// Sets the wall clock, as an administrator would: the monotonic time does not change.
-    /// Tasks scheduled for a `SystemTime` that has come by the new time run at once.
+    /// Tasks scheduled for a `SystemTime` that has come by the new time run at once. Takes turns
+    /// with [`advance`](Self::advance).
     ///
     /// ```
     /// use std::time::Duration;
@@ -233,6 +256,7 @@ impl ManualClock {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set_wall(&self, time: SystemTime) {
+        let _turn = self.take_turn();
         let plain = self.inner.wall_base + (self.now() - self.inner.base);
         let shift = match time.duration_since(plain) {
             Ok(ahead) => i64::try_from(nanos(ahead)).unwrap_or(i64::MAX),
@@ -242,6 +266,24 @@ impl ManualClock {
         for timer in self.timers() {
             timer.turn();
         }
+    }
+
+    /// Waits until no other thread moves the clock; `None` where this one does already.
+    fn take_turn(&self) -> Option<Turn<'_>> {
+        let this = thread::current().id();
+        let mut mover = self.inner.mover.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match *mover {
+                None => break,
+                Some(other) if other == this => return None,
+                Some(_) => {
+                    let woken = self.inner.turn.wait(mover);
+                    mover = woken.unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+        *mover = Some(this);
+        Some(Turn { clock: &self.inner })
     }
 
     pub(super) fn attach(&self, timer: &Arc<Shared>) {

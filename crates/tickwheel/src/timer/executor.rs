@@ -24,8 +24,9 @@ pub(super) enum Executor {
 ///
 /// Dropping it instead rejects the task: that is logged and counted, and the timer goes on.
 ///
-/// The task has left the timer: it cannot be cancelled any more, and `stop` does not wait for it
-/// unless it is running. It can still be run after the timer was stopped.
+/// The task has left the timer: it cannot be cancelled any more. [`drain`](super::Timer::drain)
+/// waits for it; `stop` does not unless it is running. It can still be run after the timer was
+/// stopped.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -49,10 +50,23 @@ impl Task {
     }
 
     /// Runs the task. A panic in it is caught, counted and logged.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use tickwheel::{Task, Timer};
+    ///
+    /// let (sender, receiver) = mpsc::channel::<Task>();
+    /// let timer = Timer::builder().executor(move |task| drop(sender.send(task))).build()?;
+    /// timer.after(Duration::ZERO, || panic!("caught"))?;
+    /// receiver.recv()?.run();
+    /// assert_eq!(timer.stats().panicked, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn run(mut self) {
         if let Some(fire) = self.fire.take() {
             let _inside = panics::enter(&self.shared);
-            self.shared.lock().running += 1;
+            self.shared.lock().leave_queue();
             self.shared.execute(fire);
         }
     }

@@ -6,7 +6,8 @@ use std::boxed::Box;
 use std::string::String;
 use std::sync::Arc;
 
-/// The name of a task: a string or a number.
+/// The name that a caller gives to a task: a string or a number. It is not
+/// [`wheel::Key`](crate::wheel::Key), which a wheel makes to say where it keeps a timer.
 ///
 /// Anything that converts into a key can be given where one is wanted. Scheduling a key again
 /// replaces its task.

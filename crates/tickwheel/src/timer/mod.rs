@@ -48,6 +48,7 @@ pub use when::{Keyed, When};
 
 use clock::nanos;
 use job::Job;
+use record::Fate;
 use shared::Shared;
 use state::Phase;
 
@@ -55,8 +56,9 @@ use state::Phase;
 ///
 /// A `Timer` is cheap to clone and meant to be shared; clones are the same timer. Its thread
 /// starts with the first task, sleeps until the next deadline, and ends when nothing has been
-/// pending for a while. Dropping the last clone stops the timer and drops what is pending;
-/// [`stop`](Self::stop) hands it back instead.
+/// pending for a while. Dropping the last clone stops the timer and drops what is pending, whose
+/// handles then say that it was cancelled; it does not wait for tasks that are running.
+/// [`stop`](Self::stop) waits, and hands back what is pending.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -243,6 +245,22 @@ impl Timer {
     }
 
     /// Sets up a periodic task with all its choices.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, MissedTicks, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer
+    ///     .periodic(Duration::from_secs(10))
+    ///     .first_after(Duration::from_secs(1))
+    ///     .missed(MissedTicks::Burst)
+    ///     .start(|| {})?;
+    /// clock.advance(Duration::from_secs(25));
+    /// assert_eq!(timer.stats().fired, 3); // at 1 s, 11 s and 21 s
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn periodic(&self, period: Duration) -> Periodic<'_> {
         Periodic::new(self, period)
     }
@@ -264,26 +282,86 @@ impl Timer {
     }
 
     /// Cancels the pending task with this key; `false` if there is none.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// timer.key("order-42").after(Duration::from_secs(1800), || println!("close order 42"))?;
+    /// assert!(timer.cancel("order-42"));
+    /// assert!(!timer.cancel("order-42"));
+    /// # Ok::<(), tickwheel::ScheduleError>(())
+    /// ```
     pub fn cancel(&self, key: impl Into<Key>) -> bool {
         self.shared().cancel_key(&key.into())
     }
 
     /// How many tasks have neither run nor been cancelled. Exact, at the moment of asking.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.after(Duration::from_secs(1), || {})?;
+    /// timer.after(Duration::from_secs(9), || {})?;
+    /// timer.every(Duration::from_secs(1), || {})?;
+    /// assert_eq!(timer.pending(), 3);
+    /// clock.advance(Duration::from_secs(5));
+    /// assert_eq!(timer.pending(), 2); // a series is pending until it ends
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn pending(&self) -> usize {
         self.shared().lock().pending()
     }
 
     /// What the timer has done so far.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.every(Duration::from_secs(1), || {})?;
+    /// clock.advance(Duration::from_secs(10));
+    /// let stats = timer.stats();
+    /// assert_eq!((stats.scheduled, stats.fired, stats.pending), (1, 10, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stats(&self) -> Stats {
         self.shared().lock().stats()
     }
 
     /// How many bytes the wheel has allocated for what is pending.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// for _ in 0..100_000 {
+    ///     timer.after(Duration::from_secs(3_600), || {})?;
+    /// }
+    /// assert!(timer.memory_usage() < 100_000 * 100); // bytes
+    /// # Ok::<(), tickwheel::ScheduleError>(())
+    /// ```
     pub fn memory_usage(&self) -> usize {
         self.shared().lock().wheel.memory_usage()
     }
 
     /// Whether the timer runs.
+    ///
+    /// ```
+    /// use tickwheel::{Timer, TimerState};
+    ///
+    /// let timer = Timer::new();
+    /// assert_eq!(timer.state(), TimerState::NotStarted);
+    /// timer.stop();
+    /// assert_eq!(timer.state(), TimerState::Stopped);
+    /// ```
     pub fn state(&self) -> TimerState {
         match self.shared().lock().phase {
             Phase::NotStarted => TimerState::NotStarted,
@@ -295,6 +373,17 @@ impl Timer {
 
     /// Starts the timer's thread now instead of with the first task.
     ///
+    /// ```
+    /// use tickwheel::{ScheduleError, Timer, TimerState};
+    ///
+    /// let timer = Timer::new();
+    /// timer.start()?;
+    /// assert_eq!(timer.state(), TimerState::Running);
+    /// timer.stop();
+    /// assert_eq!(timer.start(), Err(ScheduleError::Stopped));
+    /// # Ok::<(), ScheduleError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the timer was stopped, or the thread could not be started.
@@ -303,8 +392,9 @@ impl Timer {
     }
 
     /// Stops the timer and gives back every task that has not started, by deadline (those of the
-    /// same tick in any order). Waits for
-    /// tasks that are running, unless it is called from one. A second call gives nothing.
+    /// same tick in any order). Waits for tasks that are running, unless it is called from one. A
+    /// periodic task that is running ends with that run and is not given back. A second call gives
+    /// nothing.
     ///
     /// ```
     /// use std::time::Duration;
@@ -318,19 +408,38 @@ impl Timer {
     /// # Ok::<(), tickwheel::ScheduleError>(())
     /// ```
     pub fn stop(&self) -> Vec<Unfired> {
-        let unfired = self.shared().end();
+        let unfired = self.shared().end(Fate::Unfired);
         self.shared().wait_ended(Duration::MAX);
         unfired
     }
 
     /// As [`stop`](Self::stop), but waits only so long for tasks that are running.
     ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// let (started, has_started) = mpsc::channel();
+    /// let (release, released) = mpsc::channel::<()>();
+    /// timer.after(Duration::ZERO, move || {
+    ///     started.send(()).unwrap();
+    ///     let _ = released.recv(); // hangs
+    /// })?;
+    /// has_started.recv()?;
+    /// let error = timer.stop_timeout(Duration::from_millis(1)).unwrap_err();
+    /// assert_eq!((error.running, error.unfired.len()), (1, 0));
+    /// # drop(release);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If tasks are still running then. The error has the tasks that never started; the timer is
     /// stopped all the same.
     pub fn stop_timeout(&self, limit: Duration) -> Result<Vec<Unfired>, StillRunning> {
-        let unfired = self.shared().end();
+        let unfired = self.shared().end(Fate::Unfired);
         if self.shared().wait_ended(limit) {
             return Ok(unfired);
         }
@@ -341,9 +450,10 @@ impl Timer {
         }
     }
 
-    /// Takes no more tasks, lets the pending ones run at their time for up to `limit`, then stops
-    /// and gives back what is left. Periodic tasks end at once. Tasks that are running then are
-    /// waited for, as [`stop`](Self::stop) does. From inside a task it does not wait, and neither
+    /// Takes no more tasks, lets the pending ones run at their time for up to `limit`, those that a
+    /// custom executor has queued included, then stops and gives back what is left. Periodic tasks
+    /// end at once. Tasks that are running then are waited for, as [`stop`](Self::stop) does. From
+    /// inside a task it does not wait, and neither
     /// does it where no thread would run anything: on a manual clock, or caller-driven.
     ///
     /// ```
@@ -364,6 +474,18 @@ impl Timer {
 
     /// When something may be due next: for how long an event loop may sleep. It may be early,
     /// never late; `None` if nothing is pending.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// assert_eq!(timer.next_deadline(), None);
+    /// timer.after(Duration::from_secs(5), || {})?;
+    /// assert!(timer.next_deadline() <= Some(clock.now() + Duration::from_secs(5)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn next_deadline(&self) -> Option<Instant> {
         let shared = self.shared();
         shared.clock.instant(shared.next_deadline()?)
@@ -408,7 +530,7 @@ impl fmt::Debug for Timer {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        for unfired in self.shared.end() {
+        for unfired in self.shared.end(Fate::Cancelled) {
             panics::catch(&self.shared.config, || drop(unfired));
         }
         builder::uncount_live();

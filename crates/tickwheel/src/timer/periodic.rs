@@ -109,18 +109,59 @@ impl<'a> Periodic<'a> {
     }
 
     /// Gives the task a key; a pending task with the same key is replaced.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.periodic(Duration::from_secs(60)).key("report").start(|| {})?;
+    /// assert!(timer.cancel("report"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.key = Some(key.into());
         self
     }
 
     /// When the first run is due: after one period unless said here.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.periodic(Duration::from_secs(60)).first_after(Duration::ZERO).start(|| {})?;
+    /// clock.advance(Duration::from_secs(120));
+    /// assert_eq!(timer.stats().fired, 3); // at 0 s, 60 s and 120 s
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn first_after(mut self, delay: Duration) -> Self {
         self.first = Some(delay);
         self
     }
 
     /// What to do about runs that could not start in time; [`MissedTicks::Skip`] unless said here.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, MissedTicks, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let slow = clock.clone();
+    /// let mut first = true;
+    /// timer.periodic(Duration::from_secs(1)).missed(MissedTicks::Burst).start(move || {
+    ///     if std::mem::take(&mut first) {
+    ///         slow.advance(Duration::from_millis(2_500)); // as long as two and a half periods
+    ///     }
+    /// })?;
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(timer.stats().fired, 3); // at 1 s; then those of 2 s and 3 s, one after the other
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn missed(mut self, missed: MissedTicks) -> Self {
         self.rhythm = Rhythm::FixedRate(missed);
         self
@@ -128,12 +169,40 @@ impl<'a> Periodic<'a> {
 
     /// Counts the period from the end of one run to the start of the next, instead of from start
     /// to start.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let slow = clock.clone();
+    /// timer.periodic(Duration::from_secs(2)).fixed_delay().start(move || {
+    ///     slow.advance(Duration::from_secs(1)); // a run takes a second
+    /// })?;
+    /// clock.advance(Duration::from_secs(8));
+    /// assert_eq!(timer.stats().fired, 3); // at 2 s, 5 s and 8 s
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn fixed_delay(mut self) -> Self {
         self.rhythm = Rhythm::FixedDelay;
         self
     }
 
     /// Ends the series when a run panics, instead of going on with the next.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let series = timer.periodic(Duration::from_secs(1)).end_on_panic().start(|| panic!("once"))?;
+    /// clock.advance(Duration::from_secs(10));
+    /// assert_eq!(timer.stats().fired, 1);
+    /// assert!(series.is_expired());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn end_on_panic(mut self) -> Self {
         self.ends_on_panic = true;
         self
@@ -141,6 +210,23 @@ impl<'a> Periodic<'a> {
 
     /// Schedules the task. It never runs beside itself: a run that takes longer than the period
     /// delays the next.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let mut count = 0;
+    /// let series = timer.periodic(Duration::from_secs(60)).start(move || {
+    ///     count += 1;
+    ///     println!("report {count}");
+    /// })?;
+    /// clock.advance(Duration::from_secs(180));
+    /// assert!(series.cancel());
+    /// assert_eq!(timer.stats().fired, 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

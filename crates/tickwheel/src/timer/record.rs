@@ -42,6 +42,7 @@ pub(super) enum Fate {
     /// A periodic task that is running, and will be pending again.
     Running,
     Fired,
+    /// By a caller, by the next task of its key, or with the last clone of its timer.
     Cancelled,
     /// Handed back by `stop`.
     Unfired,

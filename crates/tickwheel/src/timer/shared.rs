@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(super) guard: Condvar,
     /// Where threads without work sleep.
     pub(super) idle: Condvar,
-    /// Where callers wait for tasks and threads to end.
+    /// Where callers wait for tasks and threads to end, and for the first thread to be started.
     pub(super) ended: Condvar,
 }
 
@@ -74,7 +74,7 @@ impl Shared {
         at: Nanos,
     ) -> Result<(), ScheduleError> {
         let wake = state.threads.expects_later_than(at);
-        let without_thread = state.threads.count() == 0 && self.has_threads();
+        let without_thread = !state.threads.are_there() && self.has_threads();
         let start = state.phase == Phase::NotStarted || without_thread;
         drop(state);
         if wake {
@@ -217,9 +217,15 @@ impl Shared {
         Some(state.time_of(tick))
     }
 
-    /// Whether a task is in the wheel: pending, or handed back by `stop`.
-    pub(super) fn holds(&self, place: wheel::Key) -> bool {
-        self.lock().wheel.deadline(place).is_some()
+    /// What has become of a plain task. One that is not in the wheel has fired, unless its handle
+    /// knows that it cancelled it.
+    pub(super) fn fate(&self, place: wheel::Key) -> Fate {
+        let state = self.lock();
+        match state.wheel.deadline(place) {
+            None => Fate::Fired,
+            Some(_) if state.phase == Phase::Stopped => state.left,
+            Some(_) => Fate::Pending,
+        }
     }
 
     /// When something may be due next.
@@ -322,7 +328,7 @@ impl Shared {
         panics::log(|| tracing::warn!("the executor of a timer dropped a task without running it"));
         let mut state = self.lock();
         state.rejected += 1;
-        state.running += 1;
+        state.leave_queue();
         drop(state);
         let record = match fire {
             Fire::Plain(job) => {
@@ -342,18 +348,20 @@ impl Shared {
         }
     }
 
-    /// Takes the timer out of service and gives what is pending, by deadline.
-    pub(super) fn end(self: &Arc<Self>) -> Vec<Unfired> {
+    /// Takes the timer out of service and gives what is pending, by deadline. Handles will tell
+    /// that `fate` of those tasks.
+    pub(super) fn end(self: &Arc<Self>, fate: Fate) -> Vec<Unfired> {
         let mut state = self.lock();
         if state.phase == Phase::Stopped {
             return Vec::new();
         }
         state.phase = Phase::Stopped;
+        state.left = fate;
         let jobs = state.wheel.take_jobs();
         let mut unfired = Vec::with_capacity(jobs.len());
         for (tick, job) in jobs {
             if let Some(record) = job.record() {
-                record.set_fate(Fate::Unfired);
+                record.set_fate(fate);
             }
             unfired.push((state.time_of(tick), job));
         }
@@ -395,7 +403,8 @@ impl Shared {
         }
         if runs && !panics::is_inside(self) {
             self.wait(limit, |state| {
-                state.phase == Phase::Stopped || (state.pending() == 0 && state.running == 0)
+                let busy = state.pending() + state.running + state.queued;
+                state.phase == Phase::Stopped || busy == 0
             });
         }
     }

@@ -66,6 +66,10 @@ pub(super) struct State {
     held: usize,
     /// Tasks of any kind that are running.
     pub(super) running: usize,
+    /// Tasks that an executor has taken and not started.
+    pub(super) queued: usize,
+    /// What became of the tasks that were in the wheel when the timer was stopped.
+    pub(super) left: Fate,
     /// Whether a task runs as soon as it is taken out of the wheel, and not when an executor likes.
     runs_at_once: bool,
     pub(super) threads: super::worker::Threads,
@@ -90,6 +94,8 @@ impl State {
             max_pending: config.max_pending,
             held: 0,
             running: 0,
+            queued: 0,
+            left: Fate::Unfired,
             runs_at_once: !matches!(config.executor, Executor::Custom(_)),
             threads: super::worker::Threads::default(),
             scheduled: 0,
@@ -235,10 +241,20 @@ impl State {
                 }
             };
             self.fired += 1;
-            self.running += usize::from(self.runs_at_once);
+            if self.runs_at_once {
+                self.running += 1;
+            } else {
+                self.queued += 1;
+            }
             self.lateness.record(now - self.time_of(due.deadline).min(now));
             return Some(fire);
         }
+    }
+
+    /// A task that an executor had taken is run, or dropped.
+    pub(super) fn leave_queue(&mut self) {
+        self.queued -= 1;
+        self.running += 1;
     }
 
     /// A record's tick has come; `false` if its wall-clock deadline has not.

@@ -68,17 +68,59 @@ pub struct Histogram {
 
 impl Histogram {
     /// How many durations it has seen.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.every(Duration::from_secs(1), || {})?;
+    /// clock.advance(Duration::from_secs(3));
+    /// assert_eq!(timer.stats().lateness.count(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn count(&self) -> u64 {
         self.count
     }
 
     /// The longest of them; zero if there was none.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let slow = clock.clone();
+    /// timer.after(Duration::from_secs(1), move || slow.advance(Duration::from_secs(4)))?;
+    /// timer.after(Duration::from_secs(2), || {})?; // has to wait until 5 s
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(timer.stats().lateness.max(), Duration::from_secs(3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max)
     }
 
     /// The duration that the given share of all stays within, from 0.0 to 1.0, rounded up by at
     /// most an eighth; `None` if there was none.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let slow = clock.clone();
+    /// timer.after(Duration::from_secs(1), move || slow.advance(Duration::from_secs(4)))?;
+    /// timer.after(Duration::from_secs(2), || {})?; // has to wait until 5 s
+    /// clock.advance(Duration::from_secs(1));
+    /// let lateness = timer.stats().lateness;
+    /// assert_eq!(lateness.quantile(0.5), Some(Duration::ZERO));
+    /// assert_eq!(lateness.quantile(1.0), Some(Duration::from_secs(3)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn quantile(&self, share: f64) -> Option<Duration> {
         #[allow(clippy::cast_sign_loss, reason = "neither factor is negative")]
         let rank = (share.clamp(0.0, 1.0) * self.count as f64).ceil() as u64;

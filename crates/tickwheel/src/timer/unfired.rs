@@ -40,17 +40,56 @@ impl Unfired {
     }
 
     /// The key that the task was scheduled with, if it was.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// timer.key("order-42").after(Duration::from_secs(1800), || {})?;
+    /// timer.after(Duration::from_secs(3600), || {})?;
+    /// let unfired = timer.stop();
+    /// assert_eq!(unfired[0].key(), Some(&"order-42".into()));
+    /// assert_eq!(unfired[1].key(), None);
+    /// # Ok::<(), tickwheel::ScheduleError>(())
+    /// ```
     pub fn key(&self) -> Option<&Key> {
         self.job.as_ref()?.record()?.key.as_ref()
     }
 
     /// When it would have been due, rounded up to a tick of its timer; `None` if never.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.after(Duration::from_secs(1800), || {})?;
+    /// timer.after(Duration::MAX, || {})?;
+    /// let unfired = timer.stop();
+    /// assert_eq!(unfired[0].deadline(), Some(clock.now() + Duration::from_secs(1800)));
+    /// assert_eq!(unfired[1].deadline(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
     }
 
     /// Runs the task now, on this thread; a periodic one once. A panic in it is caught and
     /// logged, as the timer would have done. Says whether it ended without one.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// timer.after(Duration::from_secs(1800), || println!("now rather than never"))?;
+    /// timer.after(Duration::from_secs(3600), || panic!("caught"))?;
+    /// let ended_well: Vec<bool> = timer.stop().into_iter().map(|task| task.run()).collect();
+    /// assert_eq!(ended_well, [true, false]);
+    /// # Ok::<(), tickwheel::ScheduleError>(())
+    /// ```
     pub fn run(mut self) -> bool {
         let Some(job) = self.job.take() else { return true };
         let hook = self.panic_hook.as_ref();
@@ -77,6 +116,27 @@ impl Drop for Unfired {
 
 /// Tasks were still running when [`Timer::stop_timeout`](super::Timer::stop_timeout) gave up
 /// waiting for them. The timer is stopped all the same.
+///
+/// ```
+/// use std::sync::mpsc;
+/// use std::time::Duration;
+/// use tickwheel::Timer;
+///
+/// let timer = Timer::new();
+/// let (started, has_started) = mpsc::channel();
+/// let (release, released) = mpsc::channel::<()>();
+/// timer.after(Duration::ZERO, move || {
+///     started.send(()).unwrap();
+///     let _ = released.recv(); // hangs
+/// })?;
+/// timer.after(Duration::from_secs(60), || {})?;
+/// has_started.recv()?;
+/// let error = timer.stop_timeout(Duration::from_millis(1)).unwrap_err();
+/// assert_eq!(error.to_string(), "1 task was still running when the timer was stopped");
+/// assert_eq!(error.unfired.len(), 1);
+/// # drop(release);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct StillRunning {
@@ -88,7 +148,10 @@ pub struct StillRunning {
 
 impl fmt::Display for StillRunning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} tasks were still running when the timer was stopped", self.running)
+        match self.running {
+            1 => f.write_str("1 task was still running when the timer was stopped"),
+            n => write!(f, "{n} tasks were still running when the timer was stopped"),
+        }
     }
 }
 

@@ -86,6 +86,19 @@ impl<'a> Keyed<'a> {
 
     /// As [`Timer::after`], in place of the pending task with this key.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.key("order-42").after(Duration::from_secs(1800), || println!("close order 42"))?;
+    /// timer.key("order-42").after(Duration::from_secs(3600), || println!("close it later"))?;
+    /// clock.advance(Duration::from_secs(1800));
+    /// assert_eq!(timer.pending(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`Timer::after`].
@@ -101,6 +114,19 @@ impl<'a> Keyed<'a> {
 
     /// As [`Timer::at`], in place of the pending task with this key.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let noon = clock.wall() + Duration::from_secs(3_600);
+    /// timer.key("lunch").at(noon, || println!("lunch"))?;
+    /// clock.set_wall(noon); // somebody sets the clock
+    /// assert_eq!(timer.stats().fired, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`Timer::after`].
@@ -113,6 +139,20 @@ impl<'a> Keyed<'a> {
     }
 
     /// As [`Timer::every`], in place of the pending task with this key.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.key("beat").every(Duration::from_secs(5), || {})?;
+    /// clock.advance(Duration::from_secs(10));
+    /// timer.key("beat").every(Duration::from_secs(1), || {})?; // faster from here
+    /// clock.advance(Duration::from_secs(10));
+    /// assert_eq!(timer.stats().fired, 12);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -127,6 +167,19 @@ impl<'a> Keyed<'a> {
 
     /// As [`Timer::every_after`], in place of the pending task with this key.
     ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.key("poll").every_after(Duration::from_secs(5), || {})?;
+    /// clock.advance(Duration::from_secs(10));
+    /// assert_eq!(timer.stats().fired, 2);
+    /// assert!(timer.cancel("poll"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`Timer::every`].
@@ -139,11 +192,34 @@ impl<'a> Keyed<'a> {
     }
 
     /// As [`Timer::periodic`], in place of the pending task with this key.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// timer.key("report").periodic(Duration::from_secs(60)).first_after(Duration::ZERO).start(|| {})?;
+    /// clock.advance(Duration::from_secs(60));
+    /// assert_eq!(timer.stats().fired, 2);
+    /// assert!(timer.cancel("report"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn periodic(self, period: Duration) -> Periodic<'a> {
         self.timer.periodic(period).key(self.key)
     }
 
     /// Cancels the pending task with this key; `false` if there is none.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// timer.key(42).after(Duration::from_secs(1800), || {})?;
+    /// assert!(timer.key(42).cancel());
+    /// # Ok::<(), tickwheel::ScheduleError>(())
+    /// ```
     pub fn cancel(self) -> bool {
         self.timer.cancel(self.key)
     }

@@ -11,8 +11,11 @@
 //! * Everybody else is **idle**, and ends after a while. The leader ends last.
 //!
 //! So short tasks run on one warm thread; a second one wakes at most every millisecond while
-//! tasks fire, and while none do only the leader wakes, for what is due next. A timer that runs its tasks inline, or hands
-//! them to an executor, has a leader only.
+//! tasks fire, and while none do only the leader wakes, for what is due next. A timer that runs its
+//! tasks inline, or hands them to an executor, has a leader only.
+//!
+//! Ground rule: while anything is pending, a thread is there. The first task is accepted once its
+//! thread was started, and the leader stays until nothing is pending.
 
 use core::time::Duration;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -27,13 +30,15 @@ use super::state::{Phase, State};
 /// How long tasks may be held up before another thread steps in.
 const GRACE: Duration = Duration::from_millis(1);
 
-/// How long a thread without work stays.
-const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// How long a thread without work stays. The tests have no time to wait for that.
+const KEEP_ALIVE: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 10_000 });
 
 /// Who does what at the moment.
 #[derive(Default)]
 pub(super) struct Threads {
     count: usize,
+    /// The first thread is being started, and that may fail.
+    starting: bool,
     /// Until when the leader sleeps (`Nanos::MAX`: until woken); `None` if nobody does.
     leader_until: Option<Nanos>,
     guard: Guard,
@@ -61,6 +66,12 @@ enum Guard {
 impl Threads {
     pub(super) fn count(&self) -> usize {
         self.count
+    }
+
+    /// Whether it is sure that a thread is there.
+    #[inline]
+    pub(super) fn are_there(&self) -> bool {
+        self.count > 0 && !self.starting
     }
 
     /// Whether the leader sleeps past `at` and must be woken; it then expects to be.
@@ -112,9 +123,14 @@ impl Drop for Thread {
 }
 
 impl Shared {
-    /// Starts the timer's thread, if it has none and wants one.
+    /// Starts the timer's thread, if it has none and wants one. If somebody else is about to, waits
+    /// for how that ends: a task is accepted only where a thread will run it.
     pub(super) fn start(self: &Arc<Self>) -> Result<(), ScheduleError> {
         let mut state = self.lock();
+        // What the thread hook schedules is accepted with the task that the hook is called for.
+        while state.threads.starting && !panics::is_inside(self) {
+            state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
         match state.phase {
             Phase::NotStarted => state.phase = Phase::Running,
             Phase::Running | Phase::Draining => {}
@@ -124,13 +140,18 @@ impl Shared {
             return Ok(());
         }
         state.threads.count += 1;
+        state.threads.starting = true;
         drop(state);
-        self.spawn(Role::Any)
+        let started = self.spawn(Role::Any);
+        self.lock().threads.starting = false;
+        self.ended.notify_all();
+        started
     }
 
     /// Starts a thread that was counted already.
     fn spawn(self: &Arc<Self>, role: Role) -> Result<(), ScheduleError> {
         let thread = Thread { shared: Arc::clone(self), role, counted: true };
+        let _inside = panics::enter(self);
         self.config.spawn(std::boxed::Box::new(move || thread.run())).map_err(|error| {
             let why = std::string::ToString::to_string(&error);
             panics::log(|| tracing::error!(%error, "a timer's thread could not be started"));
@@ -220,8 +241,9 @@ impl Shared {
         };
         state.threads.leader_until = None;
         state.threads.wakeups += 1;
-        // Last of all: while another thread is there, somebody must lead it.
-        let leaves = timed_out && state.next_wake().is_none() && state.threads.count == 1;
+        // Last of all: while another thread is there, somebody must lead it; and a series that
+        // runs elsewhere will be back.
+        let leaves = timed_out && state.pending() == 0 && state.threads.count == 1;
         (state, !leaves)
     }
 
@@ -283,4 +305,49 @@ fn sleep<'a>(
     let (state, result) =
         condition.wait_timeout(state, limit).unwrap_or_else(PoisonError::into_inner);
     (state, result.timed_out())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Task, Timer};
+    use super::*;
+    use core::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+    use std::{io, thread};
+
+    /// Had the leader gone, the next run would need a new thread, which may not be had.
+    #[test]
+    fn the_leader_stays_while_a_series_runs_elsewhere() {
+        let starts = AtomicUsize::new(0);
+        let (sender, tasks) = mpsc::channel::<Task>();
+        let timer = Timer::builder()
+            .executor(move |task| drop(sender.send(task)))
+            .thread_hook(move |body| match starts.fetch_add(1, Ordering::SeqCst) {
+                0 => thread::Builder::new().spawn(body).map(drop),
+                _ => Err(io::Error::other("no more threads")),
+            })
+            .build()
+            .unwrap();
+        let series = timer.every(GRACE, || {}).unwrap();
+        let patience = Duration::from_secs(20);
+        let first = tasks.recv_timeout(patience).unwrap();
+        thread::sleep(3 * KEEP_ALIVE);
+        first.run();
+        tasks.recv_timeout(patience).expect("the next run comes").run();
+        assert!(series.cancel());
+    }
+
+    #[test]
+    fn the_leader_leaves_when_nothing_is_pending() {
+        let timer = Timer::new();
+        timer.after(Duration::ZERO, || {}).unwrap();
+        let start = std::time::Instant::now();
+        while timer.shared().lock().threads.count() > 0 || timer.pending() > 0 {
+            assert!(start.elapsed() < Duration::from_secs(20), "a thread is left");
+            thread::sleep(GRACE);
+        }
+        let (sender, receiver) = mpsc::channel();
+        timer.after(GRACE, move || sender.send(()).unwrap()).unwrap();
+        receiver.recv_timeout(Duration::from_secs(20)).expect("and comes back");
+    }
 }

@@ -15,6 +15,9 @@ use super::panics::{self, PanicHook};
 use super::shared::Shared;
 use super::{BuildError, Timer};
 
+/// The tick of a timer that nobody chose one for.
+pub(super) const DEFAULT_TICK: Nanos = 1_000_000;
+
 /// So many threads a timer starts at most unless told otherwise: tasks that block longer than
 /// they should are few, or else want an executor of their own.
 const DEFAULT_WORKERS: usize = 64;
@@ -121,7 +124,7 @@ pub struct Builder {
 impl Builder {
     pub(super) fn new() -> Self {
         Self {
-            tick: Duration::from_millis(1),
+            tick: Duration::from_nanos(DEFAULT_TICK),
             wheel: WheelKind::default(),
             max_pending: 0,
             thread_name: String::from("tickwheel"),

@@ -106,10 +106,9 @@ impl Timeout {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn reset(&self, delay: Duration) -> bool {
-        let at = self.shared.clock.now().saturating_add(nanos(delay));
         match &self.task {
-            TaskOf::Plain { place, .. } => self.shared.reset(*place, at),
-            TaskOf::Record(record) => self.shared.reset_record(record, at),
+            TaskOf::Plain { place, .. } => self.shared.reset(*place, nanos(delay)),
+            TaskOf::Record(record) => self.shared.reset_record(record, nanos(delay)),
         }
     }
 

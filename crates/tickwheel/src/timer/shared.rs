@@ -191,8 +191,11 @@ impl Shared {
     }
 
     /// Moves the deadline of a pending task.
-    pub(super) fn reset(self: &Arc<Self>, place: wheel::Key, at: Nanos) -> bool {
+    pub(super) fn reset(self: &Arc<Self>, place: wheel::Key, delay: Nanos) -> bool {
         let mut state = self.lock();
+        // The task is a cache miss, and asking for the time takes a good part of one.
+        state.prefetch(place);
+        let at = self.clock.now().saturating_add(delay);
         if state.phase == Phase::Stopped || !state.reset(place, at) {
             return false;
         }
@@ -200,8 +203,9 @@ impl Shared {
         self.announce(state, at).is_ok()
     }
 
-    pub(super) fn reset_record(self: &Arc<Self>, record: &Arc<Record>, at: Nanos) -> bool {
+    pub(super) fn reset_record(self: &Arc<Self>, record: &Arc<Record>, delay: Nanos) -> bool {
         let mut state = self.lock();
+        let at = self.clock.now().saturating_add(delay);
         let pending = state.phase != Phase::Stopped && record.fate() == Fate::Pending;
         if !pending || !state.reset(record.place(), at) {
             return false;

@@ -10,7 +10,7 @@ use core::hash::Hash;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::builder::Config;
+use super::builder::{Config, DEFAULT_TICK};
 use super::clock::{Clock, Nanos};
 use super::executor::Executor;
 use super::job::Job;
@@ -23,6 +23,16 @@ use crate::wheel::{self, HashedWheel, HierarchicalWheel, Wheel};
 const WALL_CHECK: Nanos = 1_000_000_000;
 /// A change of the wall clock smaller than this is not followed until a task is due.
 const WALL_TOLERANCE: u128 = 1_000_000;
+
+/// Does the same with either wheel.
+macro_rules! either {
+    ($wheels:expr, $wheel:ident => $call:expr) => {
+        match $wheels {
+            AnyWheel::Hierarchical($wheel) => $call,
+            AnyWheel::Hashed($wheel) => $call,
+        }
+    };
+}
 
 /// A task of a caller, taken out of the wheel to be run.
 pub(super) enum Fire {
@@ -110,7 +120,18 @@ impl State {
     /// The first tick that is not before a time; `u64::MAX` if that is never.
     #[inline]
     pub(super) fn tick_of(&self, at: Nanos) -> u64 {
-        if at == Nanos::MAX { u64::MAX } else { at.div_ceil(self.tick) }
+        match self.tick {
+            _ if at == Nanos::MAX => u64::MAX,
+            // Dividing by what the compiler knows is a multiplication.
+            DEFAULT_TICK => at.div_ceil(DEFAULT_TICK),
+            tick => at.div_ceil(tick),
+        }
+    }
+
+    /// The last tick that has come at a time.
+    #[inline]
+    fn tick_at(&self, now: Nanos) -> u64 {
+        if self.tick == DEFAULT_TICK { now / DEFAULT_TICK } else { now / self.tick }
     }
 
     /// When a tick comes; `Nanos::MAX` if that is never.
@@ -229,7 +250,7 @@ impl State {
             self.follow_wall(clock, now);
         }
         loop {
-            let due = self.wheel.pop_due(now / self.tick)?;
+            let due = self.wheel.pop_due(self.tick_at(now))?;
             let fire = match due.value.record() {
                 None => Fire::Plain(due.value),
                 Some(record) => {
@@ -337,11 +358,17 @@ impl State {
         self.walls = HashMap::new();
     }
 
+    /// Has the memory of a task fetched, while its caller does something else.
+    #[inline]
+    pub(super) fn prefetch(&self, place: wheel::Key) {
+        either!(&self.wheel, wheel => wheel.prefetch(place));
+    }
+
     /// Moves the deadline of a task in the wheel; it is by the monotonic clock from then on.
     pub(super) fn reset(&mut self, place: wheel::Key, at: Nanos) -> bool {
         let tick = self.tick_of(at);
         let found = self.wheel.reset(place, tick);
-        if found {
+        if found && !self.walls.is_empty() {
             self.walls.remove(&place);
         }
         found
@@ -390,15 +417,6 @@ fn to_monotonic(wall: Nanos, offset: i128) -> Nanos {
 pub(super) enum AnyWheel {
     Hierarchical(HierarchicalWheel<Job>),
     Hashed(HashedWheel<Job>),
-}
-
-macro_rules! either {
-    ($self:ident, $wheel:ident => $call:expr) => {
-        match $self {
-            AnyWheel::Hierarchical($wheel) => $call,
-            AnyWheel::Hashed($wheel) => $call,
-        }
-    };
 }
 
 impl AnyWheel {

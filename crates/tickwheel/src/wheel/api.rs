@@ -368,6 +368,13 @@ macro_rules! wheel_api {
                 Wheel::memory_usage(self)
             }
 
+            /// Tells the processor that this timer will be needed soon.
+            #[cfg(feature = "std")]
+            #[inline]
+            pub(crate) fn prefetch(&self, key: Key) {
+                self.entries.prefetch(key.index);
+            }
+
             #[doc(hidden)]
             pub fn check_invariants(&self) {
                 Wheel::check_invariants(self);

@@ -27,7 +27,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Run every check: format, clippy, tests, the `no_std` build, rustdoc and the documents
+    /// Run every check: format, clippy, tests, loom, the `no_std` build, rustdoc and the documents
     Test,
     /// Run a benchmark of bench/; arguments are passed on, `--help` included
     #[command(disable_help_flag = true)]

@@ -1,7 +1,8 @@
 //! `cargo xtask test`: everything that has to hold before a change goes in.
 //!
-//! The steps run in order of how soon they can fail, and the first failure ends the run. No step
-//! sets `RUSTFLAGS`: it would throw away what the step before it compiled.
+//! The steps run in order of how soon they can fail, and the first failure ends the run. A step
+//! that sets `RUSTFLAGS` has a target folder of its own: else it would throw away what the step
+//! before it compiled.
 
 use std::time::{Duration, Instant};
 
@@ -83,6 +84,15 @@ fn steps() -> Vec<Step> {
         commands(
             "tests of the library without default features",
             vec![cargo("test --package tickwheel --no-default-features")],
+        ),
+        commands(
+            "models: loom tries every order in which threads can meet",
+            vec![
+                cargo(
+                    "test --package tickwheel --release --test timer_loom --target-dir target/loom",
+                )
+                .env("RUSTFLAGS", "--cfg tickwheel_loom"),
+            ],
         ),
         commands(
             "the library where there is no std",

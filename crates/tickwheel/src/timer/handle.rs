@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::ops::Deref;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,6 +10,7 @@ use std::time::Instant;
 use super::clock::{Nanos, nanos};
 use super::record::{Fate, Record};
 use super::shared::Shared;
+use super::sync::AtomicBool;
 use crate::wheel;
 
 /// A scheduled task: cancel it, reset it, ask about it.

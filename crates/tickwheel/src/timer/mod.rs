@@ -24,6 +24,7 @@ mod record;
 mod shared;
 mod state;
 mod stats;
+mod sync;
 mod unfired;
 mod when;
 mod worker;

@@ -12,6 +12,7 @@ use std::vec::Vec;
 
 use super::builder::Config;
 use super::shared::Shared;
+use super::sync::thread_local;
 
 /// What a timer calls when a task panics, with what the task said.
 pub(super) type PanicHook = Arc<dyn Fn(&(dyn Any + Send)) + Send + Sync>;
@@ -76,9 +77,10 @@ fn message(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-std::thread_local! {
+thread_local! {
     /// The timers that this thread is inside: usually one, more where tasks turn other timers.
-    static INSIDE: RefCell<Vec<*const Shared>> = const { RefCell::new(Vec::new()) };
+    #[allow(clippy::missing_const_for_thread_local, reason = "loom's macro has no such form")]
+    static INSIDE: RefCell<Vec<*const Shared>> = RefCell::new(Vec::new());
 }
 
 /// While it lives, the thread is inside a timer.

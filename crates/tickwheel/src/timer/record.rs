@@ -7,14 +7,15 @@
 //! * `work` belongs to whoever took the task out of the wheel: a worker, or a caller that
 //!   cancelled it. Its lock is therefore never waited for.
 
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use std::boxed::Box;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use super::Key;
 use super::clock::Nanos;
 use super::job::Job;
 use super::periodic::Series;
+use super::sync::{AtomicU8, AtomicU64, Mutex};
 use crate::wheel;
 
 pub(super) struct Record {

@@ -6,9 +6,9 @@
 //!   that thread, after unlocking. Nobody else does.
 //! * A poisoned lock is as good as any: nothing that can panic runs under it.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 use core::time::Duration;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::vec::Vec;
 
 use super::builder::Config;
@@ -19,6 +19,7 @@ use super::job::Job;
 use super::periodic::Series;
 use super::record::{Fate, Record, Work};
 use super::state::{Cancelled, Fire, Phase, State};
+use super::sync::{AtomicBool, Condvar, Mutex, MutexGuard};
 use super::unfired::Unfired;
 use super::{Key, ScheduleError, panics};
 use crate::wheel;

@@ -18,7 +18,7 @@
 //! thread was started, and the leader stays until nothing is pending.
 
 use core::time::Duration;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::ScheduleError;
 use super::clock::Nanos;
@@ -26,6 +26,7 @@ use super::executor::Executor;
 use super::panics;
 use super::shared::Shared;
 use super::state::{Phase, State};
+use super::sync::{Condvar, MutexGuard};
 
 /// How long tasks may be held up before another thread steps in.
 const GRACE: Duration = Duration::from_millis(1);
@@ -163,7 +164,8 @@ impl Shared {
     fn work(self: &Arc<Self>, role: Role) {
         let mut state = self.lock();
         let mut stays = true;
-        if role == Role::Guard {
+        // Stopped while it was being started, it would wait for a call that was before its time.
+        if role == Role::Guard && state.phase != Phase::Stopped {
             (state, stays) = self.watch(state);
         }
         while stays && state.phase != Phase::Stopped {
@@ -298,7 +300,7 @@ impl Shared {
 
 /// Waits on a condition variable; says whether the time ran out.
 fn sleep<'a>(
-    condition: &std::sync::Condvar,
+    condition: &Condvar,
     state: MutexGuard<'a, State>,
     limit: Duration,
 ) -> (MutexGuard<'a, State>, bool) {

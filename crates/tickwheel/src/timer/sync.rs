@@ -1,0 +1,22 @@
+//! What the threads of a timer and its callers meet at: locks, condition variables, atomics.
+//!
+//! They come from here so that the models in `tests/timer_loom.rs` can put loom's in their place
+//! (`--cfg tickwheel_loom`), which tries every order in which threads can meet. In such a build
+//! time stands still.
+//!
+//! `Arc` is always the standard one: nothing depends on the order in which clones are dropped
+//! except that the last one comes last.
+
+#[cfg(not(tickwheel_loom))]
+pub(super) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
+#[cfg(not(tickwheel_loom))]
+pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
+#[cfg(not(tickwheel_loom))]
+pub(super) use std::thread_local;
+
+#[cfg(tickwheel_loom)]
+pub(super) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
+#[cfg(tickwheel_loom)]
+pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
+#[cfg(tickwheel_loom)]
+pub(super) use loom::thread_local;

@@ -1,0 +1,225 @@
+//! Models of the timer's concurrent core: loom runs each in every order in which its threads can
+//! meet, up to a number of preemptions, and finds a lost wake-up as a deadlock.
+//!
+//! `cargo xtask test` runs them with `--cfg tickwheel_loom`; a plain build has none. Time stands
+//! still at 0 in them: a task with no delay is due at once, one with a delay never is.
+#![cfg(tickwheel_loom)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use loom::thread;
+use tickwheel::{Builder, ScheduleError, Timer};
+
+const NOW: Duration = Duration::ZERO;
+const NEVER_HERE: Duration = Duration::from_secs(1);
+
+/// Runs a model in every order that has at most so many preemptions.
+fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+/// A timer whose threads are loom's.
+fn modelled(builder: Builder) -> Timer {
+    let hook = |body: tickwheel::ThreadBody| {
+        thread::spawn(body);
+        Ok(())
+    };
+    builder.thread_hook(hook).build().unwrap()
+}
+
+/// One that runs its tasks on its one thread.
+fn inline() -> Timer {
+    modelled(Timer::builder().inline())
+}
+
+/// Counts how often its tasks ran.
+#[derive(Clone)]
+struct Runs(Arc<AtomicUsize>);
+
+impl Runs {
+    fn new() -> Self {
+        Self(Arc::new(AtomicUsize::new(0)))
+    }
+
+    fn task(&self) -> impl FnOnce() + Send + 'static {
+        let Self(count) = self.clone();
+        move || {
+            count.fetch_add(1, SeqCst);
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.0.load(SeqCst)
+    }
+}
+
+#[test]
+fn an_insert_finds_the_driver_on_its_way_to_sleep() {
+    explore(5, || {
+        let timer = inline();
+        let runs = Runs::new();
+        timer.after(NOW, runs.task()).unwrap();
+        // The thread has run the first task, or is about to, or goes to sleep meanwhile.
+        timer.after(NOW, runs.task()).unwrap();
+        assert!(timer.drain(Duration::MAX).is_empty());
+        assert_eq!(runs.count(), 2);
+    });
+}
+
+#[test]
+fn two_inserts_start_one_driver() {
+    explore(4, || {
+        let timer = inline();
+        let runs = Runs::new();
+        let other = thread::spawn({
+            let (timer, task) = (timer.clone(), runs.task());
+            move || drop(timer.after(NOW, task).unwrap())
+        });
+        timer.after(NOW, runs.task()).unwrap();
+        other.join().unwrap();
+        assert!(timer.drain(Duration::MAX).is_empty());
+        assert_eq!(runs.count(), 2);
+    });
+}
+
+#[test]
+fn a_cancel_meets_the_firing() {
+    explore(5, || {
+        let timer = inline();
+        let runs = Runs::new();
+        let task = timer.after(NOW, runs.task()).unwrap();
+        let cancelled = task.cancel();
+        assert!(timer.drain(Duration::MAX).is_empty());
+        assert_eq!(runs.count() + usize::from(cancelled), 1);
+        assert_eq!((task.is_cancelled(), task.is_expired()), (cancelled, !cancelled));
+    });
+}
+
+#[test]
+fn two_cancels_meet_the_firing() {
+    explore(4, || {
+        let timer = inline();
+        let runs = Runs::new();
+        let task = Arc::new(timer.after(NOW, runs.task()).unwrap());
+        let other = thread::spawn({
+            let task = Arc::clone(&task);
+            move || task.cancel()
+        });
+        let cancels = usize::from(task.cancel()) + usize::from(other.join().unwrap());
+        assert!(timer.drain(Duration::MAX).is_empty());
+        assert_eq!(runs.count() + cancels, 1);
+    });
+}
+
+#[test]
+fn a_reset_to_never_meets_the_firing() {
+    explore(5, || {
+        let timer = inline();
+        let runs = Runs::new();
+        let task = timer.after(NOW, runs.task()).unwrap();
+        let moved = task.reset(NEVER_HERE);
+        let unfired = timer.stop().len();
+        assert_eq!(runs.count() + unfired, 1);
+        assert!(!moved || unfired == 1, "what was moved does not run");
+    });
+}
+
+#[test]
+fn a_reset_to_now_wakes_the_driver_and_meets_a_cancel() {
+    explore(4, || {
+        let timer = inline();
+        let runs = Runs::new();
+        let task = Arc::new(timer.after(NEVER_HERE, runs.task()).unwrap());
+        let other = thread::spawn({
+            let task = Arc::clone(&task);
+            move || task.cancel()
+        });
+        let moved = task.reset(NOW);
+        let cancelled = other.join().unwrap();
+        assert!(moved || cancelled);
+        assert!(timer.drain(Duration::MAX).is_empty());
+        assert_eq!(runs.count() + usize::from(cancelled), 1);
+    });
+}
+
+#[test]
+fn a_stop_meets_an_insert() {
+    explore(5, || {
+        let timer = inline();
+        let runs = Runs::new();
+        let other = thread::spawn({
+            let (timer, task) = (timer.clone(), runs.task());
+            move || match timer.after(NOW, task) {
+                Ok(_) => 1,
+                Err(ScheduleError::Stopped) => 0,
+                Err(other) => panic!("{other}"),
+            }
+        });
+        let unfired = timer.stop().len();
+        let accepted = other.join().unwrap();
+        assert_eq!(runs.count() + unfired, accepted);
+    });
+}
+
+#[test]
+fn two_stops_meet_a_firing() {
+    explore(4, || {
+        let timer = inline();
+        let runs = Runs::new();
+        timer.after(NOW, runs.task()).unwrap();
+        let other = thread::spawn({
+            let timer = timer.clone();
+            move || timer.stop().len()
+        });
+        let unfired = timer.stop().len() + other.join().unwrap();
+        assert_eq!(runs.count() + unfired, 1);
+        assert_eq!(timer.pending(), 0);
+    });
+}
+
+#[test]
+fn a_key_is_replaced_from_two_threads() {
+    explore(5, || {
+        let timer = modelled(Timer::builder().caller_driven());
+        let runs = Runs::new();
+        let other = thread::spawn({
+            let (timer, task) = (timer.clone(), runs.task());
+            move || drop(timer.key("order").after(NOW, task).unwrap())
+        });
+        timer.key("order").after(NOW, runs.task()).unwrap();
+        other.join().unwrap();
+        assert_eq!((timer.pending(), timer.stats().cancelled), (1, 1));
+        timer.turn();
+        assert_eq!(runs.count(), 1);
+        assert!(!timer.cancel("order"), "a fired key leaves nothing behind");
+    });
+}
+
+#[test]
+fn a_key_is_replaced_while_it_fires() {
+    explore(4, || {
+        let timer = inline();
+        let runs = Runs::new();
+        timer.key("order").after(NOW, runs.task()).unwrap();
+        timer.key("order").after(NOW, runs.task()).unwrap();
+        assert!(timer.drain(Duration::MAX).is_empty());
+        let stats = timer.stats();
+        assert_eq!(runs.count() as u64, stats.fired);
+        assert_eq!(stats.fired + stats.cancelled, 2);
+    });
+}
+
+#[test]
+fn a_guard_comes_and_goes() {
+    explore(4, || {
+        let timer = modelled(Timer::builder().workers(2));
+        let runs = Runs::new();
+        timer.after(NOW, runs.task()).unwrap();
+        let unfired = timer.stop().len();
+        assert_eq!(runs.count() + unfired, 1);
+    });
+}

@@ -9,6 +9,7 @@
 
 mod machine;
 mod memory;
+mod names;
 mod report;
 mod stopwatch;
 mod wheel;

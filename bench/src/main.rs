@@ -21,7 +21,12 @@ use clap::{Parser, Subcommand};
 
 /// Tickwheel side by side with its peers.
 #[derive(Parser)]
-#[command(name = "tickwheel-bench", version, arg_required_else_help = true)]
+#[command(
+    name = "tickwheel-bench",
+    bin_name = "cargo xtask bench",
+    version,
+    arg_required_else_help = true
+)]
 struct Cli {
     #[command(subcommand)]
     subject: Subject,

@@ -6,6 +6,9 @@ import (
 	"time"
 )
 
+// mostCalmMs is how long a process gets to calm down before it is watched doing nothing.
+const mostCalmMs = 1_000
+
 // outcome is what a run prints.
 type outcome struct {
 	Checksum uint64             `json:"checksum"`
@@ -177,18 +180,18 @@ func (o *outcome) idle(p plan) error {
 	o.Checksum = checksum(0, delays)
 	handles := make([]*time.Timer, p.timers)
 	settle()
-	o.doNothing(p, "idle-empty", 500*time.Millisecond)
+	o.doNothing(p, "idle-empty")
 	scheduleAll(delays, handles, 0, len(delays))
 	settle()
 	runtime.GC()
-	o.doNothing(p, "idle-full", time.Second)
+	o.doNothing(p, "idle-full")
 	runtime.KeepAlive(handles)
 	return nil
 }
 
 // doNothing takes what the process does while nothing is due, once it has calmed down.
-func (o *outcome) doNothing(p plan, name string, calm time.Duration) {
-	time.Sleep(calm)
+func (o *outcome) doNothing(p plan, name string) {
+	time.Sleep(time.Duration(min(p.idleMs, mostCalmMs)) * time.Millisecond)
 	m := startMeter()
 	time.Sleep(time.Duration(p.idleMs) * time.Millisecond)
 	r := m.stop()

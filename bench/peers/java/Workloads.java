@@ -11,6 +11,9 @@ final class Workloads<H> {
         Contender<H> make();
     }
 
+    /** How long a process gets to calm down before it is watched doing nothing. */
+    private static final long MOST_CALM_MILLIS = 1_000;
+
     private final Factory<H> factory;
     private final Plan plan;
     private final Map<String, Double> figures = new LinkedHashMap<>();
@@ -179,16 +182,16 @@ final class Workloads<H> {
         checksum.add(delays);
         Object[] handles = prepare();
         settle(timer);
-        doNothing("idle-empty", 500);
+        doNothing("idle-empty");
         scheduleAll(timer, delays, handles, 0, delays.length);
         settle(timer);
         System.gc();
-        doNothing("idle-full", 1_000);
+        doNothing("idle-full");
     }
 
     /** What the process does while nothing is due, once it has calmed down. */
-    private void doNothing(String name, long calmMillis) {
-        Lateness.sleep(calmMillis);
+    private void doNothing(String name) {
+        Lateness.sleep(Math.min(plan.idleMillis(), MOST_CALM_MILLIS));
         Map<String, Long> switches = Meter.switches();
         Meter meter = Meter.start();
         Lateness.sleep(plan.idleMillis());

@@ -34,8 +34,10 @@ const NOTES: [&str; 8] = [
     "Java warms up: the same work with a tenth of the timers, on timers of its own, five times \
      (fire, idle and blocked once), then a collection. Its heap has a fixed size and is touched \
      beforehand, so page faults are not charged to it, as they are to Rust and Go. Its collector \
-     is G1, the JVM's choice; cancelled tasks leave the JDK's heap at once \
-     (setRemoveOnCancelPolicy), which has a thread for each core.",
+     is G1, the JVM's choice, whose write barriers make linked lists expensive; Netty's other \
+     column shows it on the parallel collector. The goals are against Netty as the JVM runs by \
+     default. Cancelled tasks leave the JDK's heap at once (setRemoveOnCancelPolicy); it has a \
+     thread for each core.",
     "tokio and async-io: where nothing fires, a boxed future that was polled once, without a task \
      around it; where timers fire, a spawned task each, on tokio's default runtime and on one \
      thread for async-io.",

@@ -69,14 +69,14 @@ enum Peer {
 }
 
 impl Peer {
-    fn system(self) -> Option<System> {
+    fn is(self, system: System) -> bool {
         match self {
-            Self::Netty => Some(System::Netty),
-            Self::Jdk => Some(System::Jdk),
-            Self::Go => Some(System::Go),
-            Self::Tokio => Some(System::Tokio),
-            Self::AsyncIo => Some(System::AsyncIo),
-            Self::None => None,
+            Self::Netty => matches!(system, System::Netty | System::NettyParallel),
+            Self::Jdk => system == System::Jdk,
+            Self::Go => system == System::Go,
+            Self::Tokio => system == System::Tokio,
+            Self::AsyncIo => system == System::AsyncIo,
+            Self::None => false,
         }
     }
 }
@@ -100,7 +100,7 @@ impl Options {
         let wanted = |system: &System| {
             system.is_ours()
                 || self.peers.is_empty()
-                || self.peers.iter().any(|peer| peer.system() == Some(*system))
+                || self.peers.iter().any(|peer| peer.is(*system))
         };
         System::ALL.into_iter().filter(wanted).collect()
     }
@@ -126,7 +126,7 @@ impl Options {
             moves: 5 * timers,
             lead_ms,
             span_ms: if self.quick { 1_000 } else { 5_000 },
-            idle_ms: if self.quick { 500 } else { 3_000 },
+            idle_ms: if self.quick { 500 } else { 4_000 },
         }
     }
 }

@@ -26,6 +26,9 @@ use super::work::{self, Checksum, Move};
 use super::workload::Workload;
 use crate::names::name;
 
+/// How long a process gets to calm down before it is watched doing nothing.
+const MOST_CALM_MS: u64 = 1_000;
+
 /// What to run.
 #[derive(Args)]
 pub(crate) struct Run {
@@ -52,7 +55,7 @@ impl Run {
             System::Hashed => perform(Ours::hashed(), &self.plan),
             System::Tokio => perform(Tokio::new(), &self.plan),
             System::AsyncIo => perform(AsyncIo::new(), &self.plan),
-            System::Netty | System::Jdk | System::Go => {
+            System::Netty | System::NettyParallel | System::Jdk | System::Go => {
                 bail!("{} has a harness of its own in bench/peers", name(&self.system))
             }
         }?;
@@ -241,11 +244,11 @@ fn idle<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     settle(timer)?;
     let mut figures = BTreeMap::new();
     let empty = [Figure::IdleEmptyCpu, Figure::IdleEmptySwitches];
-    do_nothing(plan, Duration::from_millis(500), empty, &mut figures)?;
+    do_nothing(plan, empty, &mut figures)?;
     schedule_all(timer, &delays, 0, &mut handles);
     settle(timer)?;
     let full = [Figure::IdleFullCpu, Figure::IdleFullSwitches];
-    do_nothing(plan, Duration::from_secs(1), full, &mut figures)?;
+    do_nothing(plan, full, &mut figures)?;
     forget(handles);
     Ok(Outcome { checksum: Checksum::default().delays(&delays).0, figures })
 }
@@ -253,11 +256,10 @@ fn idle<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
 /// What the process does while nothing is due, once it has calmed down.
 fn do_nothing(
     plan: &Plan,
-    calm: Duration,
     [processor, switches]: [Figure; 2],
     figures: &mut BTreeMap<Figure, f64>,
 ) -> Result<()> {
-    thread::sleep(calm);
+    thread::sleep(Duration::from_millis(plan.idle_ms.min(MOST_CALM_MS)));
     let before = Switches::read()?;
     let meter = Meter::start();
     thread::sleep(Duration::from_millis(plan.idle_ms));

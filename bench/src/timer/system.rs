@@ -17,6 +17,8 @@ pub(super) enum System {
     Hashed,
     /// Netty's `HashedWheelTimer` with 512 slots
     Netty,
+    /// The same on the JVM's parallel collector
+    NettyParallel,
     /// The JDK's `ScheduledThreadPoolExecutor`
     Jdk,
     /// Go's `time.AfterFunc`
@@ -28,11 +30,12 @@ pub(super) enum System {
 }
 
 impl System {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::Tickwheel,
         Self::Inline,
         Self::Hashed,
         Self::Netty,
+        Self::NettyParallel,
         Self::Jdk,
         Self::Go,
         Self::Tokio,
@@ -45,6 +48,7 @@ impl System {
             Self::Inline => "inline",
             Self::Hashed => "hashed",
             Self::Netty => "Netty",
+            Self::NettyParallel => "Netty, parallel GC",
             Self::Jdk => "JDK",
             Self::Go => "Go",
             Self::Tokio => "tokio",
@@ -56,11 +60,19 @@ impl System {
         matches!(self, Self::Tickwheel | Self::Inline | Self::Hashed)
     }
 
-    /// Whether the system does this. Netty and the JDK cannot reset; our other configurations do
-    /// only what is different for them.
+    /// Whether the system does this. Netty and the JDK cannot reset; other configurations of a
+    /// system do only what is different for them.
     pub(super) fn does(self, workload: Workload) -> bool {
         match self {
             Self::Netty | Self::Jdk => workload != Workload::Reset,
+            Self::NettyParallel => matches!(
+                workload,
+                Workload::Schedule
+                    | Workload::Cancel
+                    | Workload::Churn
+                    | Workload::TwoProducers
+                    | Workload::Fire
+            ),
             Self::Inline => matches!(workload, Workload::Fire | Workload::Blocked),
             Self::Hashed => {
                 !matches!(workload, Workload::TwoProducers | Workload::Memory | Workload::Blocked)

@@ -44,22 +44,10 @@ impl Java {
         Ok(java)
     }
 
-    /// The harness with this contender, and a heap that holds so many timers with room to spare.
-    ///
-    /// The heap does not grow, and its pages are touched before anything is measured. The number of
-    /// threads of the collector and the compiler does not change: a thread that ends takes its
-    /// share of the processor time with it. The collector is the JVM's choice, which is G1.
-    pub(super) fn command(&self, contender: &str, timers: usize, huge_pages: bool) -> Command {
-        let heap = 512 + timers * 3 / 2_000;
+    /// The harness with this contender.
+    pub(super) fn command(&self, contender: &str, flags: &[String]) -> Command {
         let mut command = Command::new("java");
-        command.args([format!("-Xms{heap}m"), format!("-Xmx{heap}m")]).args([
-            "-XX:+AlwaysPreTouch",
-            "-XX:-UseDynamicNumberOfGCThreads",
-            "-XX:-UseDynamicNumberOfCompilerThreads",
-        ]);
-        if huge_pages {
-            command.arg("-XX:+UseTransparentHugePages");
-        }
+        command.args(flags);
         command.arg("-classpath").arg(format!("{}:{NETTY}:{QUEUES}", self.classes.display()));
         command.args(["Harness", contender]);
         command
@@ -76,6 +64,27 @@ impl Java {
     }
 }
 
+/// A heap that holds so many timers with room to spare.
+///
+/// It does not grow, and its pages are touched before anything is measured. The number of threads
+/// of the collector and the compiler does not change: a thread that ends takes its share of the
+/// processor time with it. Unless `others` say so, the collector is the JVM's choice, which is G1.
+pub(super) fn heap_flags(timers: usize, huge_pages: bool, others: &[&str]) -> Vec<String> {
+    let megabytes = 512 + timers * 3 / 2_000;
+    let mut flags = vec![
+        format!("-Xms{megabytes}m"),
+        format!("-Xmx{megabytes}m"),
+        String::from("-XX:+AlwaysPreTouch"),
+        String::from("-XX:-UseDynamicNumberOfGCThreads"),
+        String::from("-XX:-UseDynamicNumberOfCompilerThreads"),
+    ];
+    if huge_pages {
+        flags.push(String::from("-XX:+UseTransparentHugePages"));
+    }
+    flags.extend(others.iter().map(|&flag| flag.to_owned()));
+    flags
+}
+
 fn install(netty: bool) -> Result<()> {
     let mut missing = Vec::new();
     if !starts("javac", "-version") {
@@ -87,13 +96,16 @@ fn install(netty: bool) -> Result<()> {
     if missing.is_empty() { Ok(()) } else { packages(&missing) }
 }
 
-/// The version is in the name of the file that the link leads to.
+/// Debian has a link beside the file, whose name tells the version.
 fn netty_version() -> String {
-    fs::canonicalize(NETTY)
-        .ok()
-        .and_then(|jar| {
-            let name = jar.file_stem()?.to_str()?;
-            Some(name.strip_prefix("netty-common-")?.to_owned())
-        })
+    let named = |entry: fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let version = name.strip_prefix("netty-common-")?.strip_suffix(".jar")?;
+        Some(version.to_owned())
+    };
+    Path::new(NETTY)
+        .parent()
+        .and_then(|folder| fs::read_dir(folder).ok())
+        .and_then(|mut entries| entries.find_map(|entry| named(entry.ok()?)))
         .unwrap_or_else(|| String::from("unknown"))
 }

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use serde::Serialize;
 
 use self::go::Go;
-use self::java::Java;
+use self::java::{Java, heap_flags};
 use super::plan::Plan;
 use super::system::System;
 use crate::names::name;
@@ -75,9 +75,11 @@ impl Harnesses {
 
     /// The command that makes a system do what the plan says.
     pub(super) fn command(&self, system: System, plan: &Plan, huge_pages: bool) -> Result<Command> {
+        let heap = |flags: &[&str]| heap_flags(plan.timers, huge_pages, flags);
         let mut command = match system {
-            System::Netty => self.java()?.command("Netty", plan.timers, huge_pages),
-            System::Jdk => self.java()?.command("Jdk", plan.timers, huge_pages),
+            System::Netty => self.java()?.command("Netty", &heap(&[])),
+            System::NettyParallel => self.java()?.command("Netty", &heap(&["-XX:+UseParallelGC"])),
+            System::Jdk => self.java()?.command("Jdk", &heap(&[])),
             System::Go => self.go.as_ref().context("Go is not set up")?.command(),
             System::Tickwheel
             | System::Inline

@@ -2,15 +2,10 @@
  * One run of one timer of the JVM: {@code java Harness CONTENDER --workload W ...}, where CONTENDER
  * is the name of a class here. Prints one line of JSON.
  *
- * Before the run the same work is done with a tenth of the timers, on timers of their own, until
- * the compiler has nothing left to do.
+ * Before the run the same work is done several times with a tenth of the timers, on timers of their
+ * own, so that the compiler has done its part.
  */
 public final class Harness {
-    /** How often the work is done before it counts. */
-    private static final int WARM_UPS = 5;
-    /** Workloads that last seconds however few timers there are warm up once. */
-    private static final int SLOW_WARM_UPS = 1;
-
     private Harness() {}
 
     public static void main(String[] args) throws Exception {
@@ -22,10 +17,13 @@ public final class Harness {
     }
 
     private static void run(Class<?> contender, Plan plan) throws Exception {
-        boolean slow = plan.workload().equals("fire")
-                || plan.workload().equals("blocked")
-                || plan.workload().equals("idle");
-        int times = slow ? SLOW_WARM_UPS : WARM_UPS;
+        int times = switch (plan.workload()) {
+            // Nothing that is compiled takes memory of the heap, but what was thrown away might.
+            case "memory" -> 0;
+            // These last for seconds, in which the same few methods run all the time.
+            case "fire", "idle", "blocked" -> 1;
+            default -> 5;
+        };
         for (int i = 0; i < times; i++) {
             workloads(contender, plan.smaller()).run();
         }

@@ -36,9 +36,18 @@ record Plan(
         return value;
     }
 
+    /** Fewer are too few for the compiler to take notice. */
+    private static final int LEAST_TO_WARM_UP = 50_000;
+
     /** The same with a tenth of the timers and moves, and little waiting: to warm up. */
     Plan smaller() {
         return new Plan(
-                workload, Math.max(1, timers / 10), seed, moves / 10, 300, Math.min(spanMillis, 1_000), 100);
+                workload,
+                Math.max(timers / 10, LEAST_TO_WARM_UP),
+                seed,
+                Math.max(moves / 10, LEAST_TO_WARM_UP),
+                500,
+                Math.min(spanMillis, 1_000),
+                100);
     }
 }

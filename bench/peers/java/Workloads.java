@@ -1,5 +1,6 @@
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.concurrent.CountDownLatch;
 import java.util.function.IntPredicate;
 
 /**
@@ -149,13 +150,30 @@ final class Workloads<H> {
         checksum.add(delays);
         Object[] handles = prepare();
         int half = delays.length / 2;
+        CountDownLatch scheduled = new CountDownLatch(1);
+        CountDownLatch measured = new CountDownLatch(1);
         Meter meter = Meter.start();
-        Thread other = new Thread(() -> scheduleAll(timer, delays, handles, half, delays.length));
+        Thread other = new Thread(() -> {
+            scheduleAll(timer, delays, handles, half, delays.length);
+            scheduled.countDown();
+            // A thread that has ended takes its processor time with it.
+            await(measured);
+        });
         other.start();
         scheduleAll(timer, delays, handles, 0, half);
-        other.join();
+        await(scheduled);
         settle(timer);
         perOperation("two-producers", meter.stop(), delays.length);
+        measured.countDown();
+        other.join();
+    }
+
+    private static void await(CountDownLatch latch) {
+        try {
+            latch.await();
+        } catch (InterruptedException interrupted) {
+            throw new IllegalStateException("a producer was interrupted", interrupted);
+        }
     }
 
     private void memory(Contender<H> timer) {

@@ -31,9 +31,10 @@ const NOTES: [&str; 8] = [
     "A section ends when a task without a delay has run that was scheduled last. Netty's newTimeout \
      and cancel only enqueue, and its worker does the rest at the next tick: so it is charged for \
      that too.",
-    "Java warms up: the same work with a tenth of the timers, on timers of its own, five times \
-     (fire, idle and blocked once), then a collection. Its heap has a fixed size and is touched \
-     beforehand, so page faults are not charged to it, as they are to Rust and Go. Its collector \
+    "Java warms up: the same work with a tenth of the timers, on timers of their own, five times \
+     (fire, idle and blocked once, memory not at all), then a collection. Its heap has a fixed \
+     size and is touched beforehand, so page faults are not charged to it, as they are to Rust and \
+     Go. Its collector \
      is G1, the JVM's choice, whose write barriers make linked lists expensive; Netty's other \
      column shows it on the parallel collector. The goals are against Netty as the JVM runs by \
      default. Cancelled tasks leave the JDK's heap at once (setRemoveOnCancelPolicy); it has a \
@@ -94,7 +95,7 @@ fn rounds(options: &Options) -> String {
     if quick == slow {
         quick.to_string()
     } else {
-        format!("{quick}, and {slow} of fire, idle and blocked")
+        format!("{quick}, and {slow} of churn, reset, fire, idle and blocked")
     }
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", value_parser = |text: &str| parse_count(text, MOST_TIMERS))]
     timers: Option<usize>,
 
-    /// How often everything is run [default: 5, and 3 for fire, idle and blocked]
+    /// How often everything is run [default: 5; 3 for churn, reset, fire, idle and blocked]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
 
@@ -88,7 +88,7 @@ impl Options {
 
     /// How often a workload is run.
     pub(super) fn rounds(&self, workload: Workload) -> u32 {
-        let usual = match (self.quick, workload.takes_its_time()) {
+        let usual = match (self.quick, workload.is_long()) {
             (true, _) => 1,
             (false, true) => 3,
             (false, false) => 5,
@@ -116,8 +116,8 @@ impl Options {
         let timers = self.timers();
         let lead_ms = match (self.quick, workload) {
             (true, _) | (_, Workload::Blocked) => 500,
-            // The slowest takes two seconds for a million.
-            _ => 3_000 + 2_000 * (timers / TIMERS) as u64,
+            // The slowest takes less than two seconds for a million.
+            _ => 2_000 + 2_000 * timers.div_ceil(TIMERS) as u64,
         };
         Plan {
             workload,
@@ -126,7 +126,7 @@ impl Options {
             moves: 5 * timers,
             lead_ms,
             span_ms: if self.quick { 1_000 } else { 5_000 },
-            idle_ms: if self.quick { 500 } else { 4_000 },
+            idle_ms: if self.quick { 500 } else { 3_000 },
         }
     }
 }

@@ -41,9 +41,9 @@ impl Workload {
         Self::Blocked,
     ];
 
-    /// Whether it lasts seconds, however fast a timer is.
-    pub(super) fn takes_its_time(self) -> bool {
-        matches!(self, Self::Fire | Self::Idle | Self::Blocked)
+    /// Whether a run takes many seconds, so that fewer rounds have to do.
+    pub(super) fn is_long(self) -> bool {
+        !matches!(self, Self::Schedule | Self::Cancel | Self::TwoProducers | Self::Memory)
     }
 
     /// About how many seconds a run takes, for the progress bar.

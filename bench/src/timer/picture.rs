@@ -8,7 +8,7 @@ use crate::report::numbers::count;
 
 /// Our default configuration and the peers; the others of ours are in the table.
 const SHOWN: [System; 6] =
-    [System::Tickwheel, System::Netty, System::Tokio, System::Jdk, System::Go, System::AsyncIo];
+    [System::Tickwheel, System::Go, System::Netty, System::Jdk, System::Tokio, System::AsyncIo];
 
 pub(super) fn chart(report: &Report) -> Chart {
     use Figure::{
@@ -38,7 +38,7 @@ pub(super) fn chart(report: &Report) -> Chart {
         panel(report, "memory a pending timer", Scale::Linear, &[Memory]),
     ];
     Chart {
-        title: format!("Timers, {} of them", count(report.timers)),
+        title: format!("The timer and its peers, {} timers", count(report.timers)),
         subtitle: String::from("Shorter is better."),
         systems: SHOWN.map(|system| system.label().to_owned()).into(),
         marked: None,

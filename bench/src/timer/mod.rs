@@ -33,6 +33,7 @@ pub(crate) use options::Options;
 pub(crate) use run::Run;
 
 use crate::report::destinations::Destinations;
+use crate::report::file;
 
 /// Runs the comparison, prints it and writes the files that were asked for.
 pub(crate) fn compare(options: &Options) -> Result<()> {
@@ -40,6 +41,6 @@ pub(crate) fn compare(options: &Options) -> Result<()> {
     let harnesses = setup::Harnesses::set_up(&options.systems())?;
     let results = rounds::run_all(options, &harnesses)?;
     let report = export::Report::new(options, harnesses.into_versions(), results);
-    println!("\n{report}");
+    file::print(&report)?;
     destinations.write(&report)
 }

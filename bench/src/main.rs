@@ -9,8 +9,10 @@
 
 mod machine;
 mod memory;
+mod names;
 mod report;
 mod stopwatch;
+mod timer;
 mod wheel;
 
 use std::process::ExitCode;
@@ -19,7 +21,12 @@ use clap::{Parser, Subcommand};
 
 /// Tickwheel side by side with its peers.
 #[derive(Parser)]
-#[command(name = "tickwheel-bench", version, arg_required_else_help = true)]
+#[command(
+    name = "tickwheel-bench",
+    bin_name = "cargo xtask bench",
+    version,
+    arg_required_else_help = true
+)]
 struct Cli {
     #[command(subcommand)]
     subject: Subject,
@@ -29,15 +36,22 @@ struct Cli {
 enum Subject {
     /// The two timing wheels against DelayQueue, BinaryHeap, BTreeMap and another wheel
     Wheel(wheel::Options),
+    /// The timer against Netty, the JDK, Go, tokio and async-io
+    Timer(timer::Options),
     /// One run of one system in this process, its outcome as JSON on standard output
     #[command(hide = true)]
     WheelRun(wheel::Run),
+    /// The same for a timer
+    #[command(hide = true)]
+    TimerRun(timer::Run),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().subject {
         Subject::Wheel(options) => wheel::compare(&options),
+        Subject::Timer(options) => timer::compare(&options),
         Subject::WheelRun(run) => run.execute(),
+        Subject::TimerRun(run) => run.execute(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,4 @@
-//! How many bytes this thread has allocated and not yet freed.
+//! How many bytes this thread has allocated and not yet freed; and memory that is ready for use.
 //!
 //! A global allocator that passes everything on to the system's and adds up sizes. The sum is a
 //! plain thread-local cell: an addition without `lock` prefix or initialisation check, about a
@@ -14,6 +14,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use memmap2::{Advice, MmapMut};
+
 thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
 }
@@ -21,6 +23,16 @@ thread_local! {
 /// Bytes that this thread has allocated minus bytes that it has freed.
 pub(crate) fn live_bytes() -> isize {
     LIVE.get()
+}
+
+/// Touches so much memory, and gives it back. A virtual machine may have returned free memory to
+/// its host, in huge pages; the first to touch that again would wait for the host.
+pub(crate) fn touch(bytes: usize) {
+    if let Ok(mut block) = MmapMut::map_anon(bytes) {
+        // Advice only: a kernel that does not take it changes nothing.
+        let _ = block.advise(Advice::HugePage);
+        block.fill(1);
+    }
 }
 
 struct Counting;

@@ -1,6 +1,8 @@
-//! Writing a result to a file, with errors that name it.
+//! Writing a result to the terminal or to a file, with errors that name it.
 
+use std::fmt::Display;
 use std::fs;
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
@@ -24,6 +26,16 @@ pub(crate) fn check(path: &Path) -> Result<()> {
         path.display()
     );
     Ok(())
+}
+
+/// Prints a result. Whoever reads it may have seen enough: that is no reason to lose the files.
+pub(crate) fn print(result: &impl Display) -> Result<()> {
+    match writeln!(io::stdout(), "\n{result}") {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("cannot print the result")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Writes `text` and says so.

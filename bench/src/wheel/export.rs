@@ -1,20 +1,18 @@
-//! The whole report, and the files it is kept in.
+//! The whole report.
 
 use std::fmt;
-use std::path::PathBuf;
 
-use anyhow::{Context, Result};
 use serde::Serialize;
 
-use super::goals::{Goal, goals};
+use super::goals::goals;
 use super::options::Options;
 use super::results::Results;
 use super::{picture, summary};
 use crate::machine::Machine;
-use crate::report::file;
-
-/// Where results are kept: `bench/results`, wherever the program is called from.
-const KEPT_IN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/results");
+use crate::report::chart::Chart;
+use crate::report::destinations::Kept;
+use crate::report::goal::{self, Goal};
+use crate::report::origin;
 
 const HOW_MEASURED: &str = "\
 Medians over the rounds, systems in turns, each run a process of its own on the same seeded work. \
@@ -29,8 +27,6 @@ No system is told the number of timers in advance. Who cancels or moves a timer 
 hand; a BTreeMap's key changes with the deadline and is looked up. BTreeMap and hash_wheel_timer \
 have no reset: it is a removal and an insertion. What moving DelayQueue's clock takes is not \
 counted. Above 2M timers the slow peers (-) run only when they are named with --only.";
-
-const LOCK_FILE: &str = include_str!("../../Cargo.lock");
 
 /// What was measured, on what, how and when.
 #[derive(Serialize)]
@@ -57,10 +53,10 @@ impl Report {
     pub(super) fn new(options: &Options, results: Results) -> Self {
         let peers = ["tokio-util", "tokio", "hierarchical_hash_wheel_timer"];
         Self {
-            command: command(),
-            date: jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string(),
+            command: origin::command(),
+            date: origin::date(),
             machine: Machine::read(),
-            peers: peers.map(|name| Peer { name, version: locked_version(name) }).into(),
+            peers: peers.map(|name| Peer { name, version: origin::locked_version(name) }).into(),
             rounds: options.rounds,
             goals: goals(&results, &options.sizes()),
             sizes: options.sizes(),
@@ -68,14 +64,20 @@ impl Report {
         }
     }
 
-    fn markdown(&self) -> String {
-        format!("# The wheels and their peers\n\n{self}")
-    }
-
     /// What the columns of the peers stand for.
     pub(super) fn versions(&self) -> String {
         let names: Vec<String> = self.peers.iter().map(Peer::to_string).collect();
         format!("Peers: {}", names.join(", "))
+    }
+}
+
+impl Kept for Report {
+    fn markdown(&self) -> String {
+        format!("# The wheels and their peers\n\n{self}")
+    }
+
+    fn chart(&self) -> Chart {
+        picture::chart(self)
     }
 }
 
@@ -87,7 +89,7 @@ impl fmt::Display for Report {
         writeln!(f, "* {}", self.versions())?;
         writeln!(f, "* {HOW_MEASURED}\n* {WHAT_IS_SHOWN}\n* {WHAT_TO_KNOW}")?;
         if !self.goals.is_empty() {
-            write!(f, "\n## Goals\n\n{}", summary::goals(&self.goals))?;
+            write!(f, "\n## Goals\n\n{}", goal::table(&self.goals))?;
         }
         Ok(())
     }
@@ -96,67 +98,5 @@ impl fmt::Display for Report {
 impl fmt::Display for Peer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.name, self.version)
-    }
-}
-
-/// The files that were asked for.
-#[derive(Default)]
-pub(super) struct Destinations {
-    json: Vec<PathBuf>,
-    svg: Vec<PathBuf>,
-    markdown: Vec<PathBuf>,
-}
-
-impl Destinations {
-    /// Finds out before the measuring whether they can be written.
-    pub(super) fn check(options: &Options) -> Result<Self> {
-        let mut all = Self::default();
-        all.json.extend(options.json.clone());
-        all.svg.extend(options.svg.clone());
-        if options.save {
-            let folder = PathBuf::from(KEPT_IN);
-            std::fs::create_dir_all(&folder).with_context(|| format!("cannot make {KEPT_IN}"))?;
-            all.json.push(folder.join("wheel.json"));
-            all.svg.push(folder.join("wheel.svg"));
-            all.markdown.push(folder.join("wheel.md"));
-        }
-        let mut paths = all.json.iter().chain(&all.svg).chain(&all.markdown);
-        paths.try_for_each(|path| file::check(path))?;
-        Ok(all)
-    }
-
-    pub(super) fn write(&self, report: &Report) -> Result<()> {
-        self.json.iter().try_for_each(|path| file::write_json(path, report))?;
-        let picture = picture::chart(report).to_string();
-        self.svg.iter().try_for_each(|path| file::write_text(path, &picture))?;
-        let markdown = report.markdown();
-        self.markdown.iter().try_for_each(|path| file::write_text(path, &markdown))
-    }
-}
-
-/// The command that gives this report.
-fn command() -> String {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    format!("cargo xtask bench {}", arguments.join(" "))
-}
-
-/// The version of a dependency that this program was built with.
-fn locked_version(name: &str) -> String {
-    LOCK_FILE
-        .split("[[package]]")
-        .find(|package| package.contains(&format!("name = \"{name}\"")))
-        .and_then(|package| package.split_once("version = \""))
-        .and_then(|(_, rest)| rest.split_once('"'))
-        .map_or_else(|| String::from("unknown"), |(version, _)| version.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::locked_version;
-
-    #[test]
-    fn versions_come_from_the_lock_file() {
-        assert!(locked_version("tokio-util").starts_with("0."));
-        assert_eq!(locked_version("no such crate"), "unknown");
     }
 }

@@ -2,12 +2,11 @@
 //!
 //! A goal that needs a figure which was not measured is left out.
 
-use serde::Serialize;
-
 use super::results::Results;
-use super::summary::{count, figure_text, ratio_text};
 use super::system::System;
 use super::workload::Figure;
+use crate::report::goal::Goal;
+use crate::report::numbers::{count, figure_text, ratio_text};
 
 /// The size that the goals against `DelayQueue` are stated for.
 const STATED_FOR: usize = 1_000_000;
@@ -35,15 +34,6 @@ const GROWTH: f64 = 2.0;
 /// By how much a figure may miss "at least as good as" before it counts: what two runs of the
 /// same code differ by.
 const NOISE: f64 = 1.05;
-
-/// One goal and what was measured.
-#[derive(Serialize)]
-pub(super) struct Goal {
-    pub(super) what: String,
-    pub(super) wanted: String,
-    pub(super) measured: String,
-    pub(super) reached: bool,
-}
 
 /// All goals that the results can answer.
 pub(super) fn goals(results: &Results, sizes: &[usize]) -> Vec<Goal> {

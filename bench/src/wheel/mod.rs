@@ -27,11 +27,14 @@ use anyhow::Result;
 pub(crate) use options::Options;
 pub(crate) use run::Run;
 
+use crate::report::destinations::Destinations;
+use crate::report::file;
+
 /// Runs the comparison, prints it and writes the files that were asked for.
 pub(crate) fn compare(options: &Options) -> Result<()> {
-    let destinations = export::Destinations::check(options)?;
+    let destinations = Destinations::check(&options.files, "wheel")?;
     let results = rounds::run_all(options)?;
     let report = export::Report::new(options, results);
-    println!("\n{report}");
+    file::print(&report)?;
     destinations.write(&report)
 }

@@ -1,12 +1,12 @@
 //! The command line of `wheel`.
 
-use std::path::PathBuf;
-
 use clap::Args;
 
 use super::system::System;
 use super::work::MOST_TIMERS;
 use super::workload::Workload;
+use crate::report::destinations::Files;
+use crate::report::numbers::parse_count;
 
 const EXAMPLE: &str = "\
 Example: a quick look at two systems, then the run whose results are kept
@@ -37,17 +37,8 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) huge_pages: bool,
 
-    /// Write everything, each round included, as JSON
-    #[arg(long, value_name = "FILE")]
-    pub(super) json: Option<PathBuf>,
-
-    /// Write a chart
-    #[arg(long, value_name = "FILE")]
-    pub(super) svg: Option<PathBuf>,
-
-    /// Write wheel.json, wheel.svg and wheel.md to bench/results
-    #[arg(long)]
-    pub(super) save: bool,
+    #[command(flatten)]
+    pub(super) files: Files,
 }
 
 impl Options {
@@ -83,31 +74,5 @@ impl Options {
 }
 
 fn parse_size(text: &str) -> Result<usize, String> {
-    let (digits, unit) = match text.to_ascii_lowercase() {
-        text if text.ends_with('k') => (text[..text.len() - 1].to_owned(), 1_000),
-        text if text.ends_with('m') => (text[..text.len() - 1].to_owned(), 1_000_000),
-        text => (text, 1),
-    };
-    let count: usize = digits
-        .parse()
-        .map_err(|_| String::from("give a whole number, as in 500k, 1m or 2000000"))?;
-    match count.checked_mul(unit) {
-        Some(timers) if (1..=MOST_TIMERS).contains(&timers) => Ok(timers),
-        _ => Err(format!("give a number of timers from 1 to {MOST_TIMERS}")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse_size;
-
-    #[test]
-    fn sizes_are_read_as_people_write_them() {
-        assert_eq!(parse_size("1m"), Ok(1_000_000));
-        assert_eq!(parse_size("500K"), Ok(500_000));
-        assert_eq!(parse_size("7"), Ok(7));
-        for wrong in ["", "m", "0", "1.5m", "17m", "-1", "99999999999999999999m"] {
-            assert!(parse_size(wrong).is_err(), "{wrong}");
-        }
-    }
+    parse_count(text, MOST_TIMERS)
 }

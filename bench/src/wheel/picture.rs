@@ -1,10 +1,10 @@
 //! The report as a chart: bars for the smallest size, a mark on the bar for the next larger one.
 
 use super::export::Report;
-use super::summary::{count, figure_text};
 use super::system::System;
 use super::workload::{Figure, Unit};
 use crate::report::chart::{Bar, Chart, Group, Panel, Scale};
+use crate::report::numbers::{count, figure_text};
 
 pub(super) fn chart(report: &Report) -> Chart {
     let small = report.sizes[0];

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::system::System;
 use super::workload::Figure;
+use crate::report::numbers::median;
 
 /// One figure of one system, round by round.
 #[derive(Serialize)]
@@ -59,28 +60,5 @@ impl Results {
             .filter(|system| !system.is_ours())
             .filter_map(|peer| Some((peer, self.median(peer, timers, figure)?)))
             .min_by(|(_, one), (_, other)| one.total_cmp(other))
-    }
-}
-
-/// The middle value; of an even number of values the mean of the middle two.
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let upper = sorted.len() / 2;
-    let lower = (sorted.len() - 1) / 2;
-    f64::midpoint(sorted[lower], sorted[upper])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::median;
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        for (values, middle) in
-            [(&[3.0][..], 3.0), (&[9.0, 1.0, 2.0], 2.0), (&[4.0, 1.0, 2.0, 9.0], 3.0)]
-        {
-            assert!((median(values) - middle).abs() < f64::EPSILON);
-        }
     }
 }

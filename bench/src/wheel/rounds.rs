@@ -5,18 +5,18 @@
 //! of its own: this program, called with the hidden subcommand `wheel-run`.
 
 use std::process::Command;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use clap::ValueEnum;
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::options::Options;
 use super::results::Results;
 use super::run::{Outcome, Run};
-use super::summary::count;
 use super::system::System;
 use super::workload::Workload;
+use crate::names::name;
+use crate::report::numbers::count;
+use crate::report::progress;
 
 /// Runs all that the options ask for.
 pub(super) fn run_all(options: &Options) -> Result<Results> {
@@ -141,17 +141,7 @@ fn command(run: &Run) -> Result<Command> {
     Ok(command)
 }
 
-/// What a value is called on the command line.
-pub(super) fn name(value: &impl ValueEnum) -> String {
-    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-}
-
-/// On standard error, and only if that is a terminal. A run counts for as much as it has timers.
+/// A run counts for as much as it has timers.
 fn progress_bar(turns: &[Turn]) -> ProgressBar {
-    let length = turns.iter().map(|turn| turn.timers * turn.systems.len()).sum::<usize>();
-    let style = ProgressStyle::with_template("{bar:32} {percent:>3}%  {elapsed_precise}  {msg}")
-        .expect("the template is well-formed");
-    let progress = ProgressBar::new(length as u64).with_style(style);
-    progress.enable_steady_tick(Duration::from_secs(1));
-    progress
+    progress::bar(turns.iter().map(|turn| turn.timers * turn.systems.len()).sum::<usize>() as u64)
 }

@@ -8,7 +8,6 @@ use std::mem::{ManuallyDrop, MaybeUninit};
 
 use anyhow::{Result, ensure};
 use clap::Args;
-use memmap2::{Advice, MmapMut};
 use serde::{Deserialize, Serialize};
 
 use super::contender::Contender;
@@ -16,7 +15,7 @@ use super::system::System;
 use super::verify::{Tally, verify};
 use super::work::{self, Move, deadline_of};
 use super::workload::{Figure, Workload};
-use crate::memory::live_bytes;
+use crate::memory::{live_bytes, touch};
 use crate::stopwatch::Stopwatch;
 
 /// How many empty ticks are made for one figure.
@@ -53,21 +52,12 @@ impl Run {
     }
 }
 
-/// Touches more memory than any system will need, and gives it back. A virtual machine may have
-/// returned free memory to its host, in huge pages; the first to touch that again would wait for
-/// the host.
-fn warm_up(timers: usize) {
-    const BYTES_PER_TIMER: usize = 128;
-    if let Ok(mut block) = MmapMut::map_anon(timers * BYTES_PER_TIMER) {
-        // Advice only: a kernel that does not take it changes nothing.
-        let _ = block.advise(Advice::HugePage);
-        block.fill(1);
-    }
-}
+/// More than any system needs for a timer.
+const BYTES_PER_TIMER: usize = 128;
 
 /// Makes system `C` do `run`.
 pub(super) fn perform<C: Contender>(run: &Run) -> Result<Outcome> {
-    warm_up(run.timers);
+    touch(run.timers * BYTES_PER_TIMER);
     match run.workload {
         Workload::Insert => insert::<C>(run),
         Workload::Cancel => cancel::<C>(run),

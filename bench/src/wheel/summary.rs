@@ -1,9 +1,9 @@
-//! The figures as a table, and how numbers are written.
+//! The figures as a table.
 
-use super::goals::Goal;
 use super::results::Results;
 use super::system::System;
 use super::workload::{Figure, Unit};
+use crate::report::numbers::{count, figure_text, ratio_text};
 use crate::report::table::Table;
 
 /// Rows are figures, columns are systems, then the ratios.
@@ -55,59 +55,6 @@ fn row_label(figure: Figure) -> String {
     }
 }
 
-/// One row a goal.
-pub(super) fn goals(goals: &[Goal]) -> Table {
-    let head = ["goal", "wanted", "measured", ""];
-    let mut table = Table::new(head.map(String::from).to_vec());
-    for goal in goals {
-        let verdict = if goal.reached { "reached" } else { "MISSED" };
-        table.row(vec![
-            goal.what.clone(),
-            goal.wanted.clone(),
-            goal.measured.clone(),
-            verdict.to_owned(),
-        ]);
-    }
-    table
-}
-
 fn absent() -> String {
     String::from("-")
-}
-
-/// A number of timers: 1M, 250k, 999.
-pub(super) fn count(timers: usize) -> String {
-    match timers {
-        n if n % 1_000_000 == 0 => format!("{}M", n / 1_000_000),
-        n if n % 1_000 == 0 => format!("{}k", n / 1_000),
-        n => n.to_string(),
-    }
-}
-
-/// A figure with as many digits as mean something.
-pub(super) fn figure_text(value: f64) -> String {
-    if value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") }
-}
-
-/// How many times one figure is the other.
-pub(super) fn ratio_text(ratio: f64) -> String {
-    if ratio < 0.995 {
-        format!("{ratio:.2}x")
-    } else if ratio < 9.95 {
-        format!("{ratio:.1}x")
-    } else {
-        format!("{ratio:.0}x")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_short() {
-        assert_eq!(["1M", "250k", "999"], [1_000_000, 250_000, 999].map(count)[..]);
-        assert_eq!(["1.5", "10", "1234"], [1.5, 9.96, 1234.4].map(figure_text)[..]);
-        assert_eq!(["0.04x", "1.5x", "16x"], [0.04, 1.5, 16.4].map(ratio_text)[..]);
-    }
 }

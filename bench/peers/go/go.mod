@@ -1,0 +1,3 @@
+module tickwheel-bench-go
+
+go 1.23

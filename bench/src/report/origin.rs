@@ -1,0 +1,35 @@
+//! Where a report comes from: the command, the day, and the versions of the crates in it.
+
+const LOCK_FILE: &str = include_str!("../../Cargo.lock");
+
+/// The command that gives this report.
+pub(crate) fn command() -> String {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    format!("cargo xtask bench {}", arguments.join(" "))
+}
+
+/// When this report was made.
+pub(crate) fn date() -> String {
+    jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string()
+}
+
+/// The version of a dependency that this program was built with.
+pub(crate) fn locked_version(name: &str) -> String {
+    LOCK_FILE
+        .split("[[package]]")
+        .find(|package| package.contains(&format!("name = \"{name}\"")))
+        .and_then(|package| package.split_once("version = \""))
+        .and_then(|(_, rest)| rest.split_once('"'))
+        .map_or_else(|| String::from("unknown"), |(version, _)| version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::locked_version;
+
+    #[test]
+    fn versions_come_from_the_lock_file() {
+        assert!(locked_version("tokio-util").starts_with("0."));
+        assert_eq!(locked_version("no such crate"), "unknown");
+    }
+}

@@ -1,0 +1,138 @@
+//! How late each task ran, by index. Static, so that a task captures nothing but its 16 bytes.
+//!
+//! A task writes to its own place and counts itself; so as many counts as places, with no place
+//! empty, means that each ran once.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{LazyLock, OnceLock};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+
+const NOT_RUN: i64 = i64::MIN;
+const BLOCKED: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The index of the task that shows that everything before it has been done.
+const SENTINEL: u64 = u64::MAX;
+/// Set in the index of a task that blocks.
+const BLOCKS: u64 = 1 << 40;
+
+static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
+static LATENESS: OnceLock<Box<[AtomicI64]>> = OnceLock::new();
+static RAN: AtomicUsize = AtomicUsize::new(0);
+static SENTINEL_RAN: AtomicBool = AtomicBool::new(false);
+
+/// What is scheduled: it knows its index and when it is due, and records how late it ran.
+#[derive(Clone, Copy)]
+pub(super) struct Task {
+    index: u64,
+    /// Nanoseconds by [`now`]; 0 if the task never runs.
+    deadline: u64,
+}
+
+impl Task {
+    /// A task whose deadline is out of sight.
+    pub(super) fn far(index: usize) -> Self {
+        Self { index: index as u64, deadline: 0 }
+    }
+
+    /// A task that is due after `delay` from now.
+    pub(super) fn due(index: usize, delay: Duration, blocks: bool) -> Self {
+        let index = index as u64 | if blocks { BLOCKS } else { 0 };
+        Self { index, deadline: now() + delay.as_nanos() as u64 }
+    }
+
+    pub(super) fn sentinel() -> Self {
+        SENTINEL_RAN.store(false, Ordering::Release);
+        Self { index: SENTINEL, deadline: 0 }
+    }
+
+    pub(super) fn deadline(self) -> u64 {
+        self.deadline
+    }
+
+    pub(super) fn run(self) {
+        let late = now().cast_signed() - self.deadline.cast_signed();
+        if self.index == SENTINEL {
+            SENTINEL_RAN.store(true, Ordering::Release);
+            return;
+        }
+        let place = LATENESS.get().and_then(|all| all.get((self.index & (BLOCKS - 1)) as usize));
+        place.expect("a task that fires has a place").store(late, Ordering::Relaxed);
+        if self.index & BLOCKS != 0 {
+            sleep(BLOCKED);
+        }
+        RAN.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// Nanoseconds since this was first asked, by the monotonic clock.
+pub(super) fn now() -> u64 {
+    BEGAN.elapsed().as_nanos() as u64
+}
+
+/// Makes room for so many tasks.
+pub(super) fn prepare(tasks: usize) {
+    let places = (0..tasks).map(|_| AtomicI64::new(NOT_RUN)).collect();
+    assert!(LATENESS.set(places).is_ok(), "a process has one run");
+}
+
+/// Waits until the task that was made by [`Task::sentinel`] has run.
+pub(super) fn await_sentinel() -> Result<()> {
+    let asked = Instant::now();
+    while !SENTINEL_RAN.load(Ordering::Acquire) {
+        ensure!(asked.elapsed() < PATIENCE, "a task without a delay has not run for a minute");
+        sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Waits until every task has run, and makes sure that each ran once.
+pub(super) fn await_all(last_deadline: u64) -> Result<()> {
+    let tasks = LATENESS.get().map_or(0, |all| all.len());
+    sleep(Duration::from_nanos(last_deadline.saturating_sub(now())));
+    let asked = Instant::now();
+    while RAN.load(Ordering::Acquire) < tasks && asked.elapsed() < PATIENCE {
+        sleep(Duration::from_millis(1));
+    }
+    let missing = all().iter().filter(|late| late.load(Ordering::Relaxed) == NOT_RUN).count();
+    let ran = RAN.load(Ordering::Acquire);
+    ensure!(
+        missing == 0 && ran == tasks,
+        "{ran} runs of {tasks} tasks, {missing} of them never ran"
+    );
+    Ok(())
+}
+
+/// Nanoseconds of lateness in order, without the tasks that are left out.
+pub(super) fn sorted(left_out: impl Fn(usize) -> bool) -> Vec<i64> {
+    let kept = all().iter().enumerate().filter(|(index, _)| !left_out(*index));
+    let mut sorted: Vec<i64> = kept.map(|(_, late)| late.load(Ordering::Relaxed)).collect();
+    sorted.sort_unstable();
+    sorted
+}
+
+/// The value that a share of all are no greater than.
+pub(super) fn quantile(sorted: &[i64], share: f64) -> i64 {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted[rank.max(1) - 1]
+}
+
+fn all() -> &'static [AtomicI64] {
+    LATENESS.get().map_or(&[], |all| all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quantile;
+
+    #[test]
+    fn quantiles_are_values_that_occurred() {
+        let sorted: Vec<i64> = (1..=1_000).collect();
+        let quantiles = [0.5, 0.99, 0.999, 1.0].map(|share| quantile(&sorted, share));
+        assert_eq!(quantiles, [500, 990, 999, 1_000]);
+        assert_eq!(quantile(&[2], 0.5), 2);
+    }
+}

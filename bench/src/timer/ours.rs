@@ -1,0 +1,61 @@
+//! The timer of this project.
+
+use std::time::Duration;
+
+use tickwheel::{Timeout, Timer, WheelKind};
+
+use super::contender::Contender;
+use super::lateness::Task;
+
+/// Slots of the hashed wheel: Netty's default.
+const SLOTS: usize = 512;
+
+pub(super) struct Ours(Timer);
+
+impl Ours {
+    /// The default: nothing tuned.
+    pub(super) fn new() -> Self {
+        Self(Timer::new())
+    }
+
+    /// Tasks run on the thread that waits for deadlines.
+    pub(super) fn inline() -> Self {
+        Self(Timer::builder().inline().build().expect("the configuration is possible"))
+    }
+
+    /// The other wheel.
+    pub(super) fn hashed() -> Self {
+        let builder = Timer::builder().wheel(WheelKind::Hashed { slots: SLOTS });
+        Self(builder.build().expect("the configuration is possible"))
+    }
+}
+
+impl Contender for Ours {
+    type Context<'a> = ();
+    type Handle = Timeout;
+    type Resettable = Timeout;
+
+    const LIVES_IN_HANDLE: bool = false;
+
+    fn context(&self) {}
+
+    fn schedule(&self, delay: Duration, task: Task) -> Timeout {
+        self.0.after(delay, move || task.run()).expect("the timer runs and has no limit")
+    }
+
+    fn cancel(&self, timeout: &mut Timeout) -> bool {
+        timeout.cancel()
+    }
+
+    fn schedule_resettable(&self, delay: Duration, task: Task) -> Timeout {
+        self.schedule(delay, task)
+    }
+
+    fn reset(&self, timeout: &mut Timeout, delay: Duration) -> bool {
+        timeout.reset(delay)
+    }
+
+    fn launch(&self, delay: Duration, task: Task) {
+        self.schedule(delay, task);
+    }
+}

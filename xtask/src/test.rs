@@ -78,7 +78,11 @@ fn steps() -> Vec<Step> {
         },
         commands(
             "clippy, warnings denied",
-            vec![cargo("clippy --workspace --all-targets --all-features -- -D warnings")],
+            vec![
+                cargo("clippy --workspace --all-targets --all-features -- -D warnings"),
+                // What most people get is compiled as well.
+                cargo("clippy --package tickwheel --all-targets -- -D warnings"),
+            ],
         ),
         commands("tests and doc tests", vec![cargo("test --workspace --all-features")]),
         commands(

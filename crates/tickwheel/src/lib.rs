@@ -21,7 +21,8 @@
 //!
 //! # Features
 //!
-//! `std` is on by default and brings the timer. Without default features the crate is the wheels
+//! `std` is on by default and brings the timer. `cron` adds tasks by the calendar (module `cron`)
+//! with `croner` and `jiff`, and brings a database of time zones along. Without default features the crate is the wheels
 //! alone, `no_std` with `alloc`, and has no dependency.
 #![no_std]
 
@@ -30,6 +31,9 @@ extern crate alloc;
 extern crate std;
 
 pub mod wheel;
+
+#[cfg(feature = "cron")]
+pub mod cron;
 
 #[cfg(feature = "std")]
 mod timer;

@@ -87,6 +87,12 @@ pub(super) fn instant_now() -> Instant {
     Instant::now()
 }
 
+/// The wall-clock time, for a schedule that is asked what comes next.
+#[cfg(feature = "cron")]
+pub(crate) fn wall_now() -> SystemTime {
+    SystemTime::now()
+}
+
 /// A point in wall-clock time as nanoseconds since 1970 (0 for anything before).
 pub(super) fn unix_nanos(time: SystemTime) -> Nanos {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, nanos)

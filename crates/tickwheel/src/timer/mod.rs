@@ -11,6 +11,8 @@
 //! * Ticks are rounded up, and the present is rounded down: so nothing starts early.
 
 mod builder;
+#[cfg(feature = "cron")]
+pub(crate) mod calendar;
 mod clock;
 mod error;
 mod executor;
@@ -48,6 +50,8 @@ pub use unfired::{StillRunning, Unfired};
 pub use when::{Keyed, When};
 
 use clock::nanos;
+#[cfg(feature = "cron")]
+pub(crate) use clock::wall_now;
 use job::Job;
 use record::Fate;
 use shared::Shared;

@@ -3,6 +3,8 @@
 use core::time::Duration;
 use std::boxed::Box;
 
+#[cfg(feature = "cron")]
+use super::calendar::Course;
 use super::clock::{Nanos, nanos};
 use super::record::Work;
 use super::{Key, ScheduleError, Timeout, Timer};
@@ -36,26 +38,42 @@ pub enum MissedTicks {
 }
 
 /// How a periodic task goes on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(super) struct Series {
     period: Nanos,
     rhythm: Rhythm,
     pub(super) ends_on_panic: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 enum Rhythm {
     /// From start to start.
     FixedRate(MissedTicks),
     /// From end to start.
     FixedDelay,
+    /// By the wall clock.
+    #[cfg(feature = "cron")]
+    Calendar(Box<Course>),
 }
 
 impl Series {
+    #[cfg(feature = "cron")]
+    pub(super) fn by_calendar(course: Course, ends_on_panic: bool) -> Self {
+        Self { period: 0, rhythm: Rhythm::Calendar(Box::new(course)), ends_on_panic }
+    }
+
+    #[cfg(feature = "cron")]
+    pub(super) fn course(&self) -> Option<&Course> {
+        if let Rhythm::Calendar(course) = &self.rhythm { Some(course) } else { None }
+    }
+
     /// When to run next, after a run that was due at `due_at` and has ended at `now`.
     pub(super) fn next(&self, due_at: Nanos, now: Nanos) -> Nanos {
         let next = due_at.saturating_add(self.period);
         match self.rhythm {
+            // Its deadline is the wall clock's: the course has found it already.
+            #[cfg(feature = "cron")]
+            Rhythm::Calendar(_) => next,
             Rhythm::FixedRate(MissedTicks::Burst) => next,
             Rhythm::FixedRate(_) if next > now => next,
             Rhythm::FixedRate(MissedTicks::Delay) | Rhythm::FixedDelay => {

@@ -4,6 +4,8 @@
 //! Ground rules:
 //! * `fate`, `place` and `due_at` are written only under the timer's lock. They are atomics so
 //!   that a handle can ask without it.
+//! * `wall` changes only for a task by the calendar: under the lock, or while it is running, and
+//!   then by the worker that runs it.
 //! * `work` belongs to whoever took the task out of the wheel: a worker, or a caller that
 //!   cancelled it. Its lock is therefore never waited for.
 
@@ -21,8 +23,9 @@ use crate::wheel;
 pub(super) struct Record {
     pub(super) key: Option<Key>,
     pub(super) series: Option<Series>,
-    /// The deadline by the wall clock, in nanoseconds since 1970.
-    pub(super) wall: Option<Nanos>,
+    /// Whether there is a deadline by the wall clock, and which, in nanoseconds since 1970.
+    has_wall: bool,
+    wall: AtomicU64,
     work: Mutex<Option<Work>>,
     fate: AtomicU8,
     place: AtomicU64,
@@ -59,7 +62,8 @@ impl Record {
         Self {
             key,
             series,
-            wall,
+            has_wall: wall.is_some(),
+            wall: AtomicU64::new(wall.unwrap_or(0)),
             work: Mutex::new(Some(work)),
             fate: AtomicU8::new(Fate::Pending as u8),
             place: AtomicU64::new(0),
@@ -79,6 +83,22 @@ impl Record {
 
     pub(super) fn set_fate(&self, fate: Fate) {
         self.fate.store(fate as u8, Ordering::Release);
+    }
+
+    /// The deadline by the wall clock, in nanoseconds since 1970.
+    pub(super) fn wall(&self) -> Option<Nanos> {
+        self.has_wall.then(|| self.wall.load(Ordering::Relaxed))
+    }
+
+    #[cfg(feature = "cron")]
+    pub(super) fn set_wall(&self, wall: Nanos) {
+        self.wall.store(wall, Ordering::Relaxed);
+    }
+
+    /// How the task goes on by the calendar, if it does.
+    #[cfg(feature = "cron")]
+    pub(super) fn course(&self) -> Option<&super::calendar::Course> {
+        self.series.as_ref()?.course()
     }
 
     /// Where in the wheel the task is, while it is pending.

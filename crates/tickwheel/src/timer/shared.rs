@@ -309,6 +309,10 @@ impl Shared {
         if let (Some(record), Some(call)) = (&record, again.take()) {
             record.put_work(Work::Again(call));
         }
+        #[cfg(feature = "cron")]
+        if let Some((record, course)) = record.as_ref().and_then(|r| Some((r, r.course()?))) {
+            record.set_wall(course.next(self.clock.wall()));
+        }
         let mut state = self.lock();
         state.running -= 1;
         state.panicked += u64::from(panicked);

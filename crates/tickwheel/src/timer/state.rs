@@ -177,7 +177,7 @@ impl State {
 
     /// Puts a record into the wheel, for a time of its own clock.
     pub(super) fn place(&mut self, record: &Arc<Record>, at: Nanos, clock: &Clock) {
-        let at = match record.wall {
+        let at = match record.wall() {
             Some(wall) => self.wall_to_monotonic(wall, clock),
             None => at,
         };
@@ -187,7 +187,7 @@ impl State {
     /// When somebody must look at a record that was placed: when it is due or, if it follows the
     /// wall clock, when that is to be looked at.
     pub(super) fn look_at(&self, record: &Record) -> Nanos {
-        if record.wall.is_some() {
+        if record.wall().is_some() {
             record.due_at().min(self.wall_check_at)
         } else {
             record.due_at()
@@ -199,7 +199,7 @@ impl State {
         let place = self.insert(at, Job::of(Arc::clone(record)));
         record.set_place(place);
         record.set_fate(Fate::Pending);
-        if let Some(wall) = record.wall.filter(|&wall| wall < Nanos::MAX) {
+        if let Some(wall) = record.wall().filter(|&wall| wall < Nanos::MAX) {
             self.walls.insert(place, wall);
         }
     }
@@ -225,11 +225,27 @@ impl State {
         if change < WALL_TOLERANCE && !manual {
             return;
         }
+        #[cfg(feature = "cron")]
+        if offset < self.wall_offset {
+            self.set_back(clock.wall());
+        }
         self.wall_offset = offset;
         for (&place, &wall) in &self.walls {
             let at = to_monotonic(wall, offset);
             let tick = if at == Nanos::MAX { u64::MAX } else { at.div_ceil(self.tick) };
             self.wheel.reset(place, tick);
+        }
+    }
+
+    /// The wall clock was set back: tasks by the calendar may be due sooner than they were.
+    #[cfg(feature = "cron")]
+    fn set_back(&mut self, now: Nanos) {
+        for (&place, wall) in &mut self.walls {
+            let record = self.wheel.get(place).and_then(Job::record);
+            if let Some((record, course)) = record.and_then(|r| Some((r, r.course()?))) {
+                *wall = course.set_back(*wall, now);
+                record.set_wall(*wall);
+            }
         }
     }
 
@@ -278,17 +294,24 @@ impl State {
         self.running += 1;
     }
 
-    /// A record's tick has come; `false` if its wall-clock deadline has not.
+    /// A record's tick has come; `false` if its wall-clock deadline has not, or is skipped.
     fn start(&mut self, record: &Arc<Record>, place: wheel::Key, clock: &Clock) -> bool {
-        if let Some(wall) = record.wall
-            && self.walls.remove(&place).is_some()
-        {
+        let wall = record.wall().filter(|_| self.walls.remove(&place).is_some());
+        if let Some(wall) = wall {
             let early = wall.saturating_sub(clock.wall());
             if early > 0 {
                 // The clock was set back since it was last looked at, or runs slower.
                 self.place_at(record, clock.now().saturating_add(early));
                 return false;
             }
+        }
+        #[cfg(feature = "cron")]
+        if let Some(course) = record.course()
+            && let Some(later) = course.start(wall, clock.wall())
+        {
+            record.set_wall(later);
+            self.place(record, later, clock);
+            return false;
         }
         if record.series.is_some() {
             record.set_fate(Fate::Running);
@@ -445,6 +468,11 @@ impl AnyWheel {
     #[inline]
     fn pop_due(&mut self, now: u64) -> Option<wheel::Due<Job>> {
         either!(self, wheel => wheel.pop_due(now))
+    }
+
+    #[cfg(feature = "cron")]
+    fn get(&self, place: wheel::Key) -> Option<&Job> {
+        either!(self, wheel => wheel.get(place))
     }
 
     pub(super) fn deadline(&self, place: wheel::Key) -> Option<u64> {

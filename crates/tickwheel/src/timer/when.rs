@@ -209,6 +209,47 @@ impl<'a> Keyed<'a> {
         self.timer.periodic(period).key(self.key)
     }
 
+    /// As [`Timer::cron`], in place of the pending task with this key.
+    ///
+    /// ```
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// timer.key("report").cron("0 9 * * MON-FRI", "Europe/Berlin", || println!("report"))?;
+    /// assert!(timer.cancel("report"));
+    /// # Ok::<(), tickwheel::cron::CronError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Timer::cron`].
+    #[cfg(feature = "cron")]
+    pub fn cron(
+        self,
+        expression: &str,
+        zone: impl Into<crate::cron::Zone>,
+        task: impl FnMut() + Send + 'static,
+    ) -> Result<Timeout, crate::cron::CronError> {
+        self.calendar(crate::cron::Schedule::new(expression, zone)?).start(task)
+    }
+
+    /// As [`Timer::calendar`], in place of the pending task with this key.
+    ///
+    /// ```
+    /// use tickwheel::Timer;
+    /// use tickwheel::cron::{Misfire, Schedule};
+    ///
+    /// let timer = Timer::new();
+    /// let daily = Schedule::new("@daily", "Europe/Berlin")?;
+    /// timer.key("report").calendar(daily).misfire(Misfire::Skip).start(|| println!("report"))?;
+    /// assert!(timer.cancel("report"));
+    /// # Ok::<(), tickwheel::cron::CronError>(())
+    /// ```
+    #[cfg(feature = "cron")]
+    pub fn calendar(self, schedule: crate::cron::Schedule) -> crate::cron::CalendarTask<'a> {
+        self.timer.calendar(schedule).key(self.key)
+    }
+
     /// Cancels the pending task with this key; `false` if there is none.
     ///
     /// ```

@@ -67,7 +67,7 @@ impl Task {
         if let Some(fire) = self.fire.take() {
             let _inside = panics::enter(&self.shared);
             self.shared.lock().leave_queue();
-            self.shared.execute(fire);
+            drop(self.shared.execute(fire));
         }
     }
 }

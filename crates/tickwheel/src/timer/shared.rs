@@ -250,33 +250,35 @@ impl Shared {
         }
         let _inside = panics::enter(self);
         let mut count = 0;
+        let mut state = self.lock();
         loop {
-            let mut state = self.lock();
             let fire = if state.phase == Phase::Stopped { None } else { state.pop(&self.clock) };
             let Some(fire) = fire else {
                 state.threads.turning = false;
                 return Some(count);
             };
             drop(state);
-            self.run(fire);
+            state = self.run(fire);
             count += 1;
         }
     }
 
-    /// Runs a task that was taken out of the wheel, here or where the executor takes it.
+    /// Runs a task that was taken out of the wheel, here or where the executor takes it. Locks
+    /// again, because there is always something to do after that.
     #[inline]
-    pub(super) fn run(self: &Arc<Self>, fire: Fire) {
+    pub(super) fn run(self: &Arc<Self>, fire: Fire) -> MutexGuard<'_, State> {
         if let Executor::Custom(execute) = &self.config.executor {
             let task = Task::new(Arc::clone(self), fire);
             panics::catch(&self.config, || execute(task));
+            self.lock()
         } else {
-            self.execute(fire);
+            self.execute(fire)
         }
     }
 
     /// Calls a task's closure and sees to what comes after.
     #[inline]
-    pub(super) fn execute(self: &Arc<Self>, fire: Fire) {
+    pub(super) fn execute(self: &Arc<Self>, fire: Fire) -> MutexGuard<'_, State> {
         let (record, work) = match fire {
             Fire::Plain(job) => (None, Some(Work::Once(job))),
             Fire::Record(record) => {
@@ -294,7 +296,7 @@ impl Shared {
             }
             None => false,
         };
-        self.after_run(record, again, panicked);
+        self.after_run(record, again, panicked)
     }
 
     /// A task has run, or was rejected by its executor.
@@ -303,7 +305,7 @@ impl Shared {
         record: Option<Arc<Record>>,
         again: Option<std::boxed::Box<dyn FnMut() + Send>>,
         panicked: bool,
-    ) {
+    ) -> MutexGuard<'_, State> {
         let mut again = again;
         // Before it can be due again, it needs its closure.
         if let (Some(record), Some(call)) = (&record, again.take()) {
@@ -323,12 +325,17 @@ impl Shared {
                 let at = state.look_at(&record);
                 // A thread that cannot be started was logged; the next call tries again.
                 let _ = self.announce(state, at);
+                // Whoever cancels it now may have left it to this thread.
+                panics::catch(&self.config, || drop(record));
+                self.lock()
             }
             Some(record) => {
                 drop(state);
                 panics::catch(&self.config, || drop(record.take_work()));
+                drop(record);
+                self.lock()
             }
-            None => {}
+            None => state,
         }
     }
 
@@ -346,7 +353,7 @@ impl Shared {
             }
             Fire::Record(record) => Some(record),
         };
-        self.after_run(record, None, false);
+        drop(self.after_run(record, None, false));
     }
 
     /// Wakes who waits for the end, if it may have come.

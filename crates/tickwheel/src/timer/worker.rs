@@ -171,8 +171,7 @@ impl Shared {
         while stays && state.phase != Phase::Stopped {
             if let Some(fire) = state.pop(&self.clock) {
                 state.threads.starts += 1;
-                self.run_guarded(state, fire);
-                state = self.lock();
+                state = self.run_guarded(state, fire);
             } else if state.threads.leader_until.is_none() {
                 (state, stays) = self.lead(state);
             } else if state.threads.guard == Guard::None && self.max_threads() > 1 {
@@ -202,7 +201,11 @@ impl Shared {
 
     /// Runs a task, having made sure that somebody looks whether it blocks.
     #[inline]
-    fn run_guarded(self: &Arc<Self>, mut state: MutexGuard<'_, State>, fire: super::state::Fire) {
+    fn run_guarded<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+        fire: super::state::Fire,
+    ) -> MutexGuard<'a, State> {
         let threads = &mut state.threads;
         match threads.guard {
             Guard::Resting => {
@@ -224,7 +227,7 @@ impl Shared {
             }
             Guard::None | Guard::Watching | Guard::Coming => drop(state),
         }
-        self.run(fire);
+        self.run(fire)
     }
 
     /// Sleeps as leader until something may be due. Says whether the thread stays.

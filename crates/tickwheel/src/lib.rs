@@ -40,6 +40,11 @@ mod timer;
 #[cfg(feature = "std")]
 pub use timer::*;
 
+#[cfg(feature = "async")]
+mod future;
+#[cfg(feature = "async")]
+pub use future::*;
+
 /// The examples of the README, as tests.
 #[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../../../README.md")]

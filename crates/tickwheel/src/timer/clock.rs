@@ -19,11 +19,11 @@ use std::vec::Vec;
 use super::shared::Shared;
 
 /// Nanoseconds since a timer's clock was made.
-pub(super) type Nanos = u64;
+pub(crate) type Nanos = u64;
 
 /// The nanoseconds of a duration; `u64::MAX`, which is never, where they do not fit.
 #[inline]
-pub(super) fn nanos(duration: Duration) -> Nanos {
+pub(crate) fn nanos(duration: Duration) -> Nanos {
     let seconds = duration.as_secs();
     if seconds < u64::MAX / 1_000_000_000 {
         seconds * 1_000_000_000 + u64::from(duration.subsec_nanos())
@@ -33,7 +33,8 @@ pub(super) fn nanos(duration: Duration) -> Nanos {
 }
 
 /// The clock of one timer.
-pub(super) enum Clock {
+#[derive(Clone)]
+pub(crate) enum Clock {
     System { base: Instant },
     Manual(ManualClock),
 }
@@ -44,7 +45,7 @@ impl Clock {
     }
 
     #[inline]
-    pub(super) fn now(&self) -> Nanos {
+    pub(crate) fn now(&self) -> Nanos {
         match self {
             // Time stands still in a model: it would be different in each of its runs.
             Self::System { .. } if cfg!(tickwheel_loom) => 0,
@@ -69,12 +70,12 @@ impl Clock {
     }
 
     /// When an instant comes, on this clock: 0 if it lies before the clock was made.
-    pub(super) fn at(&self, instant: Instant) -> Nanos {
+    pub(crate) fn at(&self, instant: Instant) -> Nanos {
         nanos(instant.saturating_duration_since(self.base()))
     }
 
     /// The instant of a time on this clock; `None` if that is never.
-    pub(super) fn instant(&self, at: Nanos) -> Option<Instant> {
+    pub(crate) fn instant(&self, at: Nanos) -> Option<Instant> {
         if at == Nanos::MAX {
             return None;
         }

@@ -12,6 +12,8 @@
 //!   its first poll until it is ready or dropped.
 //! * Only `timer/sleepers.rs` wakes anybody, and never under a lock.
 
+mod block_on;
+mod delay_queue;
 mod global;
 mod interval;
 mod sleep;
@@ -21,6 +23,9 @@ use core::future::IntoFuture;
 use core::time::Duration;
 use std::time::Instant;
 
+#[cfg(feature = "stream")]
+pub use delay_queue::Items;
+pub use delay_queue::{DelayQueue, ItemKey, KeyedItem, PushError};
 pub use global::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
 pub use interval::Interval;
 pub use sleep::Sleep;
@@ -65,10 +70,17 @@ impl From<Instant> for Deadline {
 
 impl Deadline {
     fn on(self, timer: &Timer) -> Nanos {
-        let clock = &timer.shared().clock;
         match self {
-            Self::After(delay) => clock.now().saturating_add(nanos(delay)),
-            Self::At(instant) => clock.at(instant),
+            Self::After(_) => self.seen_at(timer.shared().clock.now(), timer),
+            Self::At(instant) => timer.shared().clock.at(instant),
+        }
+    }
+
+    /// As `on`, where it is known what time it is.
+    fn seen_at(self, now: Nanos, timer: &Timer) -> Nanos {
+        match self {
+            Self::After(delay) => now.saturating_add(nanos(delay)),
+            Self::At(instant) => timer.shared().clock.at(instant),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::future::Future;
 use std::time::Instant;
@@ -92,22 +92,35 @@ impl Sleep {
     /// # Ok::<(), tickwheel::BuildError>(())
     /// ```
     pub fn reset(&mut self, deadline: impl Into<Deadline>) {
-        self.set(deadline.into().on(&self.timer));
+        let waker = self.set(deadline.into().on(&self.timer));
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
-    fn set(&mut self, at: Nanos) {
+    /// Sets the deadline. If it has come already, whoever waited for it is to be woken.
+    fn set(&mut self, at: Nanos) -> Option<Waker> {
         self.at = at;
-        self.progress = match self.progress {
+        let (progress, waker) = match self.progress {
             Progress::Waits(place) => self.timer.shared().sleep_till(place, at),
-            Progress::New | Progress::Elapsed => Progress::New,
+            Progress::New | Progress::Elapsed => (Progress::New, None),
         };
+        self.progress = progress;
+        waker
     }
 
     /// Goes on to another deadline after the last has come, where it is known what time it is.
     pub(super) fn next(&mut self, at: Nanos, now: Nanos) {
-        self.set(at);
-        if at <= now {
-            self.progress = Progress::Elapsed;
+        self.at = at;
+        self.progress = if at <= now { Progress::Elapsed } else { Progress::New };
+    }
+
+    /// Sets the deadline and waits for it, in one go. Wakes nobody.
+    pub(super) fn wait_until(&mut self, at: Nanos, waker: &Waker) -> Poll<()> {
+        drop(self.set(at));
+        match self.progress {
+            Progress::Waits(_) => Poll::Pending,
+            _ => self.poll_elapsed(&Context::from_waker(waker)),
         }
     }
 

@@ -59,6 +59,8 @@ pub(crate) use clock::wall_now;
 pub(crate) use shared::Shared;
 #[cfg(feature = "async")]
 pub(crate) use sleepers::Progress;
+#[cfg(feature = "async")]
+pub(crate) use state::shrink;
 
 use job::Job;
 use record::Fate;

@@ -145,24 +145,27 @@ impl Shared {
         }
     }
 
-    /// Moves the deadline of a future that waits. One that was woken meanwhile has to begin anew.
-    pub(crate) fn sleep_till(self: &Arc<Self>, place: Place, at: Nanos) -> Progress {
+    /// Moves the deadline of a future that waits. One that was woken meanwhile has to begin anew;
+    /// one whose new deadline has come waits no more, and its waker is the caller's to wake.
+    pub(crate) fn sleep_till(
+        self: &Arc<Self>,
+        place: Place,
+        at: Nanos,
+    ) -> (Progress, Option<Waker>) {
         let mut state = self.lock();
         let tick = state.tick_of(at);
         let wheel = &mut state.sleepers.wheel;
         if tick <= wheel.now() {
-            let Some(waker) = wheel.remove(place.key) else { return Progress::New };
+            let Some(waker) = wheel.remove(place.key) else { return (Progress::New, None) };
             state.fired += 1;
-            drop(state);
-            waker.wake();
-            return Progress::Elapsed;
+            return (Progress::Elapsed, Some(waker));
         }
         if !wheel.reset(place.key, tick) {
-            return Progress::New;
+            return (Progress::New, None);
         }
         // There is a thread while somebody sleeps, so none has to be started.
         let _ = self.announce(state, at);
-        Progress::Waits(Place { key: place.key, tick })
+        (Progress::Waits(Place { key: place.key, tick }), None)
     }
 
     /// Ends the waiting of a future that is dropped.
@@ -181,6 +184,16 @@ impl Shared {
     #[inline]
     fn has_woken(&self, place: Place) -> bool {
         place.tick <= self.sleepers.woken_through.load(Ordering::Acquire)
+    }
+
+    /// How long a tick is.
+    pub(crate) fn tick(&self) -> Nanos {
+        self.config.tick
+    }
+
+    /// Calls something of a caller's on behalf of another: a panic is logged and goes no further.
+    pub(crate) fn catch(&self, call: impl FnOnce()) {
+        panics::catch(&self.config, call);
     }
 
     /// Whether a deadline has come, rounded up to a tick as it is for those who wait for it.

@@ -431,7 +431,7 @@ fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 }
 
 /// Gives back the memory of a map that was much larger once.
-fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
+pub(crate) fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
     const KEPT: usize = 1024;
     if map.capacity() > KEPT && map.len() < map.capacity() / 8 {
         map.shrink_to(2 * map.len());

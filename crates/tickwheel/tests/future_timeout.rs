@@ -1,6 +1,5 @@
 //! Timeouts and intervals on a clock that is moved by hand.
 
-#[macro_use]
 mod rig;
 mod wakers;
 
@@ -13,30 +12,16 @@ use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use rig::*;
-use tickwheel::{Interval, MissedTicks};
+use tickwheel::{Interval, MissedTicks, WheelKind};
 use wakers::*;
 
-on_both_wheels!(
-    a_ready_future_never_touches_the_wheel,
-    a_future_that_waits_has_until_the_deadline,
-    the_time_runs_from_the_first_wait,
-    a_fixed_deadline_does_not_wait_for_a_poll,
-    a_future_that_is_ready_at_the_deadline_wins,
-    no_time_at_all_is_one_poll,
-    for_ever_is_for_ever,
-    dropping_a_timeout_drops_all_of_it,
-    a_timeout_of_a_future_that_must_be_pinned,
-    timeouts_nest,
-    the_first_tick_is_at_once_and_the_others_do_not_drift,
-    an_interval_begins_at_its_start,
-    missed_ticks_follow_the_policy,
-    a_tick_that_was_given_up_is_not_lost,
-    a_reset_moves_all_ticks,
-    an_interval_outlives_a_stop,
-    the_longest_period_is_never,
-);
+fn new_rig() -> Rig {
+    Rig::new(WheelKind::default())
+}
 
-fn a_ready_future_never_touches_the_wheel(rig: &Rig) {
+#[test]
+fn a_ready_future_never_touches_the_wheel() {
+    let rig = &new_rig();
     let mut limited = rig.timer.timeout(S, ready(7));
     assert_eq!(poll(&mut limited, Waker::noop()), Poll::Ready(Ok(7)));
     let mut limited = rig.timer.timeout_at(rig.start, ready(7));
@@ -44,7 +29,9 @@ fn a_ready_future_never_touches_the_wheel(rig: &Rig) {
     assert_eq!(rig.timer.stats().scheduled, 0);
 }
 
-fn a_future_that_waits_has_until_the_deadline(rig: &Rig) {
+#[test]
+fn a_future_that_waits_has_until_the_deadline() {
+    let rig = &new_rig();
     let (count, waker) = Count::new();
     let mut limited = rig.timer.timeout(5 * S, pending::<()>());
     assert!(poll(&mut limited, &waker).is_pending());
@@ -58,7 +45,9 @@ fn a_future_that_waits_has_until_the_deadline(rig: &Rig) {
     assert_eq!(std::io::Error::from(elapsed).kind(), std::io::ErrorKind::TimedOut);
 }
 
-fn the_time_runs_from_the_first_wait(rig: &Rig) {
+#[test]
+fn the_time_runs_from_the_first_wait() {
+    let rig = &new_rig();
     let mut limited = rig.timer.timeout(5 * S, pending::<()>());
     rig.clock.advance(60 * S);
     assert_eq!(limited.deadline(), None);
@@ -69,14 +58,18 @@ fn the_time_runs_from_the_first_wait(rig: &Rig) {
     assert!(poll(&mut limited, Waker::noop()).is_ready());
 }
 
-fn a_fixed_deadline_does_not_wait_for_a_poll(rig: &Rig) {
+#[test]
+fn a_fixed_deadline_does_not_wait_for_a_poll() {
+    let rig = &new_rig();
     let mut limited = rig.timer.timeout_at(rig.start + 5 * S, pending::<()>());
     rig.clock.advance(5 * S);
     assert!(poll(&mut limited, Waker::noop()).is_ready());
     assert_eq!(rig.timer.stats().scheduled, 0);
 }
 
-fn a_future_that_is_ready_at_the_deadline_wins(rig: &Rig) {
+#[test]
+fn a_future_that_is_ready_at_the_deadline_wins() {
+    let rig = &new_rig();
     let door = Cell::new(false);
     let inner = poll_fn(|_| if door.get() { Poll::Ready(7) } else { Poll::Pending });
     let mut limited = rig.timer.timeout(5 * S, inner);
@@ -86,7 +79,9 @@ fn a_future_that_is_ready_at_the_deadline_wins(rig: &Rig) {
     assert_eq!(poll(&mut limited, Waker::noop()), Poll::Ready(Ok(7)));
 }
 
-fn no_time_at_all_is_one_poll(rig: &Rig) {
+#[test]
+fn no_time_at_all_is_one_poll() {
+    let rig = &new_rig();
     let mut limited = rig.timer.timeout(Duration::ZERO, ready(7));
     assert_eq!(poll(&mut limited, Waker::noop()), Poll::Ready(Ok(7)));
     rig.clock.advance(300 * US);
@@ -95,7 +90,9 @@ fn no_time_at_all_is_one_poll(rig: &Rig) {
     assert_eq!(rig.timer.stats().scheduled, 0);
 }
 
-fn for_ever_is_for_ever(rig: &Rig) {
+#[test]
+fn for_ever_is_for_ever() {
+    let rig = &new_rig();
     let mut limited = rig.timer.timeout(Duration::MAX, pending::<()>());
     assert!(poll(&mut limited, Waker::noop()).is_pending());
     rig.clock.advance(100 * 365 * 86_400 * S);
@@ -103,7 +100,9 @@ fn for_ever_is_for_ever(rig: &Rig) {
     assert_eq!((limited.deadline(), rig.timer.next_deadline()), (None, None));
 }
 
-fn dropping_a_timeout_drops_all_of_it(rig: &Rig) {
+#[test]
+fn dropping_a_timeout_drops_all_of_it() {
+    let rig = &new_rig();
     let (part, drops) = counted();
     let (count, waker) = Count::new();
     let mut limited = rig.timer.timeout(
@@ -118,7 +117,9 @@ fn dropping_a_timeout_drops_all_of_it(rig: &Rig) {
     assert_eq!((dropped(&drops), rig.timer.pending(), held(&count)), (1, 0, 0));
 }
 
-fn a_timeout_of_a_future_that_must_be_pinned(rig: &Rig) {
+#[test]
+fn a_timeout_of_a_future_that_must_be_pinned() {
+    let rig = &new_rig();
     let timer = rig.timer.clone();
     let work = async move {
         let numbers = [1, 2, 3];
@@ -133,7 +134,9 @@ fn a_timeout_of_a_future_that_must_be_pinned(rig: &Rig) {
     assert_eq!(limited.as_mut().poll(&mut cx), Poll::Ready(Ok(6)));
 }
 
-fn timeouts_nest(rig: &Rig) {
+#[test]
+fn timeouts_nest() {
+    let rig = &new_rig();
     let inner = rig.timer.timeout(2 * S, pending::<()>());
     let mut outer = rig.timer.timeout(3 * S, inner);
     assert!(poll(&mut outer, Waker::noop()).is_pending());
@@ -154,7 +157,9 @@ fn ticks(rig: &Rig, interval: &mut Interval) -> Vec<Duration> {
     std::iter::from_fn(|| tick(interval)).collect()
 }
 
-fn the_first_tick_is_at_once_and_the_others_do_not_drift(rig: &Rig) {
+#[test]
+fn the_first_tick_is_at_once_and_the_others_do_not_drift() {
+    let rig = &new_rig();
     let mut interval = rig.timer.interval(5 * S);
     assert_eq!(interval.period(), 5 * S);
     assert_eq!(ticks(rig, &mut interval), [0 * S]);
@@ -168,7 +173,9 @@ fn the_first_tick_is_at_once_and_the_others_do_not_drift(rig: &Rig) {
     assert_eq!(ticks(rig, &mut interval), [30 * S], "and the next is in time");
 }
 
-fn an_interval_begins_at_its_start(rig: &Rig) {
+#[test]
+fn an_interval_begins_at_its_start() {
+    let rig = &new_rig();
     let mut interval = rig.timer.interval_at(rig.start + 3 * S, 5 * S);
     assert_eq!(ticks(rig, &mut interval), []);
     rig.clock.advance(3 * S);
@@ -177,7 +184,9 @@ fn an_interval_begins_at_its_start(rig: &Rig) {
     assert_eq!(ticks(rig, &mut interval), [8 * S]);
 }
 
-fn missed_ticks_follow_the_policy(rig: &Rig) {
+#[test]
+fn missed_ticks_follow_the_policy() {
+    let rig = &new_rig();
     let all: [(MissedTicks, &[u32], u32); 3] = [
         (MissedTicks::Burst, &[0, 10, 20, 30], 40),
         (MissedTicks::Delay, &[0], 45),
@@ -196,7 +205,9 @@ fn missed_ticks_follow_the_policy(rig: &Rig) {
     }
 }
 
-fn a_tick_that_was_given_up_is_not_lost(rig: &Rig) {
+#[test]
+fn a_tick_that_was_given_up_is_not_lost() {
+    let rig = &new_rig();
     let mut interval = rig.timer.interval_at(rig.start + S, S);
     {
         let mut tick = pin!(interval.tick());
@@ -206,7 +217,9 @@ fn a_tick_that_was_given_up_is_not_lost(rig: &Rig) {
     assert_eq!(ticks(rig, &mut interval), [S]);
 }
 
-fn a_reset_moves_all_ticks(rig: &Rig) {
+#[test]
+fn a_reset_moves_all_ticks() {
+    let rig = &new_rig();
     let mut interval = rig.timer.interval(10 * S);
     assert_eq!(ticks(rig, &mut interval), [0 * S]);
     interval.reset(3 * S);
@@ -220,7 +233,9 @@ fn a_reset_moves_all_ticks(rig: &Rig) {
     assert_eq!(ticks(rig, &mut interval), [20 * S]);
 }
 
-fn an_interval_outlives_a_stop(rig: &Rig) {
+#[test]
+fn an_interval_outlives_a_stop() {
+    let rig = &new_rig();
     let mut interval = rig.timer.interval(S);
     assert_eq!(ticks(rig, &mut interval), [0 * S]);
     rig.timer.stop();
@@ -230,7 +245,9 @@ fn an_interval_outlives_a_stop(rig: &Rig) {
     }
 }
 
-fn the_longest_period_is_never(rig: &Rig) {
+#[test]
+fn the_longest_period_is_never() {
+    let rig = &new_rig();
     let mut interval = rig.timer.interval(Duration::MAX);
     assert_eq!(interval.period(), Duration::MAX);
     assert_eq!(ticks(rig, &mut interval), [0 * S]);

@@ -124,6 +124,15 @@ impl Sleep {
         }
     }
 
+    /// Waits no more, for the time being.
+    #[inline]
+    pub(super) fn leave(&mut self) {
+        if let Progress::Waits(place) = self.progress {
+            self.timer.shared().leave(place);
+            self.progress = Progress::New;
+        }
+    }
+
     /// The deadline; `None` if that is never.
     ///
     /// ```
@@ -196,9 +205,7 @@ impl Future for Sleep {
 impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
-        if let Progress::Waits(place) = self.progress {
-            self.timer.shared().leave(place);
-        }
+        self.leave();
     }
 }
 

@@ -40,7 +40,7 @@ use std::time::Instant;
 use std::vec::Vec;
 
 pub use builder::{Builder, ThreadBody, WheelKind};
-pub use clock::ManualClock;
+pub use clock::{ManualClock, Steps};
 pub use error::{BuildError, ScheduleError};
 pub use executor::Task;
 pub use global::{after, at, cancel, default_timer, every, key};

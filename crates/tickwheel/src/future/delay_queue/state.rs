@@ -48,14 +48,14 @@ impl Now<'_> {
         shared.clock.now() / shared.tick()
     }
 
-    /// The tick at which an item is due: the first that is not before its deadline, or the present
-    /// one if that has come already.
+    /// The tick at which an item is due: the first that is not before its deadline, but if that
+    /// has come already, none after the present one.
     pub(super) fn tick_of(&self, deadline: Deadline) -> u64 {
         let shared = self.0.shared();
         let now = shared.clock.now();
         match deadline.seen_at(now, self.0) {
             Nanos::MAX => u64::MAX,
-            at if at <= now => now / shared.tick(),
+            at if at <= now => at.div_ceil(shared.tick()).min(now / shared.tick()),
             at => at.div_ceil(shared.tick()),
         }
     }
@@ -165,6 +165,7 @@ impl<T> State<T> {
     /// Takes no more items, and gives what is there, by deadline.
     pub(super) fn close(&mut self) -> Vec<T> {
         self.closed = true;
+        self.alarm.leave();
         self.names = HashMap::new();
         let mut rest: Vec<_> = self.items.drain().collect();
         rest.sort_by_key(|due| due.deadline);

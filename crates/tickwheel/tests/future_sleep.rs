@@ -55,7 +55,7 @@ fn a_sleep_is_ready_at_its_deadline_and_not_before(rig: &Rig) {
     let mut sleep = rig.timer.sleep(5 * S);
     assert_eq!(sleep.deadline(), Some(rig.start + 5 * S));
     assert!(poll(&mut sleep, &waker).is_pending());
-    rig.clock.advance(5 * S - MS);
+    rig.clock.advance(4_999 * MS);
     assert_eq!(count.woken(), 0);
     assert!(!sleep.is_elapsed() && poll(&mut sleep, &waker).is_pending());
     rig.clock.advance(MS);
@@ -302,7 +302,7 @@ fn a_sleep_goes_on_when_its_timer_is_stopped(rig: &Rig) {
     assert_eq!(rig.timer.pending(), 0);
     assert_eq!(count.woken(), 2, "they are woken, to go on elsewhere");
     assert!(poll(&mut sleep, &waker).is_pending() && poll(&mut other, &waker).is_pending());
-    rig.clock.advance(5 * S - MS);
+    rig.clock.advance(4_999 * MS);
     assert!(poll(&mut sleep, &waker).is_pending());
     rig.clock.advance(MS);
     assert_eq!((count.woken(), poll(&mut sleep, &waker)), (3, Poll::Ready(())));

@@ -38,7 +38,7 @@ async fn on_time(sleep: &mut Sleep) {
 /// Makes sleeps and waits for them, resets them, or gives them up, at random.
 async fn rage(timer: &Timer, seed: u64, end: &AtomicBool) -> Seen {
     let mut random = Random(seed);
-    let mut seen = Seen::default();
+    let mut counts = Seen::default();
     while !end.load(Ordering::Relaxed) {
         let delay = random.below(3_000) as u32 * US;
         let mut sleep = timer.sleep(delay);
@@ -70,12 +70,12 @@ async fn rage(timer: &Timer, seed: u64, end: &AtomicBool) -> Seen {
             }
         }
         if sleep.is_elapsed() {
-            seen.ready += 1;
+            counts.ready += 1;
         } else {
-            seen.given_up += 1;
+            counts.given_up += 1;
         }
     }
-    seen
+    counts
 }
 
 fn storm(timer: &Timer, length: Duration, stop: bool) {

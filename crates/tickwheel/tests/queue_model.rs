@@ -7,18 +7,24 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 use tickwheel::{Deadline, DelayQueue, ItemKey, ManualClock, PushError, Timer};
 
 const TICK: u64 = 1_000_000;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Step {
-    Push { when: When, name: Option<u8> },
+    Push {
+        when: When,
+        name: Option<u8>,
+    },
     /// Pushes when there is room.
-    PushWait { when: When, name: Option<u8> },
+    PushWait {
+        when: When,
+        name: Option<u8>,
+    },
     Remove(usize),
     RemoveNamed(u8),
     Reset(usize, When),
@@ -122,6 +128,7 @@ struct Producer {
 
 struct World {
     clock: ManualClock,
+    start: Instant,
     timer: Timer,
     queue: DelayQueue<u64>,
     now: u64,
@@ -144,6 +151,7 @@ impl World {
             None => DelayQueue::new(&timer),
         };
         Self {
+            start: clock.now(),
             clock,
             timer,
             queue,
@@ -164,10 +172,7 @@ impl World {
         let (deadline, at) = match when {
             When::Never => return (Duration::MAX.into(), u64::MAX),
             When::After(delay) => (Duration::from_nanos(delay).into(), self.now + delay),
-            When::At(at) => {
-                let start = self.clock.now() - Duration::from_nanos(self.now);
-                ((start + Duration::from_nanos(at)).into(), at)
-            }
+            When::At(at) => ((self.start + Duration::from_nanos(at)).into(), at),
         };
         let tick = at.div_ceil(TICK);
         (deadline, if at <= self.now { tick.min(self.now / TICK) } else { tick })
@@ -239,9 +244,9 @@ impl World {
         self.ids += 1;
         let (id, queue) = (self.ids, self.queue.clone());
         let waiting = match name {
-            Some(name) => Waiting::new(async move {
-                (None, queue.key(name).push_wait(id, deadline).await)
-            }),
+            Some(name) => {
+                Waiting::new(async move { (None, queue.key(name).push_wait(id, deadline).await) })
+            }
             None => Waiting::new(async move {
                 match queue.push_wait(id, deadline).await {
                     Ok(key) => (Some(key), Ok(None)),
@@ -300,11 +305,13 @@ impl World {
         assert_eq!(self.queue.len(), self.items.len());
         let next = self.queue.next_deadline();
         if let Some(first) = self.first_tick().filter(|&tick| tick < u64::MAX) {
-            let start = self.clock.now() - Duration::from_nanos(self.now);
-            assert!(next.unwrap() <= start + Duration::from_nanos(first.saturating_mul(TICK)));
+            assert!(next.unwrap() <= self.start + Duration::from_nanos(first.saturating_mul(TICK)));
         }
         for &(key, id) in &self.keys {
-            assert_eq!(self.queue.deadline(key).is_some(), self.items.get(&id).is_some_and(|&tick| tick < u64::MAX));
+            assert_eq!(
+                self.queue.deadline(key).is_some(),
+                self.items.get(&id).is_some_and(|&tick| tick < u64::MAX)
+            );
         }
     }
 
@@ -312,14 +319,7 @@ impl World {
         match step {
             Step::Push { when, name } => self.push(when, name),
             Step::PushWait { when, name } => self.push_wait(when, name),
-            Step::Remove(which) if !self.keys.is_empty() => {
-                let (key, id) = self.keys[which % self.keys.len()];
-                let removed = self.queue.remove(key);
-                assert_eq!(removed, self.items.contains_key(&id).then_some(id));
-                if removed.is_some() {
-                    self.forget(id);
-                }
-            }
+            Step::Remove(which) => self.remove(which),
             Step::RemoveNamed(name) => {
                 let removed = self.queue.key(name).remove();
                 assert_eq!(removed, self.names.get(&name).copied());
@@ -327,12 +327,7 @@ impl World {
                     self.forget(id);
                 }
             }
-            Step::Reset(which, when) if !self.keys.is_empty() => {
-                let (key, id) = self.keys[which % self.keys.len()];
-                let (deadline, tick) = self.deadline(when);
-                assert_eq!(self.queue.reset(key, deadline), self.items.contains_key(&id));
-                self.items.entry(id).and_modify(|known| *known = tick);
-            }
+            Step::Reset(which, when) => self.reset(which, when),
             Step::ResetNamed(name, when) => {
                 let (deadline, tick) = self.deadline(when);
                 let id = self.names.get(&name).copied();
@@ -344,52 +339,83 @@ impl World {
             Step::TryPop => {
                 let popped = self.queue.try_pop();
                 assert_eq!(popped.is_some(), self.is_due());
-                popped.into_iter().for_each(|id| self.popped(id));
+                if let Some(id) = popped {
+                    self.popped(id);
+                }
             }
             Step::TryPopBatch(max) => {
                 let batch = self.queue.try_pop_batch(max);
-                assert!(batch.len() <= max);
                 let full = batch.len() == max;
-                batch.into_iter().for_each(|id| self.popped(id));
+                for id in batch {
+                    self.popped(id);
+                }
                 assert!(full || !self.is_due());
             }
-            Step::Pop(max) => {
-                let queue = self.queue.clone();
-                self.consumers.push(match max {
-                    Some(max) => Waiting::new(async move { queue.pop_batch(max).await }),
-                    None => Waiting::new(async move { queue.pop().await.into_iter().collect() }),
-                });
-                self.poll_consumer(self.consumers.len() - 1);
-            }
+            Step::Pop(max) => self.pop(max),
             Step::Advance(by) => {
                 self.now += by;
                 self.clock.advance(Duration::from_nanos(by));
             }
-            Step::Disturb(which) if !self.consumers.is_empty() => {
-                let which = which % self.consumers.len();
-                let woken = self.consumers[which].is_woken();
-                self.consumers[which].flag = Arc::new(Flag(AtomicBool::new(woken)));
-                self.poll_consumer(which);
-            }
-            Step::GiveUp(which) => {
-                let all = self.consumers.len() + self.producers.len();
-                match which.checked_rem(all) {
-                    None => {}
-                    Some(which) if which < self.consumers.len() => drop(self.consumers.remove(which)),
-                    Some(which) => drop(self.producers.remove(which - self.consumers.len())),
-                }
-            }
+            Step::Disturb(which) => self.disturb(which),
+            Step::GiveUp(which) => self.give_up(which),
             Step::Settle => self.settle(),
             Step::StopTimer => assert_eq!(self.timer.stop().len(), 0),
-            Step::Close => {
-                let rest = self.queue.close();
-                assert!(rest.iter().map(|id| self.items[id]).is_sorted());
-                assert_eq!(rest.len(), self.items.len());
-                rest.into_iter().for_each(|id| self.forget(id));
-                self.closed = true;
-            }
-            Step::Remove(_) | Step::Reset(..) | Step::Disturb(_) => {}
+            Step::Close => self.close(),
         }
+    }
+
+    fn remove(&mut self, which: usize) {
+        let Some(which) = which.checked_rem(self.keys.len()) else { return };
+        let (key, id) = self.keys[which];
+        let removed = self.queue.remove(key);
+        assert_eq!(removed, self.items.contains_key(&id).then_some(id));
+        if removed.is_some() {
+            self.forget(id);
+        }
+    }
+
+    fn reset(&mut self, which: usize, when: When) {
+        let Some(which) = which.checked_rem(self.keys.len()) else { return };
+        let (key, id) = self.keys[which];
+        let (deadline, tick) = self.deadline(when);
+        assert_eq!(self.queue.reset(key, deadline), self.items.contains_key(&id));
+        self.items.entry(id).and_modify(|known| *known = tick);
+    }
+
+    fn pop(&mut self, max: Option<usize>) {
+        let queue = self.queue.clone();
+        self.consumers.push(match max {
+            Some(max) => Waiting::new(async move { queue.pop_batch(max).await }),
+            None => Waiting::new(async move { queue.pop().await.into_iter().collect() }),
+        });
+        self.poll_consumer(self.consumers.len() - 1);
+    }
+
+    fn disturb(&mut self, which: usize) {
+        let Some(which) = which.checked_rem(self.consumers.len()) else { return };
+        let woken = self.consumers[which].is_woken();
+        self.consumers[which].flag = Arc::new(Flag(AtomicBool::new(woken)));
+        self.poll_consumer(which);
+    }
+
+    fn give_up(&mut self, which: usize) {
+        let consumers = self.consumers.len();
+        let Some(which) = which.checked_rem(consumers + self.producers.len()) else { return };
+        if which < consumers {
+            drop(self.consumers.remove(which));
+        } else {
+            drop(self.producers.remove(which - consumers));
+        }
+    }
+
+    fn close(&mut self) {
+        let rest = self.queue.close();
+        assert!(rest.iter().map(|id| self.items[id]).is_sorted());
+        assert_eq!(rest.len(), self.items.len());
+        for id in rest {
+            self.forget(id);
+        }
+        self.closed = true;
     }
 }
 

@@ -49,7 +49,9 @@ fn produce(queue: &DelayQueue<Item>, timer: &Timer, seed: u64) -> Vec<Arc<Atomic
         let item = Item::new(delay, &mut all);
         match random.below(10) {
             0..=3 => match queue.push(item, delay) {
-                Ok(key) if random.below(8) == 0 => queue.remove(key).into_iter().for_each(Item::end),
+                Ok(key) if random.below(8) == 0 => {
+                    queue.remove(key).into_iter().for_each(Item::end);
+                }
                 Ok(key) if random.below(8) == 0 => {
                     queue.reset(key, delay + MS);
                 }
@@ -58,14 +60,19 @@ fn produce(queue: &DelayQueue<Item>, timer: &Timer, seed: u64) -> Vec<Arc<Atomic
             },
             4 | 5 => {
                 let replaced = queue.key(random.below(50)).push(item, delay);
-                replaced.unwrap_or_else(|error| Some(error.into_value())).into_iter().for_each(Item::end);
+                replaced
+                    .unwrap_or_else(|error| Some(error.into_value()))
+                    .into_iter()
+                    .for_each(Item::end);
             }
             6 => {
                 queue.key(random.below(50)).remove().into_iter().for_each(Item::end);
                 item.end();
             }
             7 => drop(queue.push_blocking(item, delay).map_err(|error| error.into_value().end())),
-            8 => drop(block_on(queue.push_wait(item, delay)).map_err(|error| error.into_value().end())),
+            8 => drop(
+                block_on(queue.push_wait(item, delay)).map_err(|error| error.into_value().end()),
+            ),
             _ => {
                 // Gives up where there is no room at once.
                 let fates = item.fates.clone();

@@ -188,7 +188,7 @@ impl Builder {
     }
 
     /// How many tasks may be pending at once; no limit if 0, or not said. The limit is exact,
-    /// however many threads schedule.
+    /// however many threads schedule. Futures that wait do not count: they always have a place.
     ///
     /// ```
     /// use std::time::Duration;

@@ -416,7 +416,7 @@ impl Timer {
     /// Stops the timer and gives back every task that has not started, by deadline (those of the
     /// same tick in any order). Waits for tasks that are running, unless it is called from one. A
     /// periodic task that is running ends with that run and is not given back. A second call gives
-    /// nothing.
+    /// nothing. Futures are not tasks: those that wait get ready at their time all the same.
     ///
     /// ```
     /// use std::time::Duration;

@@ -383,6 +383,7 @@ impl Shared {
         }
         state.forget_all();
         let sleepers = state.sleepers.take_all();
+        state.cancelled += sleepers.len() as u64;
         drop(state);
         self.leader.notify_all();
         self.guard.notify_all();

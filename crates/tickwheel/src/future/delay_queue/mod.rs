@@ -218,7 +218,7 @@ impl<T> DelayQueue<T> {
     /// # Ok::<(), tickwheel::PushError<&str>>(())
     /// ```
     pub fn try_pop(&self) -> Option<T> {
-        self.inner.with(|state, now| state.pop(now))
+        self.inner.with(State::pop)
     }
 
     /// Takes all that is due, up to `max` items.
@@ -465,7 +465,7 @@ impl<T> Inner<T> {
     }
 
     fn poll_pop(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> Poll<Option<T>> {
-        self.poll_take(ticket, waker, |state, now| state.pop(now))
+        self.poll_take(ticket, waker, State::pop)
     }
 
     /// Takes what there is, or waits for it; ready with `None` if the queue is closed.

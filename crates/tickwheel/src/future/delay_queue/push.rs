@@ -301,9 +301,9 @@ impl<T> KeyedItem<'_, T> {
     /// ```
     pub fn reset(self, deadline: impl Into<Deadline>) -> bool {
         let tick = Now(&self.queue.inner.timer).tick_of(deadline.into());
-        self.queue.inner.with(|state, _| {
-            state.key_of(&self.key).is_some_and(|key| state.reset(key, tick))
-        })
+        self.queue
+            .inner
+            .with(|state, _| state.key_of(&self.key).is_some_and(|key| state.reset(key, tick)))
     }
 }
 

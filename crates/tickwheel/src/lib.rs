@@ -17,13 +17,36 @@
 //! # Ok::<(), tickwheel::ScheduleError>(())
 //! ```
 //!
+//! Async code waits on the same timer, on any runtime: [`Timer::sleep`], [`Timer::timeout`],
+//! [`Timer::interval`], and [`DelayQueue`], whose items come out when they are due.
+//!
+#![cfg_attr(feature = "async", doc = "```")]
+#![cfg_attr(not(feature = "async"), doc = "```ignore")]
+//! use std::time::Duration;
+//! use tickwheel::{Elapsed, Timer};
+//!
+//! async fn answer(timer: &Timer) -> Result<u32, Elapsed> {
+//!     let work = async {
+//!         timer.sleep(Duration::from_millis(5)).await;
+//!         42
+//!     };
+//!     timer.timeout(Duration::from_secs(1), work).await
+//! }
+//! # assert_eq!(futures::executor::block_on(answer(&Timer::new())), Ok(42));
+//! ```
+//!
 //! Underneath are two timing wheels, which are of use by themselves: [`wheel`].
 //!
 //! # Features
 //!
-//! `std` is on by default and brings the timer. `cron` adds tasks by the calendar (module `cron`)
-//! with `croner` and `jiff`, and brings a database of time zones along. Without default features the crate is the wheels
-//! alone, `no_std` with `alloc`, and has no dependency.
+//! * `std`, on by default: the timer. Its only dependency is `tracing`.
+//! * `async`, on by default: futures and the delay queue. It needs no runtime and no dependency.
+//! * `cron`: tasks by the calendar (module `cron`) with `croner` and `jiff`. It brings a database of
+//!   time zones along.
+//! * `stream`: intervals and delay queues as a `Stream`, by way of `futures-core`.
+//!
+//! Without default features the crate is the wheels alone, `no_std` with `alloc`, and has no
+//! dependency.
 #![no_std]
 
 extern crate alloc;
@@ -39,6 +62,11 @@ pub mod cron;
 mod timer;
 #[cfg(feature = "std")]
 pub use timer::*;
+
+#[cfg(feature = "async")]
+mod future;
+#[cfg(feature = "async")]
+pub use future::*;
 
 /// The examples of the README, as tests.
 #[cfg(all(doctest, feature = "std"))]

@@ -102,3 +102,54 @@ fn a_small_task_is_not_boxed() {
     });
     assert_eq!(boxed, 1);
 }
+
+#[cfg(feature = "async")]
+#[test]
+fn a_warm_sleep_allocates_nothing() {
+    use std::future::{Future, pending};
+    use std::pin::Pin;
+    use std::task::{Context, Waker};
+
+    fn is_ready<F: Future + Unpin>(future: &mut F, waker: &Waker) -> bool {
+        Pin::new(future).poll(&mut Context::from_waker(waker)).is_ready()
+    }
+
+    let clock = ManualClock::new();
+    let timer = Timer::builder().clock(clock.clone()).build().unwrap();
+    // Two that differ, so that one is replaced by the other.
+    let wakers = [Waker::noop().clone(), futures::task::noop_waker()];
+    let second = Duration::from_secs(1);
+    // Counts what so many futures allocate, and what it takes to move the clock, which makes a
+    // list of its timers whoever is woken.
+    let round = |futures: usize| {
+        let mut moving = 0;
+        let count = allocations(|| {
+            for _ in 0..futures {
+                let mut dropped = timer.sleep(second);
+                assert!(!is_ready(&mut dropped, &wakers[0]));
+            }
+            let mut sleeps: [_; 300] = std::array::from_fn(|_| timer.sleep(2 * second));
+            for sleep in &mut sleeps[..futures] {
+                assert!(!is_ready(sleep, &wakers[0]) && !is_ready(sleep, &wakers[1]));
+                sleep.reset(second);
+            }
+            let mut limited = timer.timeout(second, pending::<()>());
+            assert!(!is_ready(&mut limited, &wakers[0]));
+            moving = allocations(|| clock.advance(second));
+            assert!(is_ready(&mut limited, &wakers[0]));
+            assert!(sleeps[..futures].iter_mut().all(|sleep| is_ready(sleep, &wakers[0])));
+        });
+        (count - moving, moving)
+    };
+    for _ in 0..100 {
+        round(300);
+    }
+    let (count, moving) = round(300);
+    assert_eq!(count, 0, "to begin, to change and to end");
+    assert_eq!(moving, round(1).1, "to be woken");
+
+    let mut ticks = timer.interval(second);
+    let mut cx = Context::from_waker(&wakers[0]);
+    let count = allocations(|| while ticks.poll_tick(&mut cx).is_ready() {});
+    assert_eq!(count, 0);
+}

@@ -82,6 +82,23 @@ pub(super) struct Config {
 }
 
 impl Config {
+    /// As this, for a timer with nothing to run but what wakes futures.
+    pub(super) fn for_successor(&self, clock: &Clock) -> Self {
+        Self {
+            tick: self.tick,
+            wheel: WheelKind::default(),
+            max_pending: usize::MAX,
+            executor: match clock {
+                Clock::System { .. } => Executor::Inline,
+                Clock::Manual(_) => Executor::Caller,
+            },
+            panic_hook: self.panic_hook.clone(),
+            cores: self.cores,
+            thread_name: self.thread_name.clone(),
+            thread_hook: self.thread_hook.clone(),
+        }
+    }
+
     pub(super) fn spawn(&self, body: ThreadBody) -> io::Result<()> {
         match &self.thread_hook {
             Some(hook) => panics::result(|| hook(body)),
@@ -171,7 +188,7 @@ impl Builder {
     }
 
     /// How many tasks may be pending at once; no limit if 0, or not said. The limit is exact,
-    /// however many threads schedule.
+    /// however many threads schedule. Futures that wait do not count: they always have a place.
     ///
     /// ```
     /// use std::time::Duration;
@@ -407,13 +424,12 @@ impl Builder {
             thread_name: self.thread_name,
             thread_hook: self.thread_hook,
         };
-        count_live();
         Ok(Timer::of(Shared::new(config, clock)))
     }
 }
 
 /// Warns, once, of a process that makes a timer for everything.
-fn count_live() {
+pub(super) fn count_live() {
     let live = LIVE_TIMERS.fetch_add(1, Ordering::Relaxed) + 1;
     if live > MANY_TIMERS && !WARNED.swap(true, Ordering::Relaxed) {
         tracing::warn!(

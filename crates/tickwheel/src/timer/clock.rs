@@ -19,11 +19,11 @@ use std::vec::Vec;
 use super::shared::Shared;
 
 /// Nanoseconds since a timer's clock was made.
-pub(super) type Nanos = u64;
+pub(crate) type Nanos = u64;
 
 /// The nanoseconds of a duration; `u64::MAX`, which is never, where they do not fit.
 #[inline]
-pub(super) fn nanos(duration: Duration) -> Nanos {
+pub(crate) fn nanos(duration: Duration) -> Nanos {
     let seconds = duration.as_secs();
     if seconds < u64::MAX / 1_000_000_000 {
         seconds * 1_000_000_000 + u64::from(duration.subsec_nanos())
@@ -33,7 +33,8 @@ pub(super) fn nanos(duration: Duration) -> Nanos {
 }
 
 /// The clock of one timer.
-pub(super) enum Clock {
+#[derive(Clone)]
+pub(crate) enum Clock {
     System { base: Instant },
     Manual(ManualClock),
 }
@@ -44,7 +45,7 @@ impl Clock {
     }
 
     #[inline]
-    pub(super) fn now(&self) -> Nanos {
+    pub(crate) fn now(&self) -> Nanos {
         match self {
             // Time stands still in a model: it would be different in each of its runs.
             Self::System { .. } if cfg!(tickwheel_loom) => 0,
@@ -69,12 +70,12 @@ impl Clock {
     }
 
     /// When an instant comes, on this clock: 0 if it lies before the clock was made.
-    pub(super) fn at(&self, instant: Instant) -> Nanos {
+    pub(crate) fn at(&self, instant: Instant) -> Nanos {
         nanos(instant.saturating_duration_since(self.base()))
     }
 
     /// The instant of a time on this clock; `None` if that is never.
-    pub(super) fn instant(&self, at: Nanos) -> Option<Instant> {
+    pub(crate) fn instant(&self, at: Nanos) -> Option<Instant> {
         if at == Nanos::MAX {
             return None;
         }
@@ -247,6 +248,47 @@ impl ManualClock {
         }
     }
 
+    /// Moves time on by as much, but from one deadline to the next: each step of the iterator
+    /// moves the clock to the next deadline that a timer has, runs what is due there, and says
+    /// what time it is then; the last one ends the way. There may be a step more on the way to a
+    /// deadline that is far away.
+    ///
+    /// That is how to drive futures. [`advance`](Self::advance) wakes them, but they go on only
+    /// when their executor polls them, and by then the clock is at the end of its way. Between two
+    /// steps they can, and what they begin to wait for meanwhile is on the way too.
+    ///
+    #[cfg_attr(feature = "async", doc = "```")]
+    #[cfg_attr(not(feature = "async"), doc = "```ignore")]
+    /// use std::time::Duration;
+    /// use futures::executor::LocalPool;
+    /// use futures::task::LocalSpawnExt;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let mut pool = LocalPool::new();
+    /// let end = clock.now() + Duration::from_secs(10);
+    /// let task = pool.spawner().spawn_local_with_handle({
+    ///     let clock = clock.clone();
+    ///     async move {
+    ///         for _ in 0..10 {
+    ///             timer.sleep(Duration::from_secs(1)).await; // counts from when the last ended
+    ///         }
+    ///         assert_eq!(clock.now(), end);
+    ///     }
+    /// })?;
+    /// pool.run_until_stalled();
+    /// for _ in clock.steps(Duration::from_secs(60)) {
+    ///     pool.run_until_stalled();
+    /// }
+    /// pool.run_until(task);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn steps(&self, by: Duration) -> Steps {
+        let target = self.inner.elapsed.load(Ordering::Acquire).saturating_add(nanos(by));
+        Steps { clock: self.clone(), target: Some(target) }
+    }
+
     /// Sets the wall clock, as an administrator would: the monotonic time does not change.
     /// Tasks scheduled for a `SystemTime` that has come by the new time run at once. Takes turns
     /// with [`advance`](Self::advance).
@@ -317,5 +359,45 @@ impl fmt::Debug for ManualClock {
         f.debug_struct("ManualClock")
             .field("elapsed", &Duration::from_nanos(self.inner.elapsed.load(Ordering::Acquire)))
             .finish_non_exhaustive()
+    }
+}
+
+/// The way of a clock from deadline to deadline: made by [`ManualClock::steps`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{ManualClock, Timer};
+///
+/// let clock = ManualClock::new();
+/// let timer = Timer::builder().clock(clock.clone()).build()?;
+/// let second = Duration::from_secs(1);
+/// timer.after(3 * second, || {})?;
+/// timer.after(5 * second, || {})?;
+/// let start = clock.now();
+/// let times: Vec<_> = clock.steps(9 * second).map(|now| now - start).collect();
+/// assert_eq!(times, [3 * second, 5 * second, 9 * second]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "the clock moves when the steps are taken"]
+pub struct Steps {
+    clock: ManualClock,
+    /// Where the way ends; `None` if it has.
+    target: Option<Nanos>,
+}
+
+impl Iterator for Steps {
+    type Item = Instant;
+
+    fn next(&mut self) -> Option<Instant> {
+        let target = self.target?;
+        let now = self.clock.inner.elapsed.load(Ordering::Acquire);
+        let deadlines = self.clock.timers().into_iter().filter_map(|timer| timer.next_deadline());
+        let next = deadlines.filter(|&at| at > now).min().unwrap_or(target);
+        if next >= target {
+            self.target = None;
+        }
+        self.clock.advance(Duration::from_nanos(next.min(target).saturating_sub(now)));
+        Some(self.clock.now())
     }
 }

@@ -24,6 +24,8 @@ mod panics;
 mod periodic;
 mod record;
 mod shared;
+#[cfg_attr(not(feature = "async"), allow(dead_code, reason = "nobody sleeps but futures"))]
+mod sleepers;
 mod state;
 mod stats;
 mod sync;
@@ -38,7 +40,7 @@ use std::time::Instant;
 use std::vec::Vec;
 
 pub use builder::{Builder, ThreadBody, WheelKind};
-pub use clock::ManualClock;
+pub use clock::{ManualClock, Steps};
 pub use error::{BuildError, ScheduleError};
 pub use executor::Task;
 pub use global::{after, at, cancel, default_timer, every, key};
@@ -49,12 +51,19 @@ pub use stats::{Histogram, Stats};
 pub use unfired::{StillRunning, Unfired};
 pub use when::{Keyed, When};
 
-use clock::nanos;
+#[cfg(feature = "async")]
+pub(crate) use clock::Nanos;
+pub(crate) use clock::nanos;
 #[cfg(feature = "cron")]
 pub(crate) use clock::wall_now;
+pub(crate) use shared::Shared;
+#[cfg(feature = "async")]
+pub(crate) use sleepers::Progress;
+#[cfg(feature = "async")]
+pub(crate) use state::shrink;
+
 use job::Job;
 use record::Fate;
-use shared::Shared;
 use state::Phase;
 
 /// Runs tasks at their time: after a delay, at an instant, every so often, by key.
@@ -141,10 +150,17 @@ impl Timer {
     }
 
     fn of(shared: Arc<Shared>) -> Self {
+        builder::count_live();
         Self { owner: Arc::new(Owner { shared }) }
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    /// A timer for the futures of one that was stopped.
+    fn successor_of(shared: &Shared) -> Self {
+        Self::of(Shared::new(shared.config.for_successor(&shared.clock), shared.clock.clone()))
+    }
+
+    #[inline]
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.owner.shared
     }
 
@@ -302,7 +318,8 @@ impl Timer {
         self.shared().cancel_key(&key.into())
     }
 
-    /// How many tasks have neither run nor been cancelled. Exact, at the moment of asking.
+    /// How many tasks have neither run nor been cancelled, and how many futures wait for their
+    /// time. Exact, at the moment of asking.
     ///
     /// ```
     /// use std::time::Duration;
@@ -340,7 +357,7 @@ impl Timer {
         self.shared().lock().stats()
     }
 
-    /// How many bytes the wheel has allocated for what is pending.
+    /// How many bytes the wheels have allocated for what is pending.
     ///
     /// ```
     /// use std::time::Duration;
@@ -354,7 +371,7 @@ impl Timer {
     /// # Ok::<(), tickwheel::ScheduleError>(())
     /// ```
     pub fn memory_usage(&self) -> usize {
-        self.shared().lock().wheel.memory_usage()
+        self.shared().lock().memory_usage()
     }
 
     /// Whether the timer runs.
@@ -399,7 +416,7 @@ impl Timer {
     /// Stops the timer and gives back every task that has not started, by deadline (those of the
     /// same tick in any order). Waits for tasks that are running, unless it is called from one. A
     /// periodic task that is running ends with that run and is not given back. A second call gives
-    /// nothing.
+    /// nothing. Futures are not tasks: those that wait get ready at their time all the same.
     ///
     /// ```
     /// use std::time::Duration;

@@ -37,6 +37,19 @@ pub enum MissedTicks {
     Skip,
 }
 
+impl MissedTicks {
+    /// When the next run is due, after one that was due at `due_at` and ended at `now`.
+    pub(crate) fn next(self, due_at: Nanos, period: Nanos, now: Nanos) -> Nanos {
+        let next = due_at.saturating_add(period);
+        match self {
+            Self::Burst => next,
+            _ if next > now => next,
+            Self::Delay => now.saturating_add(period),
+            Self::Skip => next.saturating_add(((now - next) / period + 1).saturating_mul(period)),
+        }
+    }
+}
+
 /// How a periodic task goes on.
 #[derive(Debug)]
 pub(super) struct Series {
@@ -69,19 +82,12 @@ impl Series {
 
     /// When to run next, after a run that was due at `due_at` and has ended at `now`.
     pub(super) fn next(&self, due_at: Nanos, now: Nanos) -> Nanos {
-        let next = due_at.saturating_add(self.period);
         match self.rhythm {
             // Its deadline is the wall clock's: the course has found it already.
             #[cfg(feature = "cron")]
-            Rhythm::Calendar(_) => next,
-            Rhythm::FixedRate(MissedTicks::Burst) => next,
-            Rhythm::FixedRate(_) if next > now => next,
-            Rhythm::FixedRate(MissedTicks::Delay) | Rhythm::FixedDelay => {
-                now.saturating_add(self.period)
-            }
-            Rhythm::FixedRate(MissedTicks::Skip) => {
-                next.saturating_add(((now - next) / self.period + 1).saturating_mul(self.period))
-            }
+            Rhythm::Calendar(_) => due_at,
+            Rhythm::FixedRate(missed) => missed.next(due_at, self.period, now),
+            Rhythm::FixedDelay => now.saturating_add(self.period),
         }
     }
 }

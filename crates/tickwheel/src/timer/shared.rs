@@ -18,6 +18,7 @@ use super::handle::Timeout;
 use super::job::Job;
 use super::periodic::Series;
 use super::record::{Fate, Record, Work};
+use super::sleepers::Unlocked;
 use super::state::{Cancelled, Fire, Phase, State};
 use super::sync::{AtomicBool, Condvar, Mutex, MutexGuard};
 use super::unfired::Unfired;
@@ -26,7 +27,7 @@ use crate::wheel;
 
 pub(crate) struct Shared {
     state: Mutex<State>,
-    pub(super) clock: Clock,
+    pub(crate) clock: Clock,
     pub(super) config: Config,
     /// Where the thread that waits for deadlines sleeps.
     pub(super) leader: Condvar,
@@ -36,6 +37,8 @@ pub(crate) struct Shared {
     pub(super) idle: Condvar,
     /// Where callers wait for tasks and threads to end, and for the first thread to be started.
     pub(super) ended: Condvar,
+    /// What futures know without the lock.
+    pub(super) sleepers: Unlocked,
 }
 
 impl Shared {
@@ -49,6 +52,7 @@ impl Shared {
             guard: Condvar::new(),
             idle: Condvar::new(),
             ended: Condvar::new(),
+            sleepers: Unlocked::default(),
         });
         if let Clock::Manual(clock) = &shared.clock {
             clock.attach(&shared);
@@ -69,7 +73,7 @@ impl Shared {
     /// Unlocks, and wakes or starts the thread that waits for deadlines if `at` is earlier than
     /// what it waits for.
     #[inline]
-    fn announce(
+    pub(super) fn announce(
         self: &Arc<Self>,
         mut state: MutexGuard<'_, State>,
         at: Nanos,
@@ -252,8 +256,13 @@ impl Shared {
         let mut count = 0;
         let mut state = self.lock();
         loop {
+            let more;
+            (state, more) = self.wake_some(state);
             let fire = if state.phase == Phase::Stopped { None } else { state.pop(&self.clock) };
             let Some(fire) = fire else {
+                if more {
+                    continue;
+                }
                 state.threads.turning = false;
                 return Some(count);
             };
@@ -382,11 +391,14 @@ impl Shared {
             unfired.push((state.time_of(tick), job));
         }
         state.forget_all();
+        let sleepers = state.sleepers.take_all();
+        state.cancelled += sleepers.len() as u64;
         drop(state);
         self.leader.notify_all();
         self.guard.notify_all();
         self.idle.notify_all();
         self.ended.notify_all();
+        self.wake_stopped(sleepers);
         let config = &self.config;
         unfired
             .into_iter()
@@ -419,7 +431,7 @@ impl Shared {
         }
         if runs && !panics::is_inside(self) {
             self.wait(limit, |state| {
-                let busy = state.pending() + state.running + state.queued;
+                let busy = state.pending_tasks() + state.running + state.queued;
                 state.phase == Phase::Stopped || busy == 0
             });
         }

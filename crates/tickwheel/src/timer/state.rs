@@ -2,8 +2,9 @@
 //!
 //! Ground rules:
 //! * Nothing in here calls, drops or waits for anything of a caller: closures come in and go out.
+//! * Futures that wait are not tasks, and have a wheel of their own (`sleepers.rs`).
 //! * A pending task is in the wheel, or is a periodic one that is running (`held`). So
-//!   [`State::pending`] is exact, and so is `max_pending`.
+//!   [`State::pending_tasks`] is exact, and so is `max_pending`.
 //! * A key is in `names` exactly while its task is pending or a periodic one that is running.
 
 use core::hash::Hash;
@@ -15,6 +16,7 @@ use super::clock::{Clock, Nanos};
 use super::executor::Executor;
 use super::job::Job;
 use super::record::{Fate, Record};
+use super::sleepers::Sleepers;
 use super::stats::{Histogram, Stats};
 use super::{Key, ScheduleError, WheelKind};
 use crate::wheel::{self, HashedWheel, HierarchicalWheel, Wheel};
@@ -61,6 +63,7 @@ pub(super) enum Phase {
 
 pub(super) struct State {
     pub(super) wheel: AnyWheel,
+    pub(super) sleepers: Sleepers,
     pub(super) names: HashMap<Key, Arc<Record>>,
     /// Pending tasks with a wall-clock deadline.
     walls: HashMap<wheel::Key, Nanos>,
@@ -88,13 +91,14 @@ pub(super) struct State {
     pub(super) cancelled: u64,
     pub(super) rejected: u64,
     pub(super) panicked: u64,
-    lateness: Histogram,
+    pub(super) lateness: Histogram,
 }
 
 impl State {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             wheel: AnyWheel::new(config.wheel),
+            sleepers: Sleepers::new(),
             names: HashMap::new(),
             walls: HashMap::new(),
             wall_offset: 0,
@@ -130,7 +134,7 @@ impl State {
 
     /// The last tick that has come at a time.
     #[inline]
-    fn tick_at(&self, now: Nanos) -> u64 {
+    pub(super) fn tick_at(&self, now: Nanos) -> u64 {
         if self.tick == DEFAULT_TICK { now / DEFAULT_TICK } else { now / self.tick }
     }
 
@@ -142,8 +146,17 @@ impl State {
 
     /// How many tasks have neither run nor been cancelled.
     #[inline]
-    pub(super) fn pending(&self) -> usize {
+    pub(super) fn pending_tasks(&self) -> usize {
         if self.phase == Phase::Stopped { 0 } else { self.wheel.len() + self.held }
+    }
+
+    /// As many, and the futures that wait.
+    pub(super) fn pending(&self) -> usize {
+        self.pending_tasks() + self.sleepers.len()
+    }
+
+    pub(super) fn memory_usage(&self) -> usize {
+        self.wheel.memory_usage() + self.sleepers.memory_usage()
     }
 
     pub(super) fn takes_tasks(&self) -> bool {
@@ -161,7 +174,7 @@ impl State {
         if !self.takes_tasks() {
             return Err(ScheduleError::Stopped);
         }
-        let pending = self.pending();
+        let pending = self.pending_tasks();
         if pending >= self.max_pending {
             self.rejected += 1;
             return Err(ScheduleError::Full { limit: self.max_pending, pending });
@@ -251,11 +264,9 @@ impl State {
 
     /// When something may be due next, or the wall clock is to be looked at.
     pub(super) fn next_wake(&self) -> Option<Nanos> {
-        let wheel = self.wheel.next_wake().map(|tick| self.time_of(tick));
-        if self.walls.is_empty() {
-            return wheel;
-        }
-        wheel.map(|at| at.min(self.wall_check_at))
+        let first = earlier(self.wheel.next_wake(), self.sleepers.next_wake());
+        let at = first.map(|tick| self.time_of(tick));
+        if self.walls.is_empty() { at } else { at.map(|at| at.min(self.wall_check_at)) }
     }
 
     /// Takes out the first task that is due, if there is one.
@@ -411,8 +422,16 @@ impl State {
     }
 }
 
+/// The earlier of two ticks that may not be there.
+fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 /// Gives back the memory of a map that was much larger once.
-fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
+pub(crate) fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
     const KEPT: usize = 1024;
     if map.capacity() > KEPT && map.len() < map.capacity() / 8 {
         map.shrink_to(2 * map.len());

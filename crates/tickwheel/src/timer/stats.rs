@@ -31,22 +31,23 @@ const BUCKETS: usize = (u64::BITS * STEPS) as usize;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Tasks that were accepted. A periodic task counts once.
+    /// Tasks that were accepted, and futures that began to wait. A periodic task counts once.
     pub scheduled: u64,
-    /// Starts of tasks. A periodic task counts each time.
+    /// Starts of tasks, and futures whose time has come. A periodic task counts each time.
     pub fired: u64,
-    /// Tasks that were cancelled, or replaced by another of the same key.
+    /// Tasks that were cancelled, or replaced by another of the same key, and futures that were
+    /// dropped while they waited, or went elsewhere when the timer was stopped.
     pub cancelled: u64,
     /// Tasks that were refused because the timer was full, and tasks that a custom executor
     /// dropped without running them.
     pub rejected: u64,
-    /// Tasks that panicked.
+    /// Tasks that panicked, and wakers of futures that did.
     pub panicked: u64,
-    /// Tasks that are pending now.
+    /// Tasks that are pending now, and futures that wait.
     pub pending: usize,
     /// How often the thread that waits for deadlines woke up.
     pub wakeups: u64,
-    /// By how much tasks started after the tick of their deadline.
+    /// By how much tasks started, and futures were woken, after the tick of their deadline.
     pub lateness: Histogram,
 }
 

@@ -75,6 +75,12 @@ impl Threads {
         self.count > 0 && !self.starting
     }
 
+    /// Whether a thread is awake, or will be by then.
+    #[inline]
+    pub(super) fn look_by(&self, at: Nanos) -> bool {
+        self.are_there() && self.leader_until.is_none_or(|until| until <= at)
+    }
+
     /// Whether the leader sleeps past `at` and must be woken; it then expects to be.
     #[inline]
     pub(super) fn expects_later_than(&mut self, at: Nanos) -> bool {
@@ -169,9 +175,16 @@ impl Shared {
             (state, stays) = self.watch(state);
         }
         while stays && state.phase != Phase::Stopped {
+            let more;
+            (state, more) = self.wake_some(state);
+            if state.phase == Phase::Stopped {
+                break;
+            }
             if let Some(fire) = state.pop(&self.clock) {
                 state.threads.starts += 1;
                 state = self.run_guarded(state, fire);
+            } else if more {
+                // No time to sleep: the next batch first.
             } else if state.threads.leader_until.is_none() {
                 (state, stays) = self.lead(state);
             } else if state.threads.guard == Guard::None && self.max_threads() > 1 {

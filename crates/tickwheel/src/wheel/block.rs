@@ -77,15 +77,10 @@ impl<E> Block<E> {
     /// Tells the processor that a record will be needed soon.
     #[inline]
     pub(super) fn prefetch(&self, place: usize) {
-        #[cfg(target_arch = "x86_64")]
+        let record = self.start.as_ptr().wrapping_add(place);
         for line in (0..size_of::<E>()).step_by(CACHE_LINE) {
-            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-            let record = self.start.as_ptr().wrapping_add(place);
-            // SAFETY: a prefetch is a hint that reads nothing and faults at no address.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(record.cast::<i8>().wrapping_add(line)) };
+            prefetch(record.wrapping_byte_add(line));
         }
-        #[cfg(not(target_arch = "x86_64"))]
-        let _ = place;
     }
 
     /// Moves all records to a block with another capacity, which must hold them.
@@ -138,6 +133,19 @@ impl<E> Drop for Block<E> {
         // SAFETY: the first `len` places hold valid records, dropped here once.
         unsafe { ptr::drop_in_place(&raw mut **self) };
     }
+}
+
+/// Tells the processor that what is at an address, if anything is, will be needed soon.
+#[inline]
+pub(crate) fn prefetch<E>(address: *const E) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch is a hint that reads nothing and faults at no address.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
 
 /// Asks for huge pages. Best effort: where there is no such advice, or it is refused, nothing

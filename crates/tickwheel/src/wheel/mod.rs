@@ -54,6 +54,8 @@ mod overdue;
 mod references;
 mod sweep;
 
+#[cfg(feature = "std")]
+pub(crate) use block::prefetch;
 pub use entries::{Drain, Iter};
 pub use hashed::HashedWheel;
 pub use hierarchical::HierarchicalWheel;

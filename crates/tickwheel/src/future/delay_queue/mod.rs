@@ -1,0 +1,518 @@
+//! A queue whose items come out when they are due.
+//!
+//! Items wait on a wheel of the queue's own, which knows ticks and no clock. Whoever pops asks the
+//! timer's clock what is due. Only while somebody waits for an item the timer is needed: to ring
+//! the *alarm* at the first deadline, which wakes one of those who wait; who takes an item wakes
+//! the next, if there is one and more is due. So an item wakes one consumer, not all, and a queue
+//! that nobody waits for costs the timer nothing.
+//!
+//! Ground rules:
+//! * One lock for each queue; `state.rs` says what it protects. Wakers are cloned, woken and
+//!   dropped without it, and so are items.
+//! * Every call gives the lock back through [`Inner::release`], which wakes whoever can go on.
+//! * A future that leaves the line, ready or dropped, does the same: so a wake-up that it got and
+//!   did not use goes to the next.
+
+mod items;
+mod push;
+mod state;
+mod waiters;
+
+use core::fmt;
+use core::task::{Poll, Waker};
+use core::time::Duration;
+use std::future::poll_fn;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::Wake;
+use std::time::Instant;
+use std::vec::Vec;
+
+#[cfg(feature = "stream")]
+pub use items::Items;
+pub use push::{KeyedItem, PushError};
+
+use super::Deadline;
+use super::block_on::block_on;
+use crate::{Timer, default_timer, wheel};
+use state::{Now, State};
+use waiters::Ticket;
+
+/// A queue whose items come out when they are due, in order of deadline, for any number of
+/// producers and consumers, async and blocking ones alike.
+///
+/// Each item goes to exactly one consumer: it is popped once, or removed, or handed back by
+/// [`close`](Self::close). None comes out before its deadline, and none more than a tick of the
+/// queue's timer after it, if somebody waits. Items of the same tick come out in the order in which
+/// they were pushed, as long as none of them was reset or removed.
+///
+/// Clones are the same queue. Its time is that of the timer it was made with, so a
+/// [`ManualClock`](crate::ManualClock) drives it in tests; the queue goes on when that timer is
+/// stopped.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{DelayQueue, ManualClock, Timer};
+///
+/// let clock = ManualClock::new();
+/// let queue = DelayQueue::new(&Timer::builder().clock(clock.clone()).build()?);
+/// queue.push("tea", Duration::from_secs(180))?;
+/// queue.push("toast", Duration::from_secs(120))?;
+///
+/// clock.advance(Duration::from_secs(120));
+/// futures::executor::block_on(async {
+///     assert_eq!(queue.pop().await, Some("toast"));
+/// });
+/// assert_eq!(queue.try_pop(), None);
+/// assert_eq!(queue.close(), ["tea"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct DelayQueue<T> {
+    inner: Arc<Inner<T>>,
+}
+
+struct Inner<T> {
+    timer: Timer,
+    state: Mutex<State<T>>,
+    /// Wakes the alarm.
+    alarm: Waker,
+}
+
+/// Rings when the first item is due.
+struct Alarm<T>(Weak<Inner<T>>);
+
+impl<T: Send + 'static> Wake for Alarm<T> {
+    fn wake(self: Arc<Self>) {
+        if let Some(queue) = self.0.upgrade() {
+            let mut state = queue.lock();
+            state.rung();
+            queue.release(state);
+        }
+    }
+}
+
+/// Names one item of one queue: made by [`DelayQueue::push`]. It is *stale* once the item was
+/// popped or removed, and every method then answers `None` or `false`.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{DelayQueue, ItemKey, Timer};
+///
+/// let queue = DelayQueue::new(&Timer::new());
+/// let key: ItemKey = queue.push("tea", Duration::from_secs(180))?;
+/// assert_eq!(queue.remove(key), Some("tea"));
+/// assert_eq!(queue.remove(key), None);
+/// # Ok::<(), tickwheel::PushError<&str>>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ItemKey(wheel::Key);
+
+impl<T: Send + 'static> DelayQueue<T> {
+    /// An empty queue without a limit, on the clock of a timer.
+    ///
+    /// ```
+    /// use tickwheel::{DelayQueue, Timer};
+    ///
+    /// let queue: DelayQueue<u64> = DelayQueue::new(&Timer::new());
+    /// assert!(queue.is_empty());
+    /// assert_eq!(queue.capacity(), None);
+    /// ```
+    pub fn new(timer: &Timer) -> Self {
+        Self::with_capacity(timer, usize::MAX)
+    }
+
+    /// An empty queue that holds so many items at most. When it is full, [`push`](Self::push)
+    /// gives an error, and [`push_wait`](Self::push_wait) waits.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{DelayQueue, PushError, Timer};
+    ///
+    /// let queue = DelayQueue::bounded(&Timer::new(), 1);
+    /// queue.push("tea", Duration::from_secs(180))?;
+    /// let refused = queue.push("toast", Duration::from_secs(120));
+    /// assert_eq!(refused, Err(PushError::Full { value: "toast", limit: 1 }));
+    /// # Ok::<(), PushError<&str>>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the capacity is zero.
+    pub fn bounded(timer: &Timer, capacity: usize) -> Self {
+        assert!(capacity > 0, "a queue for no items is not possible: take a capacity from 1 up");
+        Self::with_capacity(timer, capacity)
+    }
+
+    fn with_capacity(timer: &Timer, capacity: usize) -> Self {
+        let inner = Arc::new_cyclic(|inner: &Weak<Inner<T>>| Inner {
+            timer: timer.clone(),
+            state: Mutex::new(State::new(timer, capacity)),
+            alarm: Waker::from(Arc::new(Alarm(inner.clone()))),
+        });
+        Self { inner }
+    }
+}
+
+impl<T> DelayQueue<T> {
+    /// Waits for the first item that is due, and takes it; `None` once the queue is closed.
+    ///
+    /// Dropping the future before it is ready loses nothing: a wake-up that it got goes to
+    /// another consumer.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{DelayQueue, Timer};
+    ///
+    /// # futures::executor::block_on(async {
+    /// let queue = DelayQueue::new(&Timer::new());
+    /// queue.push("soon", Duration::from_millis(2))?;
+    /// assert_eq!(queue.pop().await, Some("soon"));
+    /// # Ok::<(), tickwheel::PushError<&str>>(())
+    /// # });
+    /// ```
+    pub async fn pop(&self) -> Option<T> {
+        let mut consumer = Consumer { inner: &self.inner, ticket: None };
+        poll_fn(|cx| consumer.inner.poll_pop(&mut consumer.ticket, cx.waker())).await
+    }
+
+    /// Waits until something is due, and takes all that is, up to `max` items; none once the
+    /// queue is closed, or if `max` is 0.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{DelayQueue, Timer};
+    ///
+    /// # futures::executor::block_on(async {
+    /// let queue = DelayQueue::new(&Timer::new());
+    /// for number in 1..=5 {
+    ///     queue.push(number, Duration::ZERO)?;
+    /// }
+    /// assert_eq!(queue.pop_batch(3).await, [1, 2, 3]);
+    /// assert_eq!(queue.pop_batch(3).await, [4, 5]);
+    /// # Ok::<(), tickwheel::PushError<i32>>(())
+    /// # });
+    /// ```
+    pub async fn pop_batch(&self, max: usize) -> Vec<T> {
+        if max == 0 {
+            return Vec::new();
+        }
+        let mut consumer = Consumer { inner: &self.inner, ticket: None };
+        let batch = poll_fn(|cx| {
+            consumer.inner.poll_take(&mut consumer.ticket, cx.waker(), |state, now| {
+                Some(state.pop_batch(max, now)).filter(|batch| !batch.is_empty())
+            })
+        });
+        batch.await.unwrap_or_default()
+    }
+
+    /// Takes the first item, if it is due.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{DelayQueue, Timer};
+    ///
+    /// let queue = DelayQueue::new(&Timer::new());
+    /// queue.push("now", Duration::ZERO)?;
+    /// queue.push("later", Duration::from_secs(60))?;
+    /// assert_eq!(queue.try_pop(), Some("now"));
+    /// assert_eq!(queue.try_pop(), None);
+    /// # Ok::<(), tickwheel::PushError<&str>>(())
+    /// ```
+    pub fn try_pop(&self) -> Option<T> {
+        self.inner.with(State::pop)
+    }
+
+    /// Takes all that is due, up to `max` items.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{DelayQueue, Timer};
+    ///
+    /// let queue = DelayQueue::new(&Timer::new());
+    /// for number in 1..=5 {
+    ///     queue.push(number, Duration::ZERO)?;
+    /// }
+    /// assert_eq!(queue.try_pop_batch(3), [1, 2, 3]);
+    /// assert_eq!(queue.try_pop_batch(3), [4, 5]);
+    /// assert!(queue.try_pop_batch(3).is_empty());
+    /// # Ok::<(), tickwheel::PushError<i32>>(())
+    /// ```
+    pub fn try_pop_batch(&self, max: usize) -> Vec<T> {
+        self.inner.with(|state, now| state.pop_batch(max, now))
+    }
+
+    /// As [`pop`](Self::pop), for a thread: it sleeps until an item is due. On a timer that is
+    /// driven by hand, another thread has to drive it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{DelayQueue, Timer};
+    ///
+    /// let queue = DelayQueue::new(&Timer::new());
+    /// queue.push("soon", Duration::from_millis(2))?;
+    /// assert_eq!(queue.pop_blocking(), Some("soon"));
+    /// # Ok::<(), tickwheel::PushError<&str>>(())
+    /// ```
+    pub fn pop_blocking(&self) -> Option<T> {
+        self.try_pop().or_else(|| block_on(self.pop()))
+    }
+
+    /// As [`pop_blocking`](Self::pop_blocking), but waits only so long; `None` then.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{DelayQueue, Timer};
+    ///
+    /// let queue = DelayQueue::new(&Timer::new());
+    /// queue.push("later", Duration::from_secs(60))?;
+    /// assert_eq!(queue.pop_timeout(Duration::from_millis(2)), None);
+    /// # Ok::<(), tickwheel::PushError<&str>>(())
+    /// ```
+    pub fn pop_timeout(&self, limit: Duration) -> Option<T> {
+        let popped = || block_on(self.inner.timer.timeout(limit, self.pop())).ok().flatten();
+        self.try_pop().or_else(popped)
+    }
+
+    /// Takes an item out, due or not; `None` if its key is stale.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{DelayQueue, Timer};
+    ///
+    /// let queue = DelayQueue::new(&Timer::new());
+    /// let key = queue.push("tea", Duration::from_secs(180))?;
+    /// assert_eq!(queue.remove(key), Some("tea"));
+    /// assert_eq!(queue.remove(key), None);
+    /// # Ok::<(), tickwheel::PushError<&str>>(())
+    /// ```
+    pub fn remove(&self, key: ItemKey) -> Option<T> {
+        self.inner.with(|state, _| state.remove(key.0))
+    }
+
+    /// Moves an item's deadline, earlier or later; `false` if its key is stale.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use tickwheel::{DelayQueue, Timer};
+    ///
+    /// let queue = DelayQueue::new(&Timer::new());
+    /// let key = queue.push("tea", Duration::from_secs(180))?;
+    /// assert!(queue.reset(key, Duration::from_secs(240)));
+    /// assert!(queue.reset(key, Instant::now()));
+    /// assert_eq!(queue.pop_blocking(), Some("tea"));
+    /// assert!(!queue.reset(key, Duration::from_secs(60)));
+    /// # Ok::<(), tickwheel::PushError<&str>>(())
+    /// ```
+    pub fn reset(&self, key: ItemKey, deadline: impl Into<Deadline>) -> bool {
+        let tick = Now(&self.inner.timer).tick_of(deadline.into());
+        self.inner.with(|state, _| state.reset(key.0, tick))
+    }
+
+    /// When an item is due, rounded up to a tick; `None` if its key is stale, or it is due never.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{DelayQueue, ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let queue = DelayQueue::new(&Timer::builder().clock(clock.clone()).build()?);
+    /// let tea = queue.push("tea", Duration::from_secs(180))?;
+    /// let never = queue.push("never", Duration::MAX)?;
+    /// assert_eq!(queue.deadline(tea), Some(clock.now() + Duration::from_secs(180)));
+    /// assert_eq!(queue.deadline(never), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn deadline(&self, key: ItemKey) -> Option<Instant> {
+        let tick = self.inner.lock().deadline(key.0)?;
+        self.inner.instant(tick)
+    }
+
+    /// When something may be due next. It may be early, never late; `None` if nothing is going to
+    /// be due.
+    ///
+    /// ```
+    /// use std::time::{Duration, Instant};
+    /// use tickwheel::{DelayQueue, Timer};
+    ///
+    /// let queue = DelayQueue::new(&Timer::new());
+    /// assert_eq!(queue.next_deadline(), None);
+    /// queue.push("tea", Duration::from_secs(180))?;
+    /// assert!(queue.next_deadline().unwrap() <= Instant::now() + Duration::from_secs(181));
+    /// # Ok::<(), tickwheel::PushError<&str>>(())
+    /// ```
+    pub fn next_deadline(&self) -> Option<Instant> {
+        let tick = self.inner.lock().next_wake()?;
+        self.inner.instant(tick)
+    }
+
+    /// How many items are in the queue, due or not.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{DelayQueue, Timer};
+    ///
+    /// let queue = DelayQueue::new(&Timer::new());
+    /// queue.push("tea", Duration::from_secs(180))?;
+    /// assert_eq!(queue.len(), 1);
+    /// # Ok::<(), tickwheel::PushError<&str>>(())
+    /// ```
+    pub fn len(&self) -> usize {
+        self.inner.lock().len()
+    }
+
+    /// Whether there are none.
+    ///
+    /// ```
+    /// use tickwheel::{DelayQueue, Timer};
+    ///
+    /// assert!(DelayQueue::<u64>::new(&Timer::new()).is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many items the queue holds at most; `None` if there is no limit.
+    ///
+    /// ```
+    /// use tickwheel::{DelayQueue, Timer};
+    ///
+    /// assert_eq!(DelayQueue::<u64>::bounded(&Timer::new(), 100).capacity(), Some(100));
+    /// ```
+    pub fn capacity(&self) -> Option<usize> {
+        Some(self.inner.lock().capacity()).filter(|&capacity| capacity < usize::MAX)
+    }
+
+    /// Closes the queue and hands back what is in it, by deadline. From then on nothing can be
+    /// pushed, and whoever pops or waits gets `None`. A second call gives nothing.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{DelayQueue, PushError, Timer};
+    ///
+    /// let queue = DelayQueue::new(&Timer::new());
+    /// queue.push("tea", Duration::from_secs(180))?;
+    /// queue.push("toast", Duration::from_secs(120))?;
+    /// assert_eq!(queue.close(), ["toast", "tea"]);
+    /// assert_eq!(queue.pop_blocking(), None);
+    /// let refused = queue.push("egg", Duration::from_secs(300));
+    /// assert_eq!(refused, Err(PushError::Closed { value: "egg" }));
+    /// # Ok::<(), PushError<&str>>(())
+    /// ```
+    pub fn close(&self) -> Vec<T> {
+        self.inner.with(|state, _| state.close())
+    }
+
+    /// Whether the queue was closed.
+    ///
+    /// ```
+    /// use tickwheel::{DelayQueue, Timer};
+    ///
+    /// let queue: DelayQueue<u64> = DelayQueue::new(&Timer::new());
+    /// queue.close();
+    /// assert!(queue.is_closed());
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        self.inner.lock().closed
+    }
+}
+
+impl<T> Clone for DelayQueue<T> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+/// A queue without a limit, on the process-wide timer.
+impl<T: Send + 'static> Default for DelayQueue<T> {
+    fn default() -> Self {
+        Self::new(default_timer())
+    }
+}
+
+impl<T> fmt::Debug for DelayQueue<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DelayQueue")
+            .field("len", &self.len())
+            .field("capacity", &self.capacity())
+            .field("closed", &self.is_closed())
+            .finish_non_exhaustive()
+    }
+}
+
+impl<T> Inner<T> {
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives the lock back, and wakes whoever can go on.
+    fn release<'a>(&'a self, mut state: MutexGuard<'a, State<T>>) {
+        let now = Now(&self.timer);
+        while let Some(waker) = state.next_to_wake(&now, &self.alarm) {
+            drop(state);
+            self.timer.shared().catch(|| waker.wake());
+            state = self.lock();
+        }
+    }
+
+    fn with<R>(&self, change: impl FnOnce(&mut State<T>, &Now<'_>) -> R) -> R {
+        let mut state = self.lock();
+        let result = change(&mut state, &Now(&self.timer));
+        self.release(state);
+        result
+    }
+
+    fn instant(&self, tick: u64) -> Option<Instant> {
+        self.timer.shared().clock.instant(Now(&self.timer).time_of(tick))
+    }
+
+    fn poll_pop(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> Poll<Option<T>> {
+        self.poll_take(ticket, waker, State::pop)
+    }
+
+    /// Takes what there is, or waits for it; ready with `None` if the queue is closed.
+    fn poll_take<R>(
+        &self,
+        ticket: &mut Option<Ticket>,
+        waker: &Waker,
+        take: impl Fn(&mut State<T>, &Now<'_>) -> Option<R>,
+    ) -> Poll<Option<R>> {
+        let mut cloned = None;
+        loop {
+            let mut state = self.lock();
+            let taken = take(&mut state, &Now(&self.timer));
+            if taken.is_some() || state.closed {
+                let _left = state.consumers.leave(ticket);
+                self.release(state);
+                return Poll::Ready(taken);
+            }
+            if !state.consumers.waits_with(ticket.as_ref(), waker) {
+                let Some(waker) = cloned.take() else {
+                    drop(state);
+                    cloned = Some(waker.clone());
+                    continue;
+                };
+                let _replaced = state.consumers.wait(ticket, waker);
+                self.release(state);
+            }
+            return Poll::Pending;
+        }
+    }
+
+    /// A consumer gives up.
+    fn give_up(&self, ticket: &mut Option<Ticket>) {
+        if ticket.is_some() {
+            let _left = self.with(|state, _| state.consumers.leave(ticket));
+        }
+    }
+}
+
+/// A consumer that may wait. It leaves the line when it is dropped.
+struct Consumer<'a, T> {
+    inner: &'a Inner<T>,
+    ticket: Option<Ticket>,
+}
+
+impl<T> Drop for Consumer<'_, T> {
+    fn drop(&mut self) {
+        self.inner.give_up(&mut self.ticket);
+    }
+}

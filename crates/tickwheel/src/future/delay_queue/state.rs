@@ -1,0 +1,204 @@
+//! What a queue's lock protects: the items, who waits, and the alarm.
+//!
+//! Ground rules:
+//! * Nothing of a caller's is called or dropped in here, but for the hash of a key, which is ours:
+//!   items and wakers come in and go out.
+//! * The timer's lock may be taken under this one, never the other way round: the timer wakes the
+//!   alarm without its lock.
+//! * When the lock is given back, either nobody waits for an item, or one of those who do was
+//!   woken and will look, or the alarm is set for the first deadline. The same goes for room:
+//!   nobody waits for it, or as many were woken as there is room for. [`State::next_to_wake`] sees
+//!   to that, and is asked after every change until it has nobody more.
+
+use core::task::Waker;
+use std::boxed::Box;
+use std::collections::HashMap;
+use std::vec::Vec;
+
+use super::waiters::Waiters;
+use crate::future::{Deadline, Sleep};
+use crate::timer::{Nanos, shrink};
+use crate::wheel::{self, HierarchicalWheel};
+use crate::{Key, Timer};
+
+pub(super) struct State<T> {
+    items: HierarchicalWheel<Item<T>>,
+    names: HashMap<Key, wheel::Key>,
+    pub(super) consumers: Waiters,
+    pub(super) producers: Waiters,
+    alarm: Sleep,
+    /// The tick that the alarm is set for; `u64::MAX` if it is not.
+    alarm_tick: u64,
+    capacity: usize,
+    pub(super) closed: bool,
+}
+
+struct Item<T> {
+    value: T,
+    /// Boxed because most have none.
+    name: Option<Box<Key>>,
+}
+
+/// What time it is, asked for when it matters. That costs more than most of what is done here.
+pub(super) struct Now<'a>(pub(super) &'a Timer);
+
+impl Now<'_> {
+    fn tick(&self) -> u64 {
+        let shared = self.0.shared();
+        shared.clock.now() / shared.tick()
+    }
+
+    /// The tick at which an item is due: the first that is not before its deadline, but if that
+    /// has come already, none after the present one.
+    pub(super) fn tick_of(&self, deadline: Deadline) -> u64 {
+        let shared = self.0.shared();
+        let now = shared.clock.now();
+        match deadline.seen_at(now, self.0) {
+            Nanos::MAX => u64::MAX,
+            at if at <= now => at.div_ceil(shared.tick()).min(now / shared.tick()),
+            at => at.div_ceil(shared.tick()),
+        }
+    }
+
+    pub(super) fn time_of(&self, tick: u64) -> Nanos {
+        tick.saturating_mul(self.0.shared().tick())
+    }
+}
+
+impl<T> State<T> {
+    pub(super) fn new(timer: &Timer, capacity: usize) -> Self {
+        Self {
+            items: HierarchicalWheel::new(),
+            names: HashMap::new(),
+            consumers: Waiters::default(),
+            producers: Waiters::default(),
+            alarm: timer.sleep(core::time::Duration::MAX),
+            alarm_tick: u64::MAX,
+            capacity,
+            closed: false,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub(super) fn capacity(&self) -> usize {
+        self.capacity
+    }
+
+    pub(super) fn next_wake(&self) -> Option<u64> {
+        self.items.next_wake()
+    }
+
+    /// Whether there is room for an item, also by the one with its name that it replaces.
+    pub(super) fn has_room_for(&self, name: Option<&Key>) -> bool {
+        self.items.len() < self.capacity || name.is_some_and(|name| self.names.contains_key(name))
+    }
+
+    /// Adds an item, for which there is room. Gives its key, and the item that it replaces.
+    pub(super) fn push(
+        &mut self,
+        tick: u64,
+        value: T,
+        name: Option<Key>,
+    ) -> (wheel::Key, Option<T>) {
+        let replaced = name.as_ref().and_then(|name| self.remove_named(name));
+        let item = Item { value, name: name.clone().map(Box::new) };
+        let key = self.items.insert(tick, item);
+        if let Some(name) = name {
+            self.names.insert(name, key);
+        }
+        (key, replaced)
+    }
+
+    /// Takes out the first item that is due.
+    pub(super) fn pop(&mut self, now: &Now<'_>) -> Option<T> {
+        // By the time that the wheel knows already, then by the clock.
+        let due = self.items.pop_due(0).or_else(|| {
+            if self.items.is_empty() { None } else { self.items.pop_due(now.tick()) }
+        })?;
+        Some(self.unname(due.value))
+    }
+
+    pub(super) fn pop_batch(&mut self, max: usize, now: &Now<'_>) -> Vec<T> {
+        let mut batch = Vec::new();
+        while batch.len() < max
+            && let Some(value) = self.pop(now)
+        {
+            batch.push(value);
+        }
+        batch
+    }
+
+    pub(super) fn remove(&mut self, key: wheel::Key) -> Option<T> {
+        let item = self.items.remove(key)?;
+        Some(self.unname(item))
+    }
+
+    pub(super) fn remove_named(&mut self, name: &Key) -> Option<T> {
+        let key = self.key_of(name)?;
+        self.remove(key)
+    }
+
+    pub(super) fn key_of(&self, name: &Key) -> Option<wheel::Key> {
+        self.names.get(name).copied()
+    }
+
+    pub(super) fn reset(&mut self, key: wheel::Key, tick: u64) -> bool {
+        self.items.reset(key, tick)
+    }
+
+    pub(super) fn deadline(&self, key: wheel::Key) -> Option<u64> {
+        self.items.deadline(key)
+    }
+
+    /// An item has left: its name is free.
+    fn unname(&mut self, item: Item<T>) -> T {
+        if let Some(name) = item.name {
+            self.names.remove(&*name);
+            shrink(&mut self.names);
+        }
+        item.value
+    }
+
+    /// Takes no more items, and gives what is there, by deadline.
+    pub(super) fn close(&mut self) -> Vec<T> {
+        self.closed = true;
+        self.alarm.leave();
+        self.names = HashMap::new();
+        let mut rest: Vec<_> = self.items.drain().collect();
+        rest.sort_by_key(|due| due.deadline);
+        rest.into_iter().map(|due| due.value.value).collect()
+    }
+
+    /// The alarm has rung.
+    pub(super) fn rung(&mut self) {
+        self.alarm_tick = u64::MAX;
+    }
+
+    /// Somebody who can go on and does not know it yet. Where it takes time until somebody can,
+    /// sets the alarm.
+    pub(super) fn next_to_wake(&mut self, now: &Now<'_>, alarm: &Waker) -> Option<Waker> {
+        if self.closed {
+            return self.consumers.wake_next().or_else(|| self.producers.wake_next());
+        }
+        if self.items.len() + self.producers.woken() < self.capacity
+            && let Some(producer) = self.producers.wake_next()
+        {
+            return Some(producer);
+        }
+        if self.consumers.woken() > 0 || !self.consumers.are_waiting() {
+            return None;
+        }
+        let first = self.items.next_wake()?;
+        if self.alarm_tick <= first {
+            return None;
+        }
+        if first > now.tick() && self.alarm.wait_until(now.time_of(first), alarm).is_pending() {
+            self.alarm_tick = first;
+            return None;
+        }
+        self.consumers.wake_next()
+    }
+}

@@ -1,0 +1,219 @@
+//! Waiting for a deadline.
+
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::future::Future;
+use std::time::Instant;
+
+use super::Deadline;
+use crate::Timer;
+use crate::timer::{Nanos, Progress, nanos};
+
+/// A future that waits for its deadline: made by [`Timer::sleep`] and [`Timer::sleep_until`].
+///
+/// It is never early, and late by at most a tick of its timer plus what the machine adds. It
+/// begins to wait when it is first polled, with a deadline that counts from when it was made.
+/// Dropping it ends the waiting. Once ready, it stays so until it is [`reset`](Self::reset).
+///
+/// It is [`Unpin`]: what has a fixed address is in the timer. So it can be polled by `&mut` again
+/// and again, without pinning; code that pins it all the same, as others of its kind need it,
+/// works too.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::{ManualClock, Timer};
+///
+/// let clock = ManualClock::new();
+/// let timer = Timer::builder().clock(clock.clone()).build()?;
+/// let mut sleep = timer.sleep(Duration::from_secs(60));
+///
+/// clock.advance(Duration::from_secs(59));
+/// sleep.reset(Duration::from_secs(60)); // a sign of life
+/// clock.advance(Duration::from_secs(59));
+/// assert!(!sleep.is_elapsed());
+/// clock.advance(Duration::from_secs(1));
+/// futures::executor::block_on(&mut sleep);
+/// assert!(sleep.is_elapsed());
+/// # Ok::<(), tickwheel::BuildError>(())
+/// ```
+///
+/// # Panics
+///
+/// Polling panics if the timer's thread could not be started, as there is nobody then to wake
+/// the future.
+#[must_use = "a future does nothing unless it is polled"]
+pub struct Sleep {
+    timer: Timer,
+    at: Nanos,
+    progress: Progress,
+}
+
+impl Sleep {
+    #[inline]
+    pub(super) fn new(timer: Timer, deadline: Deadline) -> Self {
+        let progress = match deadline {
+            Deadline::After(Duration::ZERO) => Progress::Elapsed,
+            _ => Progress::New,
+        };
+        Self { at: deadline.on(&timer), timer, progress }
+    }
+
+    /// A sleep whose delay counts from when it is told to [`begin`](Self::begin).
+    #[inline]
+    pub(super) fn later(timer: Timer, delay: Duration) -> Self {
+        Self { timer, at: nanos(delay), progress: Progress::New }
+    }
+
+    /// Begins a delay, which nothing was done with so far.
+    pub(super) fn begin(&mut self) {
+        if self.at == 0 {
+            self.progress = Progress::Elapsed;
+        }
+        self.at = self.timer.shared().clock.now().saturating_add(self.at);
+    }
+
+    /// Sets the deadline anew, to a delay from now or to an instant, also when it had come
+    /// already. A task that waits for this future will be woken at the new time; where it was
+    /// woken for the old one and has not polled yet, it polls once for nothing.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let mut sleep = timer.sleep(Duration::from_secs(1));
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(sleep.is_elapsed());
+    /// sleep.reset(clock.now() + Duration::from_secs(1));
+    /// assert!(!sleep.is_elapsed());
+    /// # Ok::<(), tickwheel::BuildError>(())
+    /// ```
+    pub fn reset(&mut self, deadline: impl Into<Deadline>) {
+        let waker = self.set(deadline.into().on(&self.timer));
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    /// Sets the deadline. If it has come already, whoever waited for it is to be woken.
+    fn set(&mut self, at: Nanos) -> Option<Waker> {
+        self.at = at;
+        let (progress, waker) = match self.progress {
+            Progress::Waits(place) => self.timer.shared().sleep_till(place, at),
+            Progress::New | Progress::Elapsed => (Progress::New, None),
+        };
+        self.progress = progress;
+        waker
+    }
+
+    /// Goes on to another deadline after the last has come, where it is known what time it is.
+    pub(super) fn next(&mut self, at: Nanos, now: Nanos) {
+        self.at = at;
+        self.progress = if at <= now { Progress::Elapsed } else { Progress::New };
+    }
+
+    /// Sets the deadline and waits for it, in one go. Wakes nobody.
+    pub(super) fn wait_until(&mut self, at: Nanos, waker: &Waker) -> Poll<()> {
+        drop(self.set(at));
+        match self.progress {
+            Progress::Waits(_) => Poll::Pending,
+            _ => self.poll_elapsed(&Context::from_waker(waker)),
+        }
+    }
+
+    /// Waits no more, for the time being.
+    #[inline]
+    pub(super) fn leave(&mut self) {
+        if let Progress::Waits(place) = self.progress {
+            self.timer.shared().leave(place);
+            self.progress = Progress::New;
+        }
+    }
+
+    /// The deadline; `None` if that is never.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let second = Duration::from_secs(1);
+    /// assert_eq!(timer.sleep(second).deadline(), Some(clock.now() + second));
+    /// assert_eq!(timer.sleep(Duration::MAX).deadline(), None);
+    /// # Ok::<(), tickwheel::BuildError>(())
+    /// ```
+    pub fn deadline(&self) -> Option<Instant> {
+        self.timer.shared().clock.instant(self.at)
+    }
+
+    /// Whether the deadline has come, rounded up to a tick.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// assert!(timer.sleep(Duration::ZERO).is_elapsed());
+    /// assert!(!timer.sleep(Duration::from_secs(60)).is_elapsed());
+    /// ```
+    pub fn is_elapsed(&self) -> bool {
+        matches!(self.progress, Progress::Elapsed) || self.timer.shared().has_come(self.at)
+    }
+
+    pub(super) fn at(&self) -> Nanos {
+        self.at
+    }
+
+    pub(super) fn timer(&self) -> &Timer {
+        &self.timer
+    }
+
+    #[inline]
+    pub(super) fn poll_elapsed(&mut self, cx: &Context<'_>) -> Poll<()> {
+        loop {
+            let shared = self.timer.shared();
+            self.progress = match self.progress {
+                Progress::New => shared
+                    .fall_asleep(self.at, cx.waker())
+                    .unwrap_or_else(|error| panic!("nobody can wake this future: {error}")),
+                Progress::Waits(place) => shared.go_on_sleeping(place, cx.waker()),
+                Progress::Elapsed => Progress::Elapsed,
+            };
+            match self.progress {
+                Progress::Waits(_) => return Poll::Pending,
+                Progress::Elapsed => return Poll::Ready(()),
+                // The timer was stopped, but a future has no other fate than to get ready.
+                Progress::New => self.timer = shared.successor(),
+            }
+        }
+    }
+}
+
+impl Future for Sleep {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_elapsed(cx)
+    }
+}
+
+impl Drop for Sleep {
+    #[inline]
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl fmt::Debug for Sleep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sleep")
+            .field("deadline", &self.deadline())
+            .field("elapsed", &self.is_elapsed())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,280 @@
+//! Futures that wait: a wheel of wakers beside the wheel of tasks.
+//!
+//! A *sleeper* is a future's waker with a deadline. It needs less than a task does: nobody runs
+//! it, it has no key and no handle but its future. So it has a wheel of its own, in which an entry
+//! is the waker itself, and the thread that waits for deadlines wakes all that are due by the
+//! batch, without a hand-over to anybody.
+//!
+//! Ground rules:
+//! * The wheel belongs to the timer's lock. Wakers are cloned, woken and dropped without it:
+//!   whose they are may call back.
+//! * A sleeper in the wheel has a tick after the wheel's time. What is due sooner than that is
+//!   not put there; its future is ready.
+//! * Hence, up to the tick `woken_through` no sleeper is in the wheel, and a future whose tick
+//!   that is knows without the lock that it was woken. It never goes back.
+//! * Sleepers are not tasks: `max_pending` does not limit them, and `stop` does not hand them back
+//!   but wakes them. They then go on at the timer's *successor*.
+
+use core::sync::atomic::Ordering;
+use core::task::Waker;
+use std::sync::{Arc, OnceLock};
+use std::vec::Vec;
+
+use super::builder::Config;
+use super::clock::Nanos;
+use super::shared::Shared;
+use super::state::{Phase, State};
+use super::sync::{AtomicU64, MutexGuard};
+use super::{ScheduleError, Timer, panics};
+use crate::wheel::{self, HierarchicalWheel};
+
+/// So many are woken before somebody else may have the lock, or a task its turn.
+const BATCH: usize = 128;
+
+/// The part that the lock protects.
+pub(super) struct Sleepers {
+    wheel: HierarchicalWheel<Waker>,
+    /// Memory for a batch, kept from one to the next.
+    spare: Vec<Waker>,
+}
+
+/// The part that it does not.
+#[derive(Default)]
+pub(super) struct Unlocked {
+    /// The tick up to which every sleeper was taken out of the wheel.
+    woken_through: AtomicU64,
+    successor: OnceLock<Timer>,
+}
+
+/// Where in the wheel a future's waker is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    key: wheel::Key,
+    tick: u64,
+}
+
+/// How far a future's waiting is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Progress {
+    /// It has not begun.
+    New,
+    Waits(Place),
+    /// The deadline has come.
+    Elapsed,
+}
+
+impl Sleepers {
+    pub(super) fn new() -> Self {
+        Self { wheel: HierarchicalWheel::new(), spare: Vec::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.wheel.len()
+    }
+
+    pub(super) fn next_wake(&self) -> Option<u64> {
+        self.wheel.next_wake()
+    }
+
+    pub(super) fn memory_usage(&self) -> usize {
+        self.wheel.memory_usage()
+    }
+
+    /// Takes everybody out, to be woken without the lock.
+    pub(super) fn take_all(&mut self) -> Vec<Waker> {
+        self.wheel.drain().map(|due| due.value).collect()
+    }
+}
+
+impl Shared {
+    /// Begins to wait: puts a waker on the wheel, unless the deadline has come. Gives
+    /// [`Progress::New`] if the timer is stopped.
+    pub(crate) fn fall_asleep(
+        self: &Arc<Self>,
+        at: Nanos,
+        waker: &Waker,
+    ) -> Result<Progress, ScheduleError> {
+        let waker = waker.clone();
+        let mut state = self.lock();
+        if state.phase == Phase::Stopped {
+            return Ok(Progress::New);
+        }
+        let tick = state.tick_of(at);
+        // Asking for the time costs more than the rest. It is only of use where nobody else is
+        // about to ask.
+        let has_come = tick <= state.sleepers.wheel.now()
+            || (!state.threads.look_by(at) && at <= self.clock.now());
+        if has_come {
+            return Ok(Progress::Elapsed);
+        }
+        state.scheduled += 1;
+        let place = Place { key: state.sleepers.wheel.insert(tick, waker), tick };
+        self.announce(state, at).inspect_err(|_| self.leave(place))?;
+        Ok(Progress::Waits(place))
+    }
+
+    /// Whether a future goes on waiting, which it does with this waker then. Gives
+    /// [`Progress::New`] if the timer is stopped.
+    #[inline]
+    pub(crate) fn go_on_sleeping(&self, place: Place, waker: &Waker) -> Progress {
+        if self.has_woken(place) {
+            return Progress::Elapsed;
+        }
+        let state = self.lock();
+        match state.sleepers.wheel.get(place.key) {
+            Some(known) if known.will_wake(waker) => Progress::Waits(place),
+            Some(_) => {
+                drop(state);
+                self.replace_waker(place, waker.clone())
+            }
+            None => after_waking(&state),
+        }
+    }
+
+    #[cold]
+    fn replace_waker(&self, place: Place, mut waker: Waker) -> Progress {
+        let mut state = self.lock();
+        match state.sleepers.wheel.get_mut(place.key) {
+            Some(known) => {
+                // The other one is dropped without the lock.
+                core::mem::swap(known, &mut waker);
+                drop(state);
+                Progress::Waits(place)
+            }
+            None => after_waking(&state),
+        }
+    }
+
+    /// Moves the deadline of a future that waits. One that was woken meanwhile has to begin anew;
+    /// one whose new deadline has come waits no more, and its waker is the caller's to wake.
+    pub(crate) fn sleep_till(
+        self: &Arc<Self>,
+        place: Place,
+        at: Nanos,
+    ) -> (Progress, Option<Waker>) {
+        let mut state = self.lock();
+        let tick = state.tick_of(at);
+        let wheel = &mut state.sleepers.wheel;
+        if tick <= wheel.now() {
+            let Some(waker) = wheel.remove(place.key) else { return (Progress::New, None) };
+            state.fired += 1;
+            return (Progress::Elapsed, Some(waker));
+        }
+        if !wheel.reset(place.key, tick) {
+            return (Progress::New, None);
+        }
+        // There is a thread while somebody sleeps, so none has to be started.
+        let _ = self.announce(state, at);
+        (Progress::Waits(Place { key: place.key, tick }), None)
+    }
+
+    /// Ends the waiting of a future that is dropped.
+    #[inline]
+    pub(crate) fn leave(&self, place: Place) {
+        if self.has_woken(place) {
+            return;
+        }
+        let mut state = self.lock();
+        let waker = state.sleepers.wheel.remove(place.key);
+        state.cancelled += u64::from(waker.is_some());
+        drop(state);
+        drop(waker);
+    }
+
+    #[inline]
+    fn has_woken(&self, place: Place) -> bool {
+        place.tick <= self.sleepers.woken_through.load(Ordering::Acquire)
+    }
+
+    /// How long a tick is.
+    pub(crate) fn tick(&self) -> Nanos {
+        self.config.tick
+    }
+
+    /// Calls something of a caller's on behalf of another: a panic is logged and goes no further.
+    pub(crate) fn catch(&self, call: impl FnOnce()) {
+        panics::catch(&self.config, call);
+    }
+
+    /// Whether a deadline has come, rounded up to a tick as it is for those who wait for it.
+    pub(crate) fn has_come(&self, at: Nanos) -> bool {
+        let now = self.clock.now();
+        at <= now / self.config.tick * self.config.tick
+    }
+
+    /// Wakes a batch of those who are due. Says whether there may be more.
+    #[inline]
+    pub(super) fn wake_some<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+    ) -> (MutexGuard<'a, State>, bool) {
+        if state.sleepers.wheel.is_empty() { (state, false) } else { self.wake_batch(state) }
+    }
+
+    fn wake_batch<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
+        let now = self.clock.now();
+        let mut batch = core::mem::take(&mut state.sleepers.spare);
+        let more = state.take_sleepers(now, &mut batch);
+        if !more {
+            let through = state.sleepers.wheel.now();
+            self.sleepers.woken_through.store(through, Ordering::Release);
+        }
+        if !batch.is_empty() {
+            drop(state);
+            let panicked = wake_all(&self.config, &mut batch);
+            state = self.lock();
+            state.panicked += panicked;
+        }
+        state.sleepers.spare = batch;
+        (state, more)
+    }
+
+    /// Wakes everybody, when the timer was stopped.
+    pub(super) fn wake_stopped(&self, mut wakers: Vec<Waker>) {
+        let panicked = wake_all(&self.config, &mut wakers);
+        if panicked > 0 {
+            self.lock().panicked += panicked;
+        }
+    }
+
+    /// The timer that serves futures when this one is stopped: with the same clock, and otherwise
+    /// with nothing to run but them. Nobody can stop it; it ends with the last of them.
+    pub(crate) fn successor(&self) -> Timer {
+        self.sleepers.successor.get_or_init(|| Timer::successor_of(self)).clone()
+    }
+}
+
+impl State {
+    /// Takes due sleepers out, up to a batch. Says whether there may be more.
+    fn take_sleepers(&mut self, now: Nanos, batch: &mut Vec<Waker>) -> bool {
+        let tick = self.tick_at(now);
+        while let Some(due) = self.sleepers.wheel.pop_due(tick) {
+            self.fired += 1;
+            self.lateness.record(now.saturating_sub(self.time_of(due.deadline)));
+            // Waking a task changes its state, which mostly lies where the waker points, and was
+            // not looked at for long: a quarter of the time to fire went into waiting for that.
+            wheel::prefetch(due.value.data());
+            batch.push(due.value);
+            if batch.len() == BATCH {
+                return self.sleepers.wheel.next_wake().is_some_and(|next| next <= tick);
+            }
+        }
+        false
+    }
+}
+
+/// A future's waker is gone from the wheel: it was woken because its deadline has come, or
+/// because the timer was stopped.
+fn after_waking(state: &State) -> Progress {
+    if state.phase == Phase::Stopped { Progress::New } else { Progress::Elapsed }
+}
+
+/// Wakes them in order; says how many panicked.
+fn wake_all(config: &Config, wakers: &mut Vec<Waker>) -> u64 {
+    let mut wakers = wakers.drain(..);
+    let mut panicked = 0;
+    while panics::catch(config, || wakers.by_ref().for_each(Waker::wake)) {
+        panicked += 1;
+    }
+    panicked
+}

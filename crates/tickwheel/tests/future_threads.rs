@@ -1,0 +1,261 @@
+//! Futures on real threads and the real clock: none is early, none is forgotten, nothing is left.
+
+mod patience;
+mod random;
+mod wakers;
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::{Poll, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use patience::*;
+use random::Random;
+use tickwheel::{Sleep, Timer};
+use wakers::*;
+
+/// What one thread has seen of its sleeps.
+#[derive(Default)]
+struct Seen {
+    ready: usize,
+    given_up: usize,
+}
+
+/// Polls a sleep, which may well be ready.
+fn begin(sleep: &mut Sleep, waker: &Waker) {
+    let _ = poll(sleep, waker);
+}
+
+/// Waits until a sleep is ready, and checks that it is not early.
+async fn on_time(sleep: &mut Sleep) {
+    let deadline = sleep.deadline();
+    sleep.await;
+    assert!(Instant::now() >= deadline.expect("not never"), "a sleep was early");
+}
+
+/// Makes sleeps and waits for them, resets them, or gives them up, at random.
+async fn rage(timer: &Timer, seed: u64, end: &AtomicBool) -> Seen {
+    let mut random = Random(seed);
+    let mut counts = Seen::default();
+    while !end.load(Ordering::Relaxed) {
+        let delay = random.below(3_000) as u32 * US;
+        let mut sleep = timer.sleep(delay);
+        match random.below(8) {
+            0..=2 => on_time(&mut sleep).await,
+            3 => begin(&mut sleep, Waker::noop()),
+            4 => {
+                begin(&mut sleep, Waker::noop());
+                sleep.reset(random.below(3_000) as u32 * US);
+                on_time(&mut sleep).await;
+            }
+            5 => {
+                // Around the very moment at which it is due.
+                begin(&mut sleep, Waker::noop());
+                thread::sleep(delay);
+                sleep.reset(delay / 2);
+                on_time(&mut sleep).await;
+            }
+            6 => {
+                let waits = timer.sleep(random.below(3_000) as u32 * US);
+                let _ = timer.timeout(delay, waits).await;
+            }
+            _ => {
+                // Begun here, ended by another thread, with another waker.
+                begin(&mut sleep, Waker::noop());
+                let ended = thread::spawn(move || block_on(on_time(&mut sleep)));
+                ended.join().unwrap();
+                sleep = timer.sleep(Duration::ZERO);
+            }
+        }
+        if sleep.is_elapsed() {
+            counts.ready += 1;
+        } else {
+            counts.given_up += 1;
+        }
+    }
+    counts
+}
+
+fn storm(timer: &Timer, length: Duration, stop: bool) {
+    let end = Arc::new(AtomicBool::new(false));
+    let threads: Vec<_> = (0..6)
+        .map(|seed| {
+            let (timer, end) = (timer.clone(), end.clone());
+            thread::spawn(move || block_on(rage(&timer, seed, &end)))
+        })
+        .collect();
+    thread::sleep(length);
+    if stop {
+        assert_eq!(timer.stop().len(), 0);
+        thread::sleep(length / 2);
+    }
+    end.store(true, Ordering::Relaxed);
+    let seen: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    assert!(seen.iter().all(|seen| seen.ready > 0), "that was no storm");
+    assert!(seen.iter().any(|seen| seen.given_up > 0));
+    let stats = timer.stats();
+    assert_eq!((stats.pending, stats.panicked), (0, 0));
+    assert!(stop || stats.scheduled == stats.fired + stats.cancelled, "{stats:?}");
+}
+
+#[test]
+fn every_sleep_is_ready_in_a_storm() {
+    in_time("a storm of sleeps", || {
+        storm(&Timer::new(), S, false);
+        storm(&Timer::builder().tick(10 * US).inline().build().unwrap(), S / 2, false);
+    });
+}
+
+#[test]
+fn every_sleep_is_ready_when_the_timer_is_stopped_in_a_storm() {
+    in_time("a storm of sleeps on a timer that is stopped", || {
+        for round in 1..6 {
+            storm(&Timer::new(), round * 20 * MS, true);
+        }
+    });
+}
+
+#[test]
+fn every_waker_is_called_or_dropped() {
+    in_time("wakers on a real timer", || {
+        let timer = Timer::new();
+        let (count, waker) = Count::new();
+        let mut random = Random(7);
+        let sleeps: Vec<_> = (0..20_000)
+            .map(|_| {
+                let mut sleep = timer.sleep(random.below(20_000) as u32 * US);
+                begin(&mut sleep, &waker);
+                sleep
+            })
+            .collect();
+        // Some are dropped while others are due.
+        let (kept, dropped): (Vec<_>, Vec<_>) =
+            sleeps.into_iter().enumerate().partition(|(number, _)| number % 2 == 0);
+        drop(dropped);
+        until("all are ready", || kept.iter().all(|(_, sleep)| sleep.is_elapsed()));
+        until("all are woken", || timer.pending() == 0);
+        until("no waker is left", || held(&count) == 0);
+        assert!(count.woken() <= 20_000);
+    });
+}
+
+#[test]
+fn a_waker_that_panics_does_not_end_the_worker() {
+    in_time("a waker that panics", || {
+        let timer = Timer::new();
+        let bad = Call::waker(|| panic!("a waker that panics"));
+        for _ in 0..3 {
+            let mut sleep = timer.sleep(MS);
+            assert!(poll(&mut sleep, &bad).is_pending());
+            let other = timer.sleep(2 * MS);
+            block_on(other);
+            assert!(sleep.is_elapsed());
+        }
+        until("they are counted", || timer.stats().panicked == 3);
+    });
+}
+
+#[test]
+fn a_runtime_that_ends_takes_its_sleeps_along() {
+    in_time("a runtime that ends", || {
+        let timer = Timer::new();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build();
+        let runtime = runtime.unwrap();
+        for _ in 0..100 {
+            let timer = timer.clone();
+            runtime.spawn(async move { timer.sleep(3_600 * S).await });
+        }
+        until("they sleep", || timer.pending() == 100);
+        drop(runtime);
+        assert_eq!(timer.pending(), 0);
+    });
+}
+
+#[test]
+fn a_far_sleep_wakes_nobody() {
+    let timer = Timer::new();
+    let mut sleep = timer.sleep(3_600 * S);
+    assert!(poll(&mut sleep, Waker::noop()).is_pending());
+    until("the thread sleeps", || timer.stats().pending == 1);
+    thread::sleep(20 * MS);
+    let before = timer.stats().wakeups;
+    for _ in 0..100 {
+        let mut further = timer.sleep(3_700 * S);
+        assert!(poll(&mut further, Waker::noop()).is_pending());
+    }
+    thread::sleep(50 * MS);
+    assert_eq!(timer.stats().wakeups, before);
+}
+
+#[test]
+fn a_task_that_blocks_does_not_delay_futures() {
+    in_time("a sleep beside a task that blocks", || {
+        let timer = Timer::new();
+        let (release, blocked) = std::sync::mpsc::channel::<()>();
+        timer.after(Duration::ZERO, move || _ = blocked.recv()).unwrap();
+        block_on(timer.sleep(10 * MS));
+        block_on(timer.sleep(10 * MS));
+        drop(release);
+        timer.stop();
+    });
+}
+
+#[test]
+fn a_timer_can_be_stopped_by_a_waker_and_dropped_by_a_future() {
+    in_time("stopped by a waker", || {
+        let timer = Timer::new();
+        let waker = {
+            let timer = timer.clone();
+            Call::waker(move || drop(timer.stop()))
+        };
+        let mut sleep = timer.sleep(MS);
+        assert!(poll(&mut sleep, &waker).is_pending());
+        block_on(timer.sleep(5 * MS));
+        block_on(&mut sleep);
+
+        // The last thing that holds the timer is a future, which ends on the timer's own thread.
+        let done = Arc::new(AtomicUsize::new(0));
+        let held = Arc::new(std::sync::Mutex::new(None));
+        let waker = {
+            let (done, held) = (done.clone(), held.clone());
+            Call::waker(move || {
+                drop(held.lock().unwrap().take());
+                done.fetch_add(1, Ordering::SeqCst);
+            })
+        };
+        let mut sleep = Timer::new().sleep(5 * MS);
+        assert!(poll(&mut sleep, &waker).is_pending());
+        *held.lock().unwrap() = Some(sleep);
+        until("it is dropped", || done.load(Ordering::SeqCst) == 1);
+    });
+}
+
+#[test]
+fn a_sleep_is_polled_by_many_with_different_wakers() {
+    in_time("a sleep that changes hands", || {
+        let timer = Timer::builder().tick(10 * US).build().unwrap();
+        for round in 0..300 {
+            let sleep = Arc::new(std::sync::Mutex::new(timer.sleep(round % 7 * 30 * US)));
+            thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| {
+                        block_on(poll_fn(|cx| {
+                            let mut sleep = sleep.lock().unwrap();
+                            let polled = poll(&mut *sleep, cx.waker());
+                            // Only the last waker counts: who is not last asks again by itself.
+                            if polled.is_pending() {
+                                let waker = cx.waker().clone();
+                                thread::spawn(move || waker.wake());
+                            }
+                            polled
+                        }));
+                    });
+                }
+            });
+            assert_eq!(poll(&mut *sleep.lock().unwrap(), Waker::noop()), Poll::Ready(()));
+        }
+        until("nothing is left", || timer.pending() == 0);
+    });
+}

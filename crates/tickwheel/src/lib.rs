@@ -32,6 +32,8 @@ extern crate std;
 pub mod wheel;
 
 #[cfg(feature = "std")]
+pub mod pace;
+#[cfg(feature = "std")]
 mod timer;
 #[cfg(feature = "std")]
 pub use timer::*;

@@ -16,6 +16,7 @@ mod error;
 mod executor;
 mod global;
 mod handle;
+mod host;
 mod job;
 mod key;
 mod panics;
@@ -47,8 +48,10 @@ pub use stats::{Histogram, Stats};
 pub use unfired::{StillRunning, Unfired};
 pub use when::{Keyed, When};
 
+pub(crate) use host::{Host, Nanos, Nudge, nanos_of};
+pub(crate) use job::Job;
+
 use clock::nanos;
-use job::Job;
 use record::Fate;
 use shared::Shared;
 use state::Phase;

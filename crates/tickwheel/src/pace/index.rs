@@ -89,13 +89,13 @@ impl Index {
     /// Takes out a lane that is there.
     pub(super) fn remove(&mut self, tag: u32, lane: u32) {
         let mask = self.mask();
-        let mut hole = tag as usize & mask;
-        while self.slots[hole] != slot(tag, lane) {
-            assert!(self.slots[hole] != 0, "a lane that is in the index");
-            hole = (hole + 1) & mask;
+        let mut gap = tag as usize & mask;
+        while self.slots[gap] != slot(tag, lane) {
+            assert!(self.slots[gap] != 0, "a lane that is in the index");
+            gap = (gap + 1) & mask;
         }
         // Entries that were pushed on by others move up.
-        let mut at = hole;
+        let mut at = gap;
         loop {
             at = (at + 1) & mask;
             let slot = self.slots[at];
@@ -103,12 +103,12 @@ impl Index {
                 break;
             }
             let home = tag_of(slot) as usize & mask;
-            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(hole) & mask) {
-                self.slots[hole] = slot;
-                hole = at;
+            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(gap) & mask) {
+                self.slots[gap] = slot;
+                gap = at;
             }
         }
-        self.slots[hole] = 0;
+        self.slots[gap] = 0;
         self.len -= 1;
         if self.slots.len() > 1_024 && self.len < self.slots.len() / 16 {
             self.resize((4 * self.len).next_power_of_two().max(LEAST));

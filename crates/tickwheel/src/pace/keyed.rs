@@ -219,14 +219,14 @@ impl<K: PaceKey> KeyPacer<'_, K> {
     /// Lets nothing start for this key until [`resume`](Self::resume). It costs memory until then.
     pub fn pause(self) {
         self.shared.with_lane(self.key, |state, lane, now| {
-            state.change(lane, now, |lane, _| lane.set_paused(true));
+            state.change(lane, now, |lane| lane.set_paused(true));
         });
     }
 
     /// Lets tasks of this key start again after [`pause`](Self::pause).
     pub fn resume(self) {
         self.shared.with_lane(self.key, |state, lane, now| {
-            state.change(lane, now, |lane, _| lane.set_paused(false));
+            state.change(lane, now, |lane| lane.set_paused(false));
         });
     }
 
@@ -235,7 +235,7 @@ impl<K: PaceKey> KeyPacer<'_, K> {
     pub fn retry_after(self, delay: Duration) {
         self.shared.with_lane(self.key, |state, lane, now| {
             let until = now.get().saturating_add(nanos_of(delay));
-            state.change(lane, now, |lane, _| lane.hold_until(until));
+            state.change(lane, now, |lane| lane.hold_until(until));
         });
     }
 
@@ -247,19 +247,14 @@ impl<K: PaceKey> KeyPacer<'_, K> {
     /// If the rate is not possible; it stays as it was.
     pub fn set_rate(self, starts: usize, window: Duration) -> Result<(), RateError> {
         let rate = Rate::new(starts, window, self.smooth)?;
-        self.shared.with_lane(self.key, |state, lane, now| {
-            let time = now.get();
-            state.change(lane, now, |lane, common| lane.set_rate(Some(rate), common, time));
-        });
+        self.shared
+            .with_lane(self.key, |state, lane, now| state.set_rate_of(lane, Some(rate), now));
         Ok(())
     }
 
     /// Gives this key the rate that all have.
     pub fn reset_rate(self) {
-        self.shared.with_lane(self.key, |state, lane, now| {
-            let time = now.get();
-            state.change(lane, now, |lane, common| lane.set_rate(None, common, time));
-        });
+        self.shared.with_lane(self.key, |state, lane, now| state.set_rate_of(lane, None, now));
     }
 
     /// How many tasks of this key wait.

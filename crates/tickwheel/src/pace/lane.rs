@@ -101,15 +101,18 @@ impl<K> Lane<K> {
         self.set(|settings| settings.held_until = settings.held_until.max(time));
     }
 
-    /// Gives the lane a rate of its own, or the common one. What has left the old window by now
-    /// does not count any more.
-    pub(super) fn set_rate(&mut self, rate: Option<Rate>, common: &Rate, now: Nanos) {
-        self.forget_starts(common, now);
+    /// Gives the lane a rate of its own, or the common one.
+    pub(super) fn set_rate(&mut self, rate: Option<Rate>) {
         self.set(|settings| settings.rate = rate);
     }
 
-    /// Forgets starts that have left the window.
-    pub(super) fn forget_starts(&mut self, common: &Rate, now: Nanos) {
+    /// Forgets starts that have left the window, before there is another rate.
+    pub(super) fn close_rate(&mut self, tasks: &mut Tasks, common: &Rate, now: Nanos) {
+        self.close_begun(tasks, common);
+        self.forget_starts(common, now);
+    }
+
+    fn forget_starts(&mut self, common: &Rate, now: Nanos) {
         let window = self.rate(common).window;
         self.log.forget(now, window);
     }
@@ -205,7 +208,14 @@ impl<K> Lane<K> {
 
     /// When the task is expected to start that has so many ahead of it; `None` while the lane is
     /// paused.
-    pub(super) fn expected(&self, common: &Rate, ahead: usize, now: Nanos) -> Option<Nanos> {
+    pub(super) fn expected(
+        &mut self,
+        tasks: &mut Tasks,
+        common: &Rate,
+        ahead: usize,
+        now: Nanos,
+    ) -> Option<Nanos> {
+        self.close_begun(tasks, common);
         let from = now.max(self.held_until());
         let rate = self.rate(common);
         let time = || self.log.expected(rate, self.open.len(), ahead, now, from);

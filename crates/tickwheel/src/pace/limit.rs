@@ -201,7 +201,9 @@ mod tests {
 
     fn log(times: &[Nanos]) -> Log {
         let mut log = Log::new();
-        times.iter().for_each(|&time| log.add(time));
+        for &time in times {
+            log.add(time);
+        }
         log
     }
 

@@ -83,6 +83,11 @@ impl<T> Pool<T> {
         self.places.prefetch(index);
     }
 
+    /// Gives back what memory it can.
+    pub(super) fn shrink(&mut self) {
+        self.places.shrink_to_fit();
+    }
+
     pub(super) fn memory_usage(&self) -> usize {
         self.places.memory_usage()
     }

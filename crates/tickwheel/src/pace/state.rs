@@ -101,6 +101,7 @@ pub(super) enum Look {
 pub(super) struct Rest<K> {
     pub(super) calls: Vec<(K, i8, Job)>,
     /// Those who wait for a permit, to be woken.
+    #[cfg(feature = "async")]
     pub(super) refused: Vec<Arc<Start>>,
     pub(super) alarm: Option<Alarm>,
 }
@@ -234,6 +235,21 @@ impl<K: PaceKey> State<K> {
         if mem::needs_drop::<K>() {
             self.forgotten.push(lane.key);
         }
+        if self.lanes.len() == 0 {
+            self.shrink();
+        }
+    }
+
+    /// Gives all memory back, unless that is little: there are no keys any more.
+    fn shrink(&mut self) {
+        const KEPT: usize = 16 << 10;
+        if self.lanes.memory_usage() + self.tasks.memory_usage() > KEPT {
+            self.lanes.shrink();
+            self.tasks.shrink();
+            self.wheel = HierarchicalWheel::with_start(self.wheel.now());
+            self.ready = VecDeque::new();
+            self.index = Index::new();
+        }
     }
 
     /// The keys of lanes that were forgotten, to be dropped without the lock.
@@ -251,10 +267,7 @@ impl<K: PaceKey> State<K> {
                 self.settle(due.value, now);
                 continue;
             }
-            let Some(at) = self.ready.pop_front() else {
-                self.shrink();
-                return Look::Nothing;
-            };
+            let Some(at) = self.ready.pop_front() else { return Look::Nothing };
             if let Some(&next) = self.ready.front() {
                 self.lanes.prefetch(next);
             }
@@ -266,14 +279,6 @@ impl<K: PaceKey> State<K> {
             }
         }
         Look::Again
-    }
-
-    /// Gives back the memory of a list that was much longer once.
-    fn shrink(&mut self) {
-        const KEPT: usize = 1024;
-        if self.ready.capacity() > KEPT {
-            self.ready = VecDeque::new();
-        }
     }
 
     fn let_go(&mut self, at: u32, start: &Arc<Start>, now: &Now) -> Look {
@@ -394,10 +399,10 @@ impl<K: PaceKey> State<K> {
     }
 
     /// When a task that waits is expected to start, as things stand.
-    pub(super) fn expected(&self, task: TaskRef, now: Nanos) -> Option<Nanos> {
-        let ahead = self.position(task)?;
-        let lane = &self.lanes[self.task(task)?.lane];
-        let time = lane.expected(&self.rate, ahead, now).filter(|_| !self.paused)?;
+    pub(super) fn expected(&mut self, task: TaskRef, now: Nanos) -> Option<Nanos> {
+        let ahead = self.position(task).filter(|_| !self.paused)?;
+        let lane = self.task(task)?.lane;
+        let time = self.lanes[lane].expected(&mut self.tasks, &self.rate, ahead, now)?;
         if time <= now {
             return Some(now);
         }
@@ -423,8 +428,16 @@ impl<K: PaceKey> State<K> {
     }
 
     /// Changes what was said about a lane.
-    pub(super) fn change(&mut self, at: u32, now: &Now, change: impl FnOnce(&mut Lane<K>, &Rate)) {
-        change(&mut self.lanes[at], &self.rate);
+    pub(super) fn change(&mut self, at: u32, now: &Now, change: impl FnOnce(&mut Lane<K>)) {
+        change(&mut self.lanes[at]);
+        self.settle(at, now);
+    }
+
+    /// Gives a lane a rate of its own, or the one that all have.
+    pub(super) fn set_rate_of(&mut self, at: u32, rate: Option<Rate>, now: &Now) {
+        let lane = &mut self.lanes[at];
+        lane.close_rate(&mut self.tasks, &self.rate, now.get());
+        lane.set_rate(rate);
         self.settle(at, now);
     }
 
@@ -434,7 +447,7 @@ impl<K: PaceKey> State<K> {
         for &at in &lanes {
             let lane = &mut self.lanes[at];
             if !lane.has_own_rate() {
-                lane.forget_starts(&self.rate, now.get());
+                lane.close_rate(&mut self.tasks, &self.rate, now.get());
             }
         }
         self.rate = rate;
@@ -445,7 +458,12 @@ impl<K: PaceKey> State<K> {
 
     /// Takes the pacer out of service, and out of it what waits.
     pub(super) fn stop(&mut self) -> Rest<K> {
-        let mut rest = Rest { calls: Vec::new(), refused: Vec::new(), alarm: self.alarm.take() };
+        let mut rest = Rest {
+            calls: Vec::new(),
+            #[cfg(feature = "async")]
+            refused: Vec::new(),
+            alarm: self.alarm.take(),
+        };
         if mem::replace(&mut self.stopped, true) {
             return rest;
         }

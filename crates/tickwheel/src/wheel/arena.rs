@@ -260,7 +260,7 @@ impl<E: Record> Arena<E> {
     }
 
     /// Gives back the memory of segments without a record, and the unused end of the first.
-    pub(super) fn shrink_to_fit(&mut self) {
+    pub(crate) fn shrink_to_fit(&mut self) {
         for segment in &mut self.segments {
             if segment.is_spare() {
                 segment.give_up();

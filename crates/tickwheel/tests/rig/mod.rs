@@ -1,6 +1,6 @@
 //! A timer on a clock that is moved by hand, with a log of what ran when; and a macro that runs
 //! tests on both wheels.
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(dead_code, unused_macros, reason = "each test file uses a part of it")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -10,6 +10,7 @@
 mod machine;
 mod memory;
 mod names;
+mod pace;
 mod report;
 mod stopwatch;
 mod timer;
@@ -38,20 +39,27 @@ enum Subject {
     Wheel(wheel::Options),
     /// The timer against Netty, the JDK, Go, tokio and async-io
     Timer(timer::Options),
+    /// Pacing for a million keys, and the check alone against governor
+    Pace(pace::Options),
     /// One run of one system in this process, its outcome as JSON on standard output
     #[command(hide = true)]
     WheelRun(wheel::Run),
     /// The same for a timer
     #[command(hide = true)]
     TimerRun(timer::Run),
+    /// The same for pacing
+    #[command(hide = true)]
+    PaceRun(pace::Run),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().subject {
         Subject::Wheel(options) => wheel::compare(&options),
         Subject::Timer(options) => timer::compare(&options),
+        Subject::Pace(options) => pace::compare(&options),
         Subject::WheelRun(run) => run.execute(),
         Subject::TimerRun(run) => run.execute(),
+        Subject::PaceRun(run) => run.execute(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -7,9 +7,10 @@ use std::ffi::OsString;
 use crate::process::{Failure, Invocation};
 
 /// Each benchmark is a folder of bench/src and a subcommand of its program.
-const KNOWN: [(&str, &str); 2] = [
+const KNOWN: [(&str, &str); 3] = [
     ("wheel", "the two timing wheels against DelayQueue, BinaryHeap, BTreeMap and another wheel"),
     ("timer", "the timer against Netty, the JDK, Go, tokio and async-io"),
+    ("pace", "pacing for a million keys, and the check alone against governor"),
 ];
 
 pub(crate) fn run(args: Vec<OsString>) -> Result<(), Failure> {
@@ -30,7 +31,7 @@ fn check(name: Option<&OsString>) -> Result<(), Failure> {
         None => String::from("a benchmark must be named"),
     };
     let names: Vec<String> = KNOWN.iter().map(|(name, _)| format!("`{name}`")).collect();
-    Err(Failure::Missing(format!("{what}: there are {}", names.join(" and "))))
+    Err(Failure::Missing(format!("{what}: there are {}", names.join(", "))))
 }
 
 fn help() -> String {
@@ -60,7 +61,7 @@ mod tests {
         let refused = |name: Option<OsString>| check(name.as_ref()).unwrap_err().to_string();
         assert_eq!(
             refused(Some("nonsense".into())),
-            "there is no benchmark `nonsense`: there are `wheel` and `timer`"
+            "there is no benchmark `nonsense`: there are `wheel`, `timer`, `pace`"
         );
         assert!(refused(None).contains("`timer`"));
     }

@@ -59,6 +59,8 @@ pub mod wheel;
 pub mod cron;
 
 #[cfg(feature = "std")]
+pub mod pace;
+#[cfg(feature = "std")]
 mod timer;
 #[cfg(feature = "std")]
 pub use timer::*;

@@ -27,7 +27,7 @@ struct Vtable {
     drop: unsafe fn(*mut Data),
 }
 
-pub(super) struct Job {
+pub(crate) struct Job {
     data: Data,
     vtable: &'static Vtable,
 }
@@ -38,7 +38,7 @@ unsafe impl Send for Job {}
 impl Job {
     /// A job that calls a closure.
     #[inline]
-    pub(super) fn new<F: FnOnce() + Send + 'static>(f: F) -> Self {
+    pub(crate) fn new<F: FnOnce() + Send + 'static>(f: F) -> Self {
         if size_of::<F>() <= size_of::<Data>() && align_of::<F>() <= align_of::<Data>() {
             Self::store(f, const { &Vtable { call: call::<F>, drop: drop_in_place::<F> } })
         } else {
@@ -75,7 +75,7 @@ impl Job {
 
     /// Calls the closure. A job that stands for a record does nothing.
     #[inline]
-    pub(super) fn call(self) {
+    pub(crate) fn call(self) {
         let mut job = ManuallyDrop::new(self);
         // SAFETY: the data is what the vtable is for, and is not touched again.
         unsafe { (job.vtable.call)(&raw mut job.data) };

@@ -18,6 +18,7 @@ mod error;
 mod executor;
 mod global;
 mod handle;
+mod host;
 mod job;
 mod key;
 mod panics;
@@ -51,18 +52,17 @@ pub use stats::{Histogram, Stats};
 pub use unfired::{StillRunning, Unfired};
 pub use when::{Keyed, When};
 
-#[cfg(feature = "async")]
-pub(crate) use clock::Nanos;
 pub(crate) use clock::nanos;
 #[cfg(feature = "cron")]
 pub(crate) use clock::wall_now;
+pub(crate) use host::{Host, Nanos, Nudge, nanos_of};
+pub(crate) use job::Job;
 pub(crate) use shared::Shared;
 #[cfg(feature = "async")]
 pub(crate) use sleepers::Progress;
 #[cfg(feature = "async")]
 pub(crate) use state::shrink;
 
-use job::Job;
 use record::Fate;
 use state::Phase;
 

@@ -17,13 +17,13 @@ use core::ops::{Index, IndexMut};
 use super::block::Block;
 
 /// "No index": the end of a chain of links.
-pub(super) const NIL: u32 = u32::MAX;
+pub(crate) const NIL: u32 = u32::MAX;
 
 /// The least size of a segment, which is the size of a huge page; at most twice this.
 const SEGMENT_BYTES: usize = 2 << 20;
 
 /// What an arena needs to know of its records.
-pub(super) trait Record: Sized {
+pub(crate) trait Record: Sized {
     /// What a segment must remember of its records when it gives up their memory.
     type Legacy: Copy;
     /// The link to the next free place, valid in a free place only.
@@ -45,14 +45,14 @@ struct Segment<E: Record> {
 }
 
 /// A place to put a record.
-pub(super) enum Vacancy<'a, E: Record> {
+pub(crate) enum Vacancy<'a, E: Record> {
     /// A place that was used before: overwrite it.
     Used(&'a mut E),
     /// A place that was not: push one record.
     Fresh(&'a mut Block<E>, E::Legacy),
 }
 
-pub(super) struct Arena<E: Record> {
+pub(crate) struct Arena<E: Record> {
     segments: Vec<Segment<E>>,
     /// The segment that serves the next vacancy, if it has room.
     current: usize,
@@ -67,11 +67,11 @@ impl<E: Record> Arena<E> {
     /// How many places a segment has.
     pub(super) const PLACES: usize = 1 << Self::SHIFT;
 
-    pub(super) fn new(origin: E::Legacy) -> Self {
+    pub(crate) fn new(origin: E::Legacy) -> Self {
         Self { segments: Vec::new(), current: 0, len: 0, origin }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
@@ -81,20 +81,20 @@ impl<E: Record> Arena<E> {
     }
 
     #[inline]
-    pub(super) fn get(&self, index: u32) -> Option<&E> {
+    pub(crate) fn get(&self, index: u32) -> Option<&E> {
         let (segment, offset) = Self::split(index);
         self.segments.get(segment)?.places.get(offset)
     }
 
     #[inline]
-    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut E> {
+    pub(crate) fn get_mut(&mut self, index: u32) -> Option<&mut E> {
         let (segment, offset) = Self::split(index);
         self.segments.get_mut(segment)?.places.get_mut(offset)
     }
 
     /// Tells the processor that the record at `index` will be needed soon.
     #[inline]
-    pub(super) fn prefetch(&self, index: u32) {
+    pub(crate) fn prefetch(&self, index: u32) {
         let (segment, offset) = Self::split(index);
         if let Some(segment) = self.segments.get(segment) {
             segment.places.prefetch(offset);
@@ -104,7 +104,7 @@ impl<E: Record> Arena<E> {
     /// Finds a place for one more record, which counts as taken from here on: the caller fills
     /// it.
     #[inline(always)]
-    pub(super) fn vacancy(&mut self) -> (u32, Vacancy<'_, E>) {
+    pub(crate) fn vacancy(&mut self) -> (u32, Vacancy<'_, E>) {
         if self.segments.get(self.current).is_some_and(Segment::has_memory_for_one) {
             self.take_place()
         } else {
@@ -142,7 +142,7 @@ impl<E: Record> Arena<E> {
     /// Takes out of a place what `empty` finds there. The place is free afterwards if `empty` says
     /// so too; else it stays taken for ever.
     #[inline]
-    pub(super) fn free<R>(
+    pub(crate) fn free<R>(
         &mut self,
         index: u32,
         empty: impl FnOnce(&mut E) -> Option<(R, bool)>,
@@ -206,7 +206,7 @@ impl<E: Record> Arena<E> {
     }
 
     /// Every place that has memory, free or taken, by index.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &E)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &E)> {
         self.segments.iter().enumerate().flat_map(|(number, segment)| {
             let base = (number as u32) << Self::SHIFT;
             segment.places.iter().enumerate().map(move |(offset, e)| (base | offset as u32, e))
@@ -260,7 +260,7 @@ impl<E: Record> Arena<E> {
     }
 
     /// Gives back the memory of segments without a record, and the unused end of the first.
-    pub(super) fn shrink_to_fit(&mut self) {
+    pub(crate) fn shrink_to_fit(&mut self) {
         for segment in &mut self.segments {
             if segment.is_spare() {
                 segment.give_up();
@@ -275,7 +275,7 @@ impl<E: Record> Arena<E> {
         self.segments.iter().map(|segment| segment.places.capacity()).sum()
     }
 
-    pub(super) fn memory_usage(&self) -> usize {
+    pub(crate) fn memory_usage(&self) -> usize {
         self.capacity() * size_of::<E>() + self.segments.capacity() * size_of::<Segment<E>>()
     }
 

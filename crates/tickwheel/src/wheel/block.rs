@@ -20,7 +20,7 @@ use core::ptr::{self, NonNull};
 const CACHE_LINE: usize = 64;
 const HUGE_PAGE: usize = 2 << 20;
 
-pub(super) struct Block<E> {
+pub(crate) struct Block<E> {
     start: NonNull<E>,
     len: u32,
     capacity: u32,
@@ -67,7 +67,7 @@ impl<E> Block<E> {
 
     /// Adds a record; the block must not be full.
     #[inline]
-    pub(super) fn push(&mut self, record: E) {
+    pub(crate) fn push(&mut self, record: E) {
         assert!(!self.is_full(), "a block does not grow");
         // SAFETY: place `len` is within the capacity and holds nothing yet.
         unsafe { self.start.add(self.len as usize).write(record) };

@@ -43,7 +43,7 @@
 //!   are swept in small steps as soon as there are two of them to a live one.
 
 mod api;
-mod arena;
+pub(crate) mod arena;
 mod block;
 mod entries;
 mod hashed;

@@ -1,0 +1,146 @@
+//! Submitting to a pacer and starting what was submitted.
+//!
+//! Where it is not said otherwise, the timer has no thread: this one submits, and then lets the
+//! timer turn. So the two are measured apart, by the clock of the machine, and nothing waits.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use rustix::time::{ClockId, clock_gettime};
+use tickwheel::pace::KeyedPacer;
+use tickwheel::{ManualClock, Timer};
+
+use super::figure::Figure;
+use super::work::keys;
+use crate::memory::live_bytes;
+use crate::stopwatch::Stopwatch;
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// How often a key gets a task where only one may start at once.
+const TASKS_THAT_WAIT: u64 = 3;
+
+/// The sum of the keys of all tasks that have started.
+static STARTED: AtomicU64 = AtomicU64::new(0);
+
+/// Submits a task for each key.
+fn submit_all(pacer: &KeyedPacer<u64>, keys: &[u64]) -> Result<()> {
+    for &key in keys {
+        pacer.key(key).submit(move || {
+            STARTED.fetch_add(key, Ordering::Relaxed);
+        })?;
+    }
+    Ok(())
+}
+
+/// Each key's task has started so often, and nothing else.
+fn ensure_started(pacer: &KeyedPacer<u64>, keys: &[u64], times: u64) -> Result<()> {
+    let stats = pacer.stats();
+    let count = keys.len() as u64 * times;
+    ensure!(stats.started == count, "{} of {count} tasks have started", stats.started);
+    let sum = keys.iter().fold(0_u64, |sum, key| sum.wrapping_add(*key)).wrapping_mul(times);
+    ensure!(STARTED.load(Ordering::Relaxed) == sum, "other tasks have started than were submitted");
+    Ok(())
+}
+
+/// Nanoseconds of this thread for each of `count`.
+fn time(count: usize, work: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let stopwatch = Stopwatch::start();
+    work()?;
+    Ok(stopwatch.elapsed_without(Duration::ZERO).as_nanos() as f64 / count as f64)
+}
+
+/// Lets a timer without a thread start all tasks.
+fn dispatch(timer: &Timer) -> Result<()> {
+    timer.turn();
+    Ok(())
+}
+
+fn caller_driven() -> Result<Timer> {
+    Ok(Timer::builder().caller_driven().build()?)
+}
+
+/// New keys, then the same again.
+pub(super) fn start(count: usize) -> Result<Vec<(Figure, f64)>> {
+    let (first, second) = (keys(count, 0), keys(count, 1));
+    let timer = caller_driven()?;
+    let before = live_bytes();
+    let pacer = KeyedPacer::new(&timer, 100, HOUR);
+    let submit_new = time(count, || submit_all(&pacer, &first))?;
+    let memory = (live_bytes() - before) as f64 / count as f64;
+    let dispatch_new = time(count, || dispatch(&timer))?;
+    let submit_known = time(count, || submit_all(&pacer, &second))?;
+    let dispatch_known = time(count, || dispatch(&timer))?;
+    ensure_started(&pacer, &first, 2)?;
+    Ok(vec![
+        (Figure::SubmitNew, submit_new),
+        (Figure::DispatchNew, dispatch_new),
+        (Figure::BothNew, submit_new + dispatch_new),
+        (Figure::SubmitKnown, submit_known),
+        (Figure::DispatchKnown, dispatch_known),
+        (Figure::BothKnown, submit_known + dispatch_known),
+        (Figure::MemoryQueued, memory),
+    ])
+}
+
+/// Processor time of all threads of this process.
+fn process_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
+}
+
+/// With the timer's own thread, which starts tasks while this one submits.
+pub(super) fn threads(count: usize) -> Result<Vec<(Figure, f64)>> {
+    let keys = keys(count, 0);
+    let timer = Timer::new();
+    let pacer = KeyedPacer::new(&timer, 100, HOUR);
+    let before = process_time();
+    submit_all(&pacer, &keys)?;
+    while pacer.stats().queued + pacer.stats().running > 0 {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let processor = process_time() - before;
+    ensure_started(&pacer, &keys, 1)?;
+    Ok(vec![(Figure::Threads, processor.as_nanos() as f64 / count as f64)])
+}
+
+/// One start a second for each key, so that most tasks wait in the wheel.
+pub(super) fn wait(count: usize) -> Result<Vec<(Figure, f64)>> {
+    let passes: Vec<_> = (0..TASKS_THAT_WAIT).map(|pass| keys(count, pass)).collect();
+    let timer = caller_driven()?;
+    let pacer = KeyedPacer::new(&timer, 1, SECOND);
+    let all = count * passes.len();
+    let processor = time(all, || {
+        passes.iter().try_for_each(|keys| submit_all(&pacer, keys))?;
+        // Sleeping takes none of the processor time that is measured.
+        while pacer.stats().queued > 0 {
+            if let Some(deadline) = timer.next_deadline() {
+                thread::sleep(deadline.saturating_duration_since(Instant::now()));
+            }
+            timer.turn();
+        }
+        Ok(())
+    })?;
+    ensure_started(&pacer, &passes[0], TASKS_THAT_WAIT)?;
+    Ok(vec![(Figure::Wait, processor)])
+}
+
+/// A window passes, by a clock that is moved by hand.
+pub(super) fn forget(count: usize) -> Result<Vec<(Figure, f64)>> {
+    let keys = keys(count, 0);
+    let clock = ManualClock::new();
+    let timer = Timer::builder().clock(clock.clone()).build()?;
+    let pacer = KeyedPacer::new(&timer, 100, SECOND);
+    submit_all(&pacer, &keys)?;
+    clock.advance(Duration::ZERO);
+    ensure_started(&pacer, &keys, 1)?;
+    let processor = time(count, || {
+        clock.advance(2 * SECOND);
+        Ok(())
+    })?;
+    ensure!(pacer.stats().keys == 0, "{} keys were not forgotten", pacer.stats().keys);
+    Ok(vec![(Figure::Forget, processor)])
+}

@@ -1,0 +1,273 @@
+//! A pacer with a rate for each key.
+
+use core::fmt;
+use core::hash::Hash;
+use core::time::Duration;
+use std::sync::Arc;
+use std::vec::Vec;
+
+#[cfg(feature = "async")]
+use super::Acquire;
+use super::limit::Rate;
+use super::queue::Work;
+use super::shared::{Desk, Shared};
+use super::{Builder, Owner, PaceError, PacerStats, Permit, RateError, Ticket, Unstarted};
+use crate::Timer;
+use crate::timer::{Job, nanos_of};
+
+/// What a [`KeyedPacer`] takes for a key: anything that a hash map does, and that can be cloned
+/// and sent between threads.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tickwheel::pace::PaceKey;
+///
+/// fn is_key<K: PaceKey>() {}
+/// is_key::<u64>();
+/// is_key::<Arc<str>>();
+/// is_key::<(u32, String)>();
+/// ```
+pub trait PaceKey: Eq + Hash + Clone + Send + 'static {}
+
+impl<K: Eq + Hash + Clone + Send + 'static> PaceKey for K {}
+
+/// Starts tasks at a limited rate for each key: one limit a customer, a partner, a host.
+///
+/// Every key has a queue and a window of its own, and is as if it had a [`Pacer`](super::Pacer) of
+/// its own. A key costs memory from its first task until its window has passed without another;
+/// how many keys there are makes no difference to what one costs. Keys that have tasks to start are
+/// served in turns.
+///
+/// It is cheap to clone; clones are the same pacer. Dropping the last one stops it and drops what
+/// has not started.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::pace::KeyedPacer;
+/// use tickwheel::{ManualClock, Timer};
+///
+/// let clock = ManualClock::new();
+/// let timer = Timer::builder().clock(clock.clone()).build()?;
+/// let pacer: KeyedPacer<&str> = KeyedPacer::new(&timer, 2, Duration::from_secs(1));
+/// for _ in 0..5 {
+///     pacer.key("acme").submit(|| {})?;
+///     pacer.key("umbrella").submit(|| {})?;
+/// }
+/// pacer.key("acme").retry_after(Duration::from_secs(60)); // said their server
+/// clock.advance(Duration::from_secs(2));
+/// assert_eq!(pacer.key("acme").queued(), 5);
+/// assert_eq!(pacer.key("umbrella").queued(), 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct KeyedPacer<K: PaceKey> {
+    owner: Arc<Owner<K>>,
+}
+
+impl<K: PaceKey> KeyedPacer<K> {
+    /// At most so many starts for a key in any window of that length. To set it up differently, begin
+    /// with [`Pacer::builder`](super::Pacer::builder) and end with
+    /// [`build_keyed`](Builder::build_keyed).
+    ///
+    /// # Panics
+    ///
+    /// If there are to be no starts, or the window has no length.
+    /// [`Pacer::builder`](super::Pacer::builder) says so with an error.
+    pub fn new(timer: &Timer, starts: usize, window: Duration) -> Self {
+        match Builder::new(timer, starts, window).build_keyed() {
+            Ok(pacer) => pacer,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    pub(super) fn of(shared: Arc<Shared<K>>, timer: Timer, smooth: bool) -> Self {
+        Self { owner: Arc::new(Owner { shared, smooth, _timer: timer }) }
+    }
+
+    fn shared(&self) -> &Arc<Shared<K>> {
+        &self.owner.shared
+    }
+
+    /// The pacer of one key.
+    pub fn key(&self, key: K) -> KeyPacer<'_, K> {
+        KeyPacer { shared: self.shared(), key, smooth: self.owner.smooth }
+    }
+
+    /// Lets nothing start until [`resume`](Self::resume), for no key. Tasks can be submitted, and
+    /// what runs goes on.
+    pub fn pause(&self) {
+        self.shared().set_paused(true);
+    }
+
+    /// Lets tasks start again after [`pause`](Self::pause); except for keys that were paused by
+    /// themselves.
+    pub fn resume(&self) {
+        self.shared().set_paused(false);
+    }
+
+    /// Changes the rate of all keys, except for those that were given their own. See
+    /// [`Pacer::set_rate`](super::Pacer::set_rate) for what counts. It looks at every key that is
+    /// in use.
+    ///
+    /// # Errors
+    ///
+    /// If the rate is not possible; it stays as it was.
+    pub fn set_rate(&self, starts: usize, window: Duration) -> Result<(), RateError> {
+        self.shared().set_rate(Rate::new(starts, window, self.owner.smooth)?);
+        Ok(())
+    }
+
+    /// What the pacer has done so far, and how many keys cost memory now.
+    pub fn stats(&self) -> PacerStats {
+        self.shared().stats()
+    }
+
+    /// How many bytes the pacer has allocated. It looks at every key that is in use.
+    pub fn memory_usage(&self) -> usize {
+        self.shared().memory_usage()
+    }
+
+    /// Stops the pacer and gives back every task that has not started: by key, and for each in the
+    /// order in which they would have started. What runs goes on; those who wait for a permit get
+    /// an error. A second call gives nothing.
+    pub fn stop(&self) -> Vec<Unstarted<K>> {
+        self.shared().stop()
+    }
+}
+
+impl<K: PaceKey> Clone for KeyedPacer<K> {
+    fn clone(&self) -> Self {
+        Self { owner: Arc::clone(&self.owner) }
+    }
+}
+
+impl<K: PaceKey> fmt::Debug for KeyedPacer<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyedPacer").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+/// The pacer of one key: made by [`KeyedPacer::key`].
+///
+/// Its methods do what those of [`Pacer`](super::Pacer) do, for this key alone.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::Timer;
+/// use tickwheel::pace::KeyedPacer;
+///
+/// let timer = Timer::new();
+/// let pacer: KeyedPacer<&str> = KeyedPacer::new(&timer, 100, Duration::from_secs(1));
+/// pacer.key("acme").set_rate(5, Duration::from_secs(1))?; // they have a slow server
+/// let ticket = pacer.key("acme").submit(|| println!("tell acme"))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "a key alone does nothing"]
+pub struct KeyPacer<'a, K: PaceKey> {
+    shared: &'a Arc<Shared<K>>,
+    key: K,
+    smooth: bool,
+}
+
+impl<K: PaceKey> KeyPacer<'_, K> {
+    /// Puts a task in line, with priority 0.
+    ///
+    /// # Errors
+    ///
+    /// If the queue is full, or the pacer or its timer stopped. The task is dropped.
+    pub fn submit(self, task: impl FnOnce() + Send + 'static) -> Result<Ticket, PaceError> {
+        self.submit_with(0, task)
+    }
+
+    /// Puts a task in line before those of a lower priority.
+    ///
+    /// # Errors
+    ///
+    /// As [`submit`](Self::submit).
+    #[inline]
+    pub fn submit_with(
+        self,
+        priority: i8,
+        task: impl FnOnce() + Send + 'static,
+    ) -> Result<Ticket, PaceError> {
+        let task = self.shared.submit(self.key, priority, Work::Call(Job::new(task)))?;
+        Ok(Ticket::new(Arc::clone(self.shared) as Arc<dyn Desk>, task))
+    }
+
+    /// Gives a permit if a start is allowed now and nothing waits for one.
+    ///
+    /// # Errors
+    ///
+    /// If not, and then says when to try again, if that is known; or if the pacer or its timer is
+    /// stopped.
+    #[inline]
+    pub fn try_acquire(self) -> Result<Permit, PaceError> {
+        self.shared.try_acquire(self.key)
+    }
+
+    /// Waits in line for a permit, with priority 0.
+    #[cfg(feature = "async")]
+    pub fn acquire(self) -> Acquire<K> {
+        self.acquire_with(0)
+    }
+
+    /// Waits in line for a permit, before those of a lower priority.
+    #[cfg(feature = "async")]
+    pub fn acquire_with(self, priority: i8) -> Acquire<K> {
+        Acquire::new(Arc::clone(self.shared), self.key, priority)
+    }
+
+    /// Lets nothing start for this key until [`resume`](Self::resume). It costs memory until then.
+    pub fn pause(self) {
+        self.shared.with_lane(self.key, |state, lane, now| {
+            state.change(lane, now, |lane| lane.set_paused(true));
+        });
+    }
+
+    /// Lets tasks of this key start again after [`pause`](Self::pause).
+    pub fn resume(self) {
+        self.shared.with_lane(self.key, |state, lane, now| {
+            state.change(lane, now, |lane| lane.set_paused(false));
+        });
+    }
+
+    /// Lets nothing start for this key for so long: the partner has said so. Of several calls the
+    /// one counts that ends last.
+    pub fn retry_after(self, delay: Duration) {
+        self.shared.with_lane(self.key, |state, lane, now| {
+            let until = now.get().saturating_add(nanos_of(delay));
+            state.change(lane, now, |lane| lane.hold_until(until));
+        });
+    }
+
+    /// Gives this key a rate of its own. It costs memory until that is taken back by
+    /// [`reset_rate`](Self::reset_rate).
+    ///
+    /// # Errors
+    ///
+    /// If the rate is not possible; it stays as it was.
+    pub fn set_rate(self, starts: usize, window: Duration) -> Result<(), RateError> {
+        let rate = Rate::new(starts, window, self.smooth)?;
+        self.shared
+            .with_lane(self.key, |state, lane, now| state.set_rate_of(lane, Some(rate), now));
+        Ok(())
+    }
+
+    /// Gives this key the rate that all have.
+    pub fn reset_rate(self) {
+        self.shared.with_lane(self.key, |state, lane, now| state.set_rate_of(lane, None, now));
+    }
+
+    /// How many tasks of this key wait.
+    pub fn queued(&self) -> usize {
+        self.shared.queued(&self.key)
+    }
+}
+
+impl<K: PaceKey + fmt::Debug> fmt::Debug for KeyPacer<'_, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeyPacer")
+            .field("key", &self.key)
+            .field("queued", &self.queued())
+            .finish_non_exhaustive()
+    }
+}

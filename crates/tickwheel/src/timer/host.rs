@@ -1,0 +1,125 @@
+//! A timer as other rooms of this library use it, for work of their own.
+//!
+//! Ground rules:
+//! * A [`Host`] does not keep the timer alive, and what it places is not limited by `max_pending`:
+//!   what a caller was promised must not fail because others fill the timer.
+//! * Nothing of a caller's is called by [`Host::place`], [`Host::move_to`] and the questions: they
+//!   may be used under a lock. What has to follow without that lock is left to a [`Nudge`].
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::job::Job;
+use super::shared::Shared;
+use super::state::{Phase, State};
+use super::sync::{AtomicBool, MutexGuard};
+use super::{ScheduleError, Timer, clock, panics};
+use crate::wheel;
+
+/// Nanoseconds since a timer's clock was made.
+pub(crate) type Nanos = clock::Nanos;
+
+/// The nanoseconds of a duration; `u64::MAX`, which is never, where they do not fit.
+pub(crate) fn nanos_of(duration: Duration) -> Nanos {
+    clock::nanos(duration)
+}
+
+#[derive(Clone)]
+pub(crate) struct Host {
+    shared: Arc<Shared>,
+}
+
+/// The thread that waits for deadlines has to hear of an earlier one, or to be started.
+#[must_use = "without its nudge a job may come late"]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Nudge {
+    wake: bool,
+    start: bool,
+}
+
+impl Host {
+    pub(crate) fn of(timer: &Timer) -> Self {
+        Self { shared: Arc::clone(timer.shared()) }
+    }
+
+    #[inline]
+    pub(crate) fn now(&self) -> Nanos {
+        self.shared.clock.now()
+    }
+
+    /// Nanoseconds in a tick.
+    #[inline]
+    pub(crate) fn tick(&self) -> Nanos {
+        self.shared.config.tick
+    }
+
+    /// The instant of a time; `None` if that is never.
+    pub(crate) fn instant(&self, at: Nanos) -> Option<Instant> {
+        self.shared.clock.instant(at)
+    }
+
+    /// Whether the timer is neither stopped nor draining.
+    #[inline]
+    pub(crate) fn takes_tasks(&self) -> bool {
+        self.shared.lock().takes_tasks()
+    }
+
+    /// Schedules a job, which is made only if the timer takes it.
+    pub(crate) fn place(
+        &self,
+        at: Nanos,
+        job: impl FnOnce() -> Job,
+    ) -> Result<(wheel::Key, Nudge), ScheduleError> {
+        let mut state = self.shared.lock();
+        if !state.takes_tasks() {
+            return Err(ScheduleError::Stopped);
+        }
+        state.scheduled += 1;
+        let place = state.insert(at, job());
+        Ok((place, self.nudge_for(state, at)))
+    }
+
+    /// Gives a job another time; `None` if it has left the wheel.
+    pub(crate) fn move_to(&self, place: wheel::Key, at: Nanos) -> Option<Nudge> {
+        let mut state = self.shared.lock();
+        if state.phase == Phase::Stopped || !state.reset(place, at) {
+            return None;
+        }
+        Some(self.nudge_for(state, at))
+    }
+
+    fn nudge_for(&self, mut state: MutexGuard<'_, State>, at: Nanos) -> Nudge {
+        let without_thread = !state.threads.are_there() && self.shared.has_threads();
+        Nudge {
+            wake: state.threads.expects_later_than(at),
+            start: state.phase == Phase::NotStarted || without_thread,
+        }
+    }
+
+    /// Does what is left to do after a job was placed. No lock may be held: starting a thread may
+    /// call a hook of the caller's.
+    pub(crate) fn nudge(&self, nudge: Nudge) -> Result<(), ScheduleError> {
+        if nudge.wake {
+            self.shared.leader.notify_one();
+        }
+        if !nudge.start {
+            return Ok(());
+        }
+        match self.shared.start() {
+            // Whoever stopped the timer has the job.
+            Err(ScheduleError::Stopped) => Ok(()),
+            started => started,
+        }
+    }
+
+    /// Calls something of a caller's as the timer calls a task; says whether it panicked.
+    pub(crate) fn catch(&self, call: impl FnOnce()) -> bool {
+        panics::catch(&self.shared.config, call)
+    }
+
+    /// Takes a job out of the wheel again and drops it.
+    pub(crate) fn take_back(&self, place: wheel::Key) -> bool {
+        self.shared.cancel(place, &AtomicBool::new(false))
+    }
+}

@@ -1,0 +1,301 @@
+//! Permits that are awaited: by hand, and on threads with a small executor of our own.
+
+mod patience;
+mod rig;
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use patience::in_time;
+use rig::{MS, Rig, S};
+use tickwheel::pace::{Acquire, KeyedPacer, PaceError, Pacer, Permit};
+use tickwheel::{Timer, WheelKind};
+
+fn rig() -> Rig {
+    Rig::new(WheelKind::Hierarchical)
+}
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Woken {
+    fn count(&self) -> usize {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+fn poll<F: Future + Unpin>(future: &mut F, woken: &Arc<Woken>) -> Poll<F::Output> {
+    Pin::new(future).poll(&mut Context::from_waker(&Waker::from(woken.clone())))
+}
+
+fn permit(poll: Poll<Result<Permit, PaceError>>) -> Option<Permit> {
+    match poll {
+        Poll::Ready(permit) => Some(permit.unwrap()),
+        Poll::Pending => None,
+    }
+}
+
+#[test]
+fn a_permit_is_there_at_once_if_a_start_is_allowed() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 2, S);
+    let woken = Arc::default();
+    for _ in 0..2 {
+        assert!(permit(poll(&mut pacer.acquire(), &woken)).is_some());
+    }
+    assert!(permit(poll(&mut pacer.acquire(), &woken)).is_none());
+    assert_eq!((woken.count(), pacer.queued()), (0, 0), "the last one was dropped");
+}
+
+#[test]
+fn nothing_happens_until_it_is_polled() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 1, S);
+    let futures: Vec<Acquire> = (0..5).map(|_| pacer.acquire()).collect();
+    assert_eq!(pacer.queued(), 0);
+    drop(futures);
+    assert!(pacer.try_acquire().is_ok());
+}
+
+#[test]
+fn who_waits_is_woken_once_when_it_is_his_turn() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 1, S);
+    drop(pacer.try_acquire().unwrap());
+    let woken: [Arc<Woken>; 3] = Default::default();
+    let mut futures = [0, 1, 2].map(|_| pacer.acquire());
+    for (future, woken) in futures.iter_mut().zip(&woken) {
+        assert!(poll(future, woken).is_pending());
+    }
+    let counts = || [0, 1, 2].map(|which: usize| woken[which].count());
+    rig.clock.advance(999 * MS);
+    assert_eq!(counts(), [0, 0, 0]);
+    rig.clock.advance(MS);
+    assert_eq!(counts(), [1, 0, 0]);
+    // It counts from when it is taken, half a second later.
+    rig.clock.advance(S / 2);
+    assert!(permit(poll(&mut futures[0], &woken[0])).is_some());
+    rig.clock.advance(999 * MS);
+    assert_eq!(counts(), [1, 0, 0]);
+    rig.clock.advance(MS);
+    assert_eq!(counts(), [1, 1, 0]);
+    assert!(permit(poll(&mut futures[1], &woken[1])).is_some());
+}
+
+#[test]
+fn only_the_last_waker_is_woken() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 1, S);
+    drop(pacer.try_acquire().unwrap());
+    let (first, last): (Arc<Woken>, Arc<Woken>) = Default::default();
+    let mut future = pacer.acquire();
+    assert!(poll(&mut future, &first).is_pending());
+    assert!(poll(&mut future, &last).is_pending());
+    assert_eq!(Arc::strong_count(&first), 1, "the first one was dropped");
+    rig.clock.advance(S);
+    assert_eq!((first.count(), last.count()), (0, 1));
+    assert!(permit(poll(&mut future, &last)).is_some());
+    assert_eq!(Arc::strong_count(&last), 1);
+}
+
+#[test]
+fn a_future_that_is_dropped_gives_its_start_to_the_next() {
+    let rig = rig();
+    let pacer = Pacer::builder(&rig.timer, 1, S).max_running(1).build().unwrap();
+    drop(pacer.try_acquire().unwrap());
+    let woken: [Arc<Woken>; 3] = Default::default();
+    let mut futures = [0, 1, 2].map(|_| Some(pacer.acquire()));
+    for (future, woken) in futures.iter_mut().zip(&woken) {
+        assert!(poll(future.as_mut().unwrap(), woken).is_pending());
+    }
+    futures[1] = None; // before its turn
+    rig.clock.advance(S);
+    assert_eq!(woken[0].count(), 1);
+    pacer.submit(rig.note(7)).unwrap();
+    futures[0] = None; // after its turn has come, and before it was taken
+    rig.clock.advance(Duration::ZERO);
+    assert_eq!(woken[2].count(), 1, "the next has it at once");
+    let held = permit(poll(futures[2].as_mut().unwrap(), &woken[2])).unwrap();
+    rig.clock.advance(3 * S);
+    assert!(rig.numbers().is_empty(), "the permit takes the only place");
+    drop(held);
+    rig.clock.advance(Duration::ZERO);
+    assert_eq!(rig.noted(), [(7, 4 * S)]);
+    let stats = pacer.stats();
+    assert_eq!((stats.submitted, stats.started, stats.cancelled), (4, 3, 2));
+}
+
+#[test]
+fn futures_and_tasks_wait_in_one_line_by_priority() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 1, S);
+    let woken = Arc::default();
+    pacer.submit(rig.note(0)).unwrap();
+    pacer.submit(rig.note(1)).unwrap();
+    let mut future = pacer.acquire_with(5);
+    assert!(poll(&mut future, &woken).is_pending(), "it does not overtake without waiting");
+    rig.clock.advance(Duration::ZERO);
+    assert!(permit(poll(&mut future, &woken)).is_some());
+    rig.clock.advance(5 * S);
+    assert_eq!(rig.noted(), [(0, S), (1, 2 * S)]);
+}
+
+#[test]
+fn who_waits_is_told_that_the_pacer_was_stopped() {
+    let rig = rig();
+    for granted in [false, true] {
+        let pacer = Pacer::new(&rig.timer, 1, S);
+        let woken = Arc::default();
+        drop(pacer.try_acquire().unwrap());
+        let mut future = pacer.acquire();
+        assert!(poll(&mut future, &woken).is_pending());
+        if granted {
+            rig.clock.advance(S);
+        }
+        let before = woken.count();
+        assert!(pacer.stop().is_empty());
+        assert_eq!(woken.count() - before, usize::from(!granted), "who was woken comes anyway");
+        assert!(matches!(poll(&mut future, &woken), Poll::Ready(Err(PaceError::Stopped))));
+        let refused = poll(&mut pacer.acquire(), &woken);
+        assert!(matches!(refused, Poll::Ready(Err(PaceError::Stopped))));
+    }
+    let pacer = Pacer::new(&rig.timer, 1, S);
+    rig.timer.stop();
+    let refused = poll(&mut pacer.acquire(), &Arc::default());
+    assert!(matches!(refused, Poll::Ready(Err(PaceError::Stopped))));
+}
+
+#[test]
+fn dropping_the_pacer_wakes_who_waits() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 1, S);
+    let woken = Arc::default();
+    pacer.pause();
+    let mut future = pacer.acquire();
+    assert!(poll(&mut future, &woken).is_pending());
+    drop(pacer);
+    assert_eq!(woken.count(), 1);
+    assert!(matches!(poll(&mut future, &woken), Poll::Ready(Err(PaceError::Stopped))));
+}
+
+#[test]
+fn a_full_queue_refuses_a_future() {
+    let rig = rig();
+    let pacer = Pacer::builder(&rig.timer, 1, S).max_queued(1).build().unwrap();
+    let woken = Arc::default();
+    pacer.submit(rig.note(0)).unwrap();
+    let Poll::Ready(Err(error)) = poll(&mut pacer.acquire(), &woken) else {
+        panic!("there is no place");
+    };
+    assert_eq!(error, PaceError::Full { limit: 1, queued: 1 });
+}
+
+/// Calls the pacer when it is woken and when it is dropped.
+struct Busybody(Arc<OnceLock<Pacer>>);
+
+impl Wake for Busybody {
+    fn wake(self: Arc<Self>) {
+        self.0.get().unwrap().submit(|| {}).unwrap();
+    }
+}
+
+impl Drop for Busybody {
+    fn drop(&mut self) {
+        let _ = self.0.get().unwrap().stats();
+    }
+}
+
+#[test]
+fn wakers_are_woken_and_dropped_without_the_lock() {
+    in_time("wakers that call the pacer", || {
+        let rig = rig();
+        let pacer = Pacer::new(&rig.timer, 1, S);
+        let cell = Arc::new(OnceLock::new());
+        cell.set(pacer.clone()).unwrap();
+        drop(pacer.try_acquire().unwrap());
+        let mut futures = [0, 1, 2].map(|_| pacer.acquire());
+        for future in &mut futures {
+            for _ in 0..2 {
+                let waker = Waker::from(Arc::new(Busybody(cell.clone())));
+                assert!(Pin::new(&mut *future).poll(&mut Context::from_waker(&waker)).is_pending());
+            }
+        }
+        let [first, mut second, third] = futures;
+        drop(first);
+        rig.clock.advance(S);
+        assert_eq!(pacer.stats().submitted, 4, "the second was woken, and has submitted a task");
+        let waker = Waker::from(Arc::new(Busybody(cell.clone())));
+        assert!(Pin::new(&mut second).poll(&mut Context::from_waker(&waker)).is_ready());
+        pacer.pause();
+        drop(third);
+    });
+}
+
+/// Runs a future on this thread.
+fn block_on<F: Future>(future: F) -> F::Output {
+    struct Unpark(Thread);
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut future = pin!(future);
+    loop {
+        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+#[test]
+fn threads_that_await_keep_the_window_and_the_places() {
+    const STARTS: usize = 5;
+    const WINDOW: Duration = Duration::from_millis(10);
+    in_time("threads that await", || {
+        let timer = Timer::new();
+        let builder = Pacer::builder(&timer, STARTS, WINDOW).max_running(2);
+        let pacer: KeyedPacer<u8> = builder.build_keyed().unwrap();
+        let log = [const { Mutex::new(Vec::new()) }; 2];
+        let running = [const { AtomicUsize::new(0) }; 2];
+        thread::scope(|scope| {
+            for number in 0..8_usize {
+                let (pacer, log, running) = (&pacer, &log, &running);
+                let key = number % 2;
+                scope.spawn(move || {
+                    for _ in 0..15 {
+                        let permit = block_on(pacer.key(key as u8).acquire()).unwrap();
+                        let time = Instant::now();
+                        assert!(running[key].fetch_add(1, Ordering::SeqCst) < 2);
+                        log[key].lock().unwrap().push(time);
+                        running[key].fetch_sub(1, Ordering::SeqCst);
+                        drop(permit);
+                    }
+                });
+            }
+        });
+        for starts in &log {
+            let mut starts = starts.lock().unwrap().clone();
+            starts.sort_unstable();
+            assert_eq!(starts.len(), 60);
+            let lengths = starts.windows(STARTS + 1).map(|row| row[STARTS] - row[0]);
+            // The machine may take the processor away between the permit and the note.
+            let short = lengths.filter(|&length| length < WINDOW).count();
+            assert!(short <= 2, "{short} windows have too many starts");
+        }
+        assert_eq!(pacer.stats().queued, 0);
+    });
+}

@@ -1,0 +1,587 @@
+//! The life of a pacer, its tasks and its keys: what is started, refused, cancelled, handed back,
+//! dropped and forgotten, and when.
+
+mod patience;
+mod rig;
+
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use patience::{in_time, until};
+use rig::{Bomb, MS, Rig, S, US, counted, dropped};
+use tickwheel::pace::{KeyedPacer, PaceError, Pacer, RateError, Unstarted};
+use tickwheel::{Timer, WheelKind};
+
+fn rig() -> Rig {
+    Rig::new(WheelKind::Hierarchical)
+}
+
+#[test]
+fn a_burst_is_spread() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 100, S);
+    for number in 0..250 {
+        pacer.submit(rig.note(number)).unwrap();
+    }
+    rig.clock.advance(10 * S);
+    let noted = rig.noted();
+    assert!(noted.iter().map(|&(number, _)| number).eq(0..250), "in order");
+    for (number, time) in noted {
+        assert_eq!(time, number / 100 * S);
+    }
+}
+
+#[test]
+fn the_window_slides() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 2, S);
+    for delay in [0, 700, 0, 0, 0] {
+        rig.clock.advance(delay * MS);
+        pacer.submit(rig.note(0)).unwrap();
+        rig.clock.advance(Duration::ZERO);
+    }
+    rig.clock.advance(10 * S);
+    assert_eq!(rig.times(), [0, 700, 1_000, 1_700, 2_000].map(|ms| ms * MS));
+}
+
+#[test]
+fn a_start_at_once_does_not_wait_for_a_tick() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 1, S);
+    rig.clock.advance(300 * US);
+    pacer.submit(rig.note(0)).unwrap();
+    rig.clock.advance(Duration::ZERO);
+    pacer.submit(rig.note(1)).unwrap();
+    rig.clock.advance(2 * S);
+    // The other one waits for the tick after its time.
+    assert_eq!(rig.noted(), [(0, 300 * US), (1, 1_001 * MS)]);
+    assert!(rig.timer.stats().lateness.max() < MS, "neither was late");
+}
+
+#[test]
+fn impossible_rates_are_refused_and_change_nothing() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 1, S);
+    let error = pacer.set_rate(0, S).unwrap_err();
+    assert_eq!(error, RateError::NoStarts { window: S });
+    assert_eq!(
+        error.to_string(),
+        "a rate of 0 starts in 1s is not possible: allow at least one, or pause the pacer"
+    );
+    let error = pacer.set_rate(5, Duration::ZERO).unwrap_err();
+    assert!(error.to_string().contains("5 starts in a window of no length"));
+    (0..3).for_each(|number| drop(pacer.submit(rig.note(number)).unwrap()));
+    rig.clock.advance(10 * S);
+    assert_eq!(rig.times(), [0, 1, 2].map(|s| s * S));
+}
+
+#[test]
+#[should_panic(expected = "a rate of 0 starts in 1s is not possible")]
+fn a_pacer_without_starts_is_a_mistake() {
+    let _ = Pacer::new(&Timer::new(), 0, S);
+}
+
+#[test]
+fn never_is_never() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 1, Duration::MAX);
+    let tickets = [0, 1].map(|number| pacer.submit(rig.note(number)).unwrap());
+    rig.clock.advance(100 * 365 * 24 * 3_600 * S);
+    assert_eq!(rig.numbers(), [0]);
+    assert_eq!(tickets[1].expected_start(), None);
+    assert!(tickets[1].is_queued());
+
+    let pacer = Pacer::new(&rig.timer, 1, S);
+    pacer.retry_after(Duration::MAX);
+    pacer.submit(rig.note(2)).unwrap();
+    rig.clock.advance(100 * 365 * 24 * 3_600 * S);
+    assert_eq!((rig.numbers().len(), pacer.stop().len()), (0, 1));
+}
+
+#[test]
+fn a_full_queue_refuses_and_says_so() {
+    let rig = rig();
+    let pacer = Pacer::builder(&rig.timer, 1, S).max_queued(2).build().unwrap();
+    let tickets = [0, 1].map(|number| pacer.submit(rig.note(number)).unwrap());
+    let (counted, count) = counted();
+    let error = pacer.submit(move || drop(counted)).unwrap_err();
+    assert_eq!(error, PaceError::Full { limit: 2, queued: 2 });
+    assert!(error.to_string().contains("queued: 2, limit: 2"));
+    assert_eq!(dropped(&count), 1, "what is refused is dropped");
+    assert!(tickets[0].cancel());
+    pacer.submit(rig.note(2)).unwrap();
+    rig.clock.advance(S);
+    assert_eq!(rig.numbers(), [1, 2]);
+    let stats = pacer.stats();
+    assert_eq!((stats.submitted, stats.rejected, stats.cancelled), (3, 1, 1));
+}
+
+#[test]
+fn all_queues_together_have_a_limit_too() {
+    let rig = rig();
+    let builder = Pacer::builder(&rig.timer, 1, S).max_queued(2).max_queued_total(3);
+    let pacer: KeyedPacer<u8> = builder.build_keyed().unwrap();
+    pacer.pause();
+    for (key, error) in [
+        (1, None),
+        (1, None),
+        (1, Some(PaceError::Full { limit: 2, queued: 2 })),
+        (2, None),
+        (3, Some(PaceError::TotalFull { limit: 3, queued: 3 })),
+    ] {
+        assert_eq!(pacer.key(key).submit(|| {}).err(), error);
+    }
+    assert_eq!(pacer.stats().keys, 2, "a key that was refused costs nothing");
+}
+
+#[test]
+fn a_cancelled_task_is_dropped_at_once() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 1, S);
+    let (counted, count) = counted();
+    let ticket = pacer.submit(move || drop(counted)).unwrap();
+    assert!(ticket.cancel());
+    assert_eq!(dropped(&count), 1);
+    assert!(ticket.is_cancelled() && !ticket.is_started() && !ticket.is_queued());
+    assert_eq!((ticket.position(), ticket.expected_start()), (None, None));
+    assert!(!ticket.cancel());
+    rig.clock.advance(S);
+    assert_eq!(pacer.stats().started, 0);
+}
+
+#[test]
+fn stop_hands_back_what_has_not_started() {
+    let rig = rig();
+    let pacer: KeyedPacer<&str> = KeyedPacer::new(&rig.timer, 1, S);
+    let mut tickets = Vec::new();
+    for (number, priority) in [(0, 0), (1, -1), (2, 0), (3, 1)] {
+        tickets.push(pacer.key("a").submit_with(priority, rig.note(number)).unwrap());
+    }
+    pacer.key("b").submit(rig.note(4)).unwrap();
+    pacer.key("b").submit(rig.note(5)).unwrap();
+    rig.clock.advance(Duration::ZERO);
+    assert_eq!(rig.numbers(), [3, 4]);
+    let unstarted = pacer.stop();
+    let described: Vec<_> = unstarted.iter().map(|task| (*task.key(), task.priority())).collect();
+    assert_eq!(described, [("a", 0), ("a", 0), ("a", -1), ("b", 0)]);
+    assert!(pacer.stop().is_empty());
+    assert_eq!(pacer.key("a").submit(|| {}).unwrap_err(), PaceError::Stopped);
+    assert_eq!(pacer.key("a").try_acquire().unwrap_err(), PaceError::Stopped);
+    for ticket in &tickets[..3] {
+        assert!(!ticket.is_started() && !ticket.is_cancelled() && !ticket.is_queued());
+        assert!(!ticket.cancel());
+    }
+    assert!(tickets[3].is_started());
+    rig.clock.advance(10 * S);
+    assert!(rig.numbers().is_empty(), "nothing starts any more");
+    assert_eq!(rig.timer.pending(), 0, "and nothing is left in the timer");
+    assert!(unstarted.into_iter().all(Unstarted::run));
+    assert_eq!(rig.numbers(), [0, 2, 1, 5]);
+}
+
+#[test]
+fn what_is_handed_back_may_panic() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 1, S);
+    pacer.submit(|| panic!("it may")).unwrap();
+    pacer.submit(|| {}).unwrap();
+    let ended: Vec<_> = pacer.stop().into_iter().map(Unstarted::run).collect();
+    assert_eq!(ended, [false, true]);
+}
+
+#[test]
+fn dropping_the_last_clone_drops_what_waits() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 1, S);
+    let clone = pacer.clone();
+    let (counted, count) = counted();
+    let bomb = Bomb;
+    pacer.submit(move || drop(bomb)).unwrap();
+    let ticket = pacer.submit(move || drop(counted)).unwrap();
+    drop(pacer);
+    assert_eq!((dropped(&count), rig.timer.pending()), (0, 1));
+    drop(clone); // the bomb's panic is caught
+    assert_eq!((dropped(&count), rig.timer.pending()), (1, 0));
+    assert!(!ticket.is_started() && !ticket.is_queued() && !ticket.cancel());
+}
+
+#[test]
+fn a_pacer_keeps_its_timer_running_and_no_longer() {
+    in_time("a pacer without its timer", || {
+        let held = Arc::new(());
+        let hook = held.clone();
+        let timer = Timer::builder().panic_hook(move |_| drop(hook.clone())).build().unwrap();
+        let pacer = Pacer::new(&timer, 1, 5 * MS);
+        drop(timer);
+        let count = Arc::new(AtomicUsize::new(0));
+        for _ in 0..3 {
+            let count = count.clone();
+            pacer.submit(move || _ = count.fetch_add(1, Ordering::SeqCst)).unwrap();
+        }
+        until("all have started", || count.load(Ordering::SeqCst) == 3);
+        let ticket = pacer.submit(|| {}).unwrap();
+        drop(pacer);
+        until("the timer is gone", || {
+            // The ticket holds what the pacer's handles share, but not the timer's life.
+            Arc::strong_count(&held) == 2
+        });
+        drop(ticket);
+        until("all is gone", || Arc::strong_count(&held) == 1);
+    });
+}
+
+#[test]
+fn a_stopped_timer_starts_nothing_and_the_pacer_has_the_rest() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 1, S);
+    (0..3).for_each(|number| drop(pacer.submit(rig.note(number)).unwrap()));
+    rig.clock.advance(Duration::ZERO);
+    let unfired = rig.timer.stop();
+    assert_eq!(unfired.len(), 1, "the pacer has one task in the timer");
+    assert!(unfired.into_iter().all(tickwheel::Unfired::run));
+    rig.clock.advance(10 * S);
+    assert_eq!(rig.numbers(), [0]);
+    assert_eq!(pacer.submit(|| {}).unwrap_err(), PaceError::Stopped);
+    assert_eq!(pacer.try_acquire().unwrap_err(), PaceError::Stopped);
+    assert_eq!(pacer.queued(), 2);
+    assert_eq!(pacer.stop().len(), 2);
+}
+
+#[test]
+fn a_draining_timer_takes_no_more() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 1, S);
+    (0..3).for_each(|number| drop(pacer.submit(rig.note(number)).unwrap()));
+    rig.clock.advance(Duration::ZERO);
+    drop(rig.timer.drain(S));
+    assert_eq!(pacer.submit(|| {}).unwrap_err(), PaceError::Stopped);
+    assert_eq!((rig.numbers().len(), pacer.stop().len()), (1, 2));
+}
+
+#[test]
+fn a_task_may_stop_its_timer_or_its_pacer() {
+    for stops_timer in [false, true] {
+        let rig = rig();
+        let pacer = Pacer::new(&rig.timer, 100, S);
+        let (timer, inside) = (rig.timer.clone(), pacer.clone());
+        let handed_back = Arc::new(AtomicUsize::new(0));
+        let count = handed_back.clone();
+        pacer
+            .submit(move || {
+                if stops_timer {
+                    timer.stop();
+                } else {
+                    count.fetch_add(inside.stop().len(), Ordering::SeqCst);
+                }
+            })
+            .unwrap();
+        (0..5).for_each(|number| drop(pacer.submit(rig.note(number)).unwrap()));
+        rig.clock.advance(S);
+        assert!(rig.numbers().is_empty(), "nothing starts after that");
+        handed_back.fetch_add(pacer.stop().len(), Ordering::SeqCst);
+        assert_eq!(handed_back.load(Ordering::SeqCst), 5);
+    }
+}
+
+#[test]
+fn a_task_may_submit_cancel_and_drop_the_pacer() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 100, S);
+    let note = rig.note(7);
+    let inside = pacer.clone();
+    pacer
+        .submit(move || {
+            let ticket = inside.submit(|| unreachable!()).unwrap();
+            assert!(ticket.cancel());
+            inside.submit(note).unwrap();
+            inside.set_rate(50, S).unwrap();
+            inside.retry_after(3 * S);
+        })
+        .unwrap();
+    rig.clock.advance(10 * S);
+    assert_eq!(rig.noted(), [(7, 3 * S)]);
+
+    let cell: Arc<Mutex<Option<Pacer>>> = Arc::new(Mutex::new(Some(pacer)));
+    let inside = cell.clone();
+    let (counted, count) = counted();
+    let pacer = cell.lock().unwrap().clone().unwrap();
+    pacer.submit(move || drop(inside.lock().unwrap().take())).unwrap();
+    pacer.submit(move || drop(counted)).unwrap();
+    drop(pacer);
+    rig.clock.advance(10 * S);
+    assert_eq!((dropped(&count), rig.timer.pending()), (1, 0));
+}
+
+#[test]
+fn a_panic_frees_the_place_and_is_counted() {
+    let rig = rig();
+    let pacer = Pacer::builder(&rig.timer, 100, S).max_running(1).build().unwrap();
+    pacer.submit(rig.note(0)).unwrap();
+    pacer.submit(|| panic!("a task that panics")).unwrap();
+    pacer.submit(rig.note(2)).unwrap();
+    rig.clock.advance(Duration::ZERO);
+    assert_eq!(rig.noted(), [(0, Duration::ZERO), (2, Duration::ZERO)]);
+    let stats = pacer.stats();
+    assert_eq!((stats.started, stats.running), (3, 0));
+    assert_eq!(rig.timer.stats().panicked, 1);
+}
+
+#[test]
+fn places_are_taken_until_the_end() {
+    let rig = rig();
+    let pacer = Pacer::builder(&rig.timer, 10, S).max_running(2).build().unwrap();
+    let first = pacer.try_acquire().unwrap();
+    let second = pacer.try_acquire().unwrap();
+    assert_eq!(pacer.try_acquire().unwrap_err(), PaceError::NotYet { until: None });
+    (0..3).for_each(|number| drop(pacer.submit(rig.note(number)).unwrap()));
+    rig.clock.advance(5 * S);
+    assert!(rig.numbers().is_empty());
+    assert_eq!(pacer.stats().running, 2);
+    drop(first);
+    rig.clock.advance(Duration::ZERO);
+    assert_eq!(rig.noted(), [0, 1, 2].map(|number| (number, 5 * S)), "one after the other");
+    drop(second);
+}
+
+#[test]
+fn a_permit_does_not_overtake_those_who_wait() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 2, S);
+    pacer.submit(rig.note(0)).unwrap();
+    let error = pacer.try_acquire().unwrap_err();
+    assert_eq!(error, PaceError::NotYet { until: None });
+    assert!(error.to_string().contains("others wait"));
+    rig.clock.advance(Duration::ZERO);
+    drop(pacer.try_acquire().unwrap());
+    let until = Some(rig.start + S);
+    let error = pacer.try_acquire().unwrap_err();
+    assert_eq!(error, PaceError::NotYet { until });
+    assert!(error.to_string().contains("`until`"));
+}
+
+#[test]
+fn one_key_waits_for_no_other() {
+    let rig = rig();
+    let pacer: KeyedPacer<u32> = KeyedPacer::new(&rig.timer, 1, S);
+    for number in 0..6 {
+        pacer.key(number % 3).submit(rig.note(number)).unwrap();
+    }
+    pacer.key(0).retry_after(5 * S);
+    pacer.key(1).pause();
+    rig.clock.advance(2 * S);
+    assert_eq!(rig.noted(), [(2, Duration::ZERO), (5, S)]);
+    pacer.key(1).resume();
+    rig.clock.advance(10 * S);
+    assert_eq!(rig.noted(), [(1, 2 * S), (4, 3 * S), (0, 5 * S), (3, 6 * S)]);
+}
+
+#[test]
+fn keys_take_turns() {
+    let rig = rig();
+    let pacer: KeyedPacer<u32> = KeyedPacer::new(&rig.timer, 100, S);
+    for number in 0..4 {
+        pacer.key(0).submit(rig.note(number)).unwrap();
+    }
+    pacer.key(1).submit(rig.note(10)).unwrap();
+    rig.clock.advance(Duration::ZERO);
+    assert_eq!(rig.numbers(), [0, 10, 1, 2, 3], "a long queue holds nobody up");
+}
+
+#[test]
+fn idle_keys_cost_nothing() {
+    const KEYS: u32 = 100_000;
+    let rig = rig();
+    let pacer: KeyedPacer<u32> = KeyedPacer::new(&rig.timer, 3, S);
+    let floor = |pacer: &KeyedPacer<u32>| pacer.memory_usage() < 32 << 10;
+    for round in 0..3 {
+        for key in 0..KEYS {
+            for _ in 0..=round {
+                pacer.key(key).submit(|| {}).unwrap();
+            }
+        }
+        assert_eq!(pacer.stats().keys, KEYS as usize);
+        assert!(!floor(&pacer));
+        rig.clock.advance(S / 2);
+        assert_eq!(pacer.stats().keys, KEYS as usize, "the window has not passed");
+        rig.clock.advance(S);
+        let stats = pacer.stats();
+        assert_eq!((stats.keys, stats.queued, stats.running), (0, 0, 0));
+        assert!(floor(&pacer), "{} bytes", pacer.memory_usage());
+        assert_eq!(rig.timer.pending(), 0, "nothing is left to do");
+    }
+}
+
+#[test]
+fn a_key_with_settings_stays_until_they_are_taken_back() {
+    let rig = rig();
+    let pacer: KeyedPacer<u8> = KeyedPacer::new(&rig.timer, 3, S);
+    pacer.key(1).pause();
+    pacer.key(2).set_rate(1, S).unwrap();
+    pacer.key(3).retry_after(5 * S);
+    rig.clock.advance(4 * S);
+    assert_eq!(pacer.stats().keys, 3);
+    pacer.key(1).resume();
+    pacer.key(2).reset_rate();
+    rig.clock.advance(2 * S);
+    assert_eq!(pacer.stats().keys, 0);
+    assert_eq!(pacer.key(1).queued(), 0, "asking makes no key");
+    assert_eq!(pacer.stats().keys, 0);
+}
+
+#[test]
+fn a_large_window_remembers_every_start() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 50_000, S);
+    for _ in 0..120_000 {
+        pacer.submit(rig.note(0)).unwrap();
+    }
+    rig.clock.advance(Duration::ZERO);
+    assert_eq!(rig.times().len(), 50_000);
+    assert!(pacer.memory_usage() >= 50_000 * 8);
+    rig.clock.advance(999 * MS);
+    assert_eq!(rig.times().len(), 0);
+    rig.clock.advance(MS);
+    assert_eq!(rig.times().len(), 50_000);
+    rig.clock.advance(3 * S);
+    assert_eq!(rig.times().len(), 20_000);
+    assert!(pacer.memory_usage() < 32 << 10);
+}
+
+#[test]
+fn a_full_timer_does_not_hold_a_pacer_up() {
+    let rig = Rig::with(WheelKind::Hierarchical, |builder| builder.max_pending(1));
+    rig.timer.after(3_600 * S, || {}).unwrap();
+    rig.timer.after(S, || {}).unwrap_err();
+    let pacer = Pacer::new(&rig.timer, 1, S);
+    (0..3).for_each(|number| drop(pacer.submit(rig.note(number)).unwrap()));
+    rig.clock.advance(5 * S);
+    assert_eq!(rig.times(), [0, 1, 2].map(|s| s * S));
+}
+
+#[test]
+fn a_caller_driven_timer_starts_tasks_when_it_turns() {
+    let timer = Timer::builder().caller_driven().build().unwrap();
+    let pacer = Pacer::new(&timer, 2, 3_600 * S);
+    (0..3).for_each(|_| drop(pacer.submit(|| {}).unwrap()));
+    assert_eq!(pacer.stats().started, 0);
+    assert!(timer.next_deadline().is_some());
+    timer.turn();
+    assert_eq!((pacer.stats().started, pacer.queued()), (2, 1));
+}
+
+#[test]
+fn an_executor_that_drops_a_task_only_delays() {
+    in_time("an executor that refuses", || {
+        let refuses = Arc::new(AtomicBool::new(true));
+        let flag = refuses.clone();
+        let executor = move |task: tickwheel::Task| {
+            if flag.load(Ordering::SeqCst) { drop(task) } else { task.run() }
+        };
+        let timer = Timer::builder().executor(executor).build().unwrap();
+        let pacer = Pacer::new(&timer, 100, S);
+        let count = Arc::new(AtomicUsize::new(0));
+        for _ in 0..10 {
+            let count = count.clone();
+            pacer.submit(move || _ = count.fetch_add(1, Ordering::SeqCst)).unwrap();
+        }
+        until("it has refused", || timer.stats().rejected > 2);
+        assert_eq!(count.load(Ordering::SeqCst), 0);
+        refuses.store(false, Ordering::SeqCst);
+        until("all have started", || count.load(Ordering::SeqCst) == 10);
+        assert!(pacer.stop().is_empty());
+        until("nothing is left in the timer", || timer.pending() == 0);
+    });
+}
+
+#[test]
+fn without_a_thread_a_task_is_refused() {
+    in_time("a thread that cannot be started", || {
+        let fails = Arc::new(AtomicBool::new(true));
+        let flag = fails.clone();
+        let hook = move |body: tickwheel::ThreadBody| {
+            if flag.load(Ordering::SeqCst) {
+                return Err(io::Error::other("no threads today"));
+            }
+            std::thread::Builder::new().spawn(body).map(drop)
+        };
+        let timer = Timer::builder().thread_hook(hook).build().unwrap();
+        let pacer = Pacer::new(&timer, 100, S);
+        let (counted, count) = counted();
+        let error = pacer.submit(move || unreachable!("{}", dropped(&counted.0))).unwrap_err();
+        assert_eq!(error, PaceError::Thread(String::from("no threads today")));
+        assert_eq!((dropped(&count), pacer.queued(), timer.pending()), (1, 0, 0));
+        fails.store(false, Ordering::SeqCst);
+        let ticket = pacer.submit(|| {}).unwrap();
+        until("it has started", || ticket.is_started());
+        let stats = pacer.stats();
+        assert_eq!((stats.submitted, stats.rejected, stats.cancelled), (1, 1, 0));
+    });
+}
+
+/// A key, and what a closure holds, that call the pacer when they are dropped: they would wait for
+/// ever if that happened under its lock.
+#[derive(Clone)]
+struct Caller {
+    number: u8,
+    pacer: Arc<OnceLock<KeyedPacer<Self>>>,
+    drops: Arc<AtomicUsize>,
+}
+
+impl PartialEq for Caller {
+    fn eq(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+}
+
+impl Eq for Caller {}
+
+impl Hash for Caller {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.number.hash(state);
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        if let Some(pacer) = self.pacer.get() {
+            let _ = pacer.stats();
+        }
+        self.drops.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn nothing_of_a_callers_is_dropped_under_the_lock() {
+    in_time("drops that call the pacer", || {
+        let rig = rig();
+        let builder = Pacer::builder(&rig.timer, 1, S).max_queued(2);
+        let pacer: KeyedPacer<Caller> = builder.build_keyed().unwrap();
+        let cell = Arc::new(OnceLock::new());
+        let drops = Arc::new(AtomicUsize::new(0));
+        cell.set(pacer.clone()).ok().unwrap();
+        let caller = |number| Caller { number, pacer: cell.clone(), drops: drops.clone() };
+        for number in 0..4 {
+            let held = caller(9);
+            let ticket = pacer.key(caller(number)).submit(move || drop(held)).unwrap();
+            assert!(number != 0 || ticket.cancel());
+        }
+        rig.clock.advance(Duration::ZERO);
+        for _ in 0..2 {
+            let held = caller(9);
+            pacer.key(caller(1)).submit(move || drop(held)).unwrap();
+        }
+        let held = caller(9);
+        assert!(pacer.key(caller(1)).submit(move || drop(held)).is_err());
+        drop(pacer.key(caller(2)).try_acquire());
+        pacer.key(caller(2)).pause();
+        rig.clock.advance(5 * S);
+        assert_eq!(pacer.stats().keys, 1, "the paused one");
+        assert_eq!(drops.load(Ordering::SeqCst), 15, "all that were made but for that one");
+        let held = caller(9);
+        pacer.key(caller(2)).submit(move || drop(held)).unwrap();
+        drop(pacer.stop());
+    });
+}

@@ -90,7 +90,7 @@ impl Builder {
     }
 
     /// About how many jobs are kept in memory, each about 100 bytes; 500,000 without this. A
-    /// queue always may hold a few thousand.
+    /// queue may always hold a few.
     ///
     /// ```
     /// use tickwheel_queue::Queues;

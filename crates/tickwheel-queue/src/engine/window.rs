@@ -21,7 +21,7 @@ use crate::time::{Time, millis};
 /// Rows read in one go: about a millisecond.
 const SLICE: usize = 1_024;
 /// A queue may always hold this many jobs in memory.
-const LEAST_ROOM: usize = 2_048;
+const LEAST_ROOM: usize = 16;
 
 impl Engine {
     /// How many jobs a queue may hold in memory before some are let go.

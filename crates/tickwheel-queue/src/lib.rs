@@ -63,4 +63,4 @@ pub use read::{List, Page, PageToken};
 pub use retry::{Retry, RetryPolicy};
 pub use settings::{Keep, Limits, Pacing, QueueSettings, Retention};
 pub use stats::{Durability, QueueInfo, Stats};
-pub use time::{Now, Time};
+pub use time::Time;

@@ -113,8 +113,7 @@ pub(crate) struct Tally {
 impl Tally {
     pub(crate) fn delivered(&mut self, now: Now, due: Time) {
         self.delivered += 1;
-        let due = due.as_millis().saturating_mul(1_000_000);
-        self.lateness.record(Duration::from_nanos(now.nanos().saturating_sub(due)));
+        self.lateness.record(now.since(due));
     }
 
     pub(crate) fn add_to(&self, stats: &mut Stats) {

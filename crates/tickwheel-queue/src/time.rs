@@ -109,62 +109,27 @@ impl fmt::Debug for Time {
     }
 }
 
-/// The present, as the engine is told it.
+/// The present, as the engine is told it: how long ago 1970 began.
 ///
 /// A clock shows more than milliseconds. What is *due* is decided by the millisecond that has
 /// begun, and a *delay* counts from the one that has not: so nothing is early by a fraction.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickwheel_queue::{Now, Time};
-///
-/// let now = Now::from_nanos(1_200_000);
-/// assert_eq!(now.time(), Time::from_millis(1));
-/// assert_eq!(now.after(Duration::from_millis(5)), Time::from_millis(7));
-/// assert_eq!(now.after(Duration::ZERO), Time::from_millis(1)); // no delay: due now
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
-    nanos: u64,
-}
+pub(crate) struct Now(pub(crate) Duration);
 
 impl Now {
-    /// The present, from nanoseconds since 1970.
-    ///
-    /// ```
-    /// use tickwheel_queue::{Now, Time};
-    /// assert_eq!(Now::from_nanos(3_999_999).time(), Time::from_millis(3));
-    /// ```
-    pub const fn from_nanos(nanos: u64) -> Self {
-        Self { nanos }
-    }
-
     /// The millisecond that has begun.
-    ///
-    /// ```
-    /// use tickwheel_queue::{Now, Time};
-    /// assert_eq!(Now::from_nanos(0).time(), Time::from_millis(0));
-    /// ```
-    pub const fn time(self) -> Time {
-        Time::from_millis(self.nanos / 1_000_000)
+    pub(crate) fn time(self) -> Time {
+        Time::from_millis(u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX))
     }
 
     /// The first whole millisecond at which this much time has passed; no delay is now.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel_queue::{Now, Time};
-    /// assert_eq!(Now::from_nanos(1).after(Duration::from_nanos(1)), Time::from_millis(2));
-    /// ```
-    pub fn after(self, delay: Duration) -> Time {
-        if delay.is_zero() {
-            return self.time();
-        }
-        Time::from_millis(self.nanos.div_ceil(1_000_000)).after(delay)
+    pub(crate) fn after(self, delay: Duration) -> Time {
+        if delay.is_zero() { self.time() } else { Time::from_millis(millis(self.0)).after(delay) }
     }
 
-    pub(crate) const fn nanos(self) -> u64 {
-        self.nanos
+    /// How long ago that was.
+    pub(crate) fn since(self, time: Time) -> Duration {
+        self.0.saturating_sub(Duration::from_millis(time.as_millis()))
     }
 }
 
@@ -181,12 +146,27 @@ impl Clock {
             Self::System => SystemTime::now(),
             Self::Manual(clock) => clock.wall(),
         };
-        let nanos = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
-        Now::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        Now(wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
     }
 }
 
 /// The monotonic time, for waiting with a limit.
 pub(crate) fn instant_now() -> std::time::Instant {
     std::time::Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_due_a_fraction_early() {
+        let now = Now(Duration::from_micros(1_200));
+        assert_eq!(now.time(), Time::from_millis(1));
+        assert_eq!(now.after(Duration::ZERO), Time::from_millis(1));
+        assert_eq!(now.after(Duration::from_millis(5)), Time::from_millis(7));
+        assert_eq!(now.after(Duration::from_nanos(1)), Time::from_millis(3));
+        assert_eq!(now.after(Duration::MAX), Time::MAX);
+        assert_eq!(now.since(Time::from_millis(1)), Duration::from_micros(200));
+    }
 }

@@ -48,11 +48,8 @@ fn millis() -> impl Strategy<Value = u64> {
 fn step() -> impl Strategy<Value = Step> {
     let queue = || 0..QUEUES.len();
     let any_job = || 0..1_000_usize;
-    let conflict = prop_oneof![
-        Just(OnConflict::Replace),
-        Just(OnConflict::Keep),
-        Just(OnConflict::Reject)
-    ];
+    let conflict =
+        prop_oneof![Just(OnConflict::Replace), Just(OnConflict::Keep), Just(OnConflict::Reject)];
     let retry = prop_oneof![
         Just(Retry::ByPolicy),
         Just(Retry::Never),
@@ -128,10 +125,8 @@ impl<D: TestDisk> Run<D> {
 
     fn open(&mut self) {
         // A small horizon and hardly any room: jobs keep crossing the edge of what is in memory.
-        let builder = Queues::builder()
-            .horizon(Duration::from_secs(1))
-            .near(0)
-            .clock(self.clock.clone());
+        let builder =
+            Queues::builder().horizon(Duration::from_secs(1)).near(0).clock(self.clock.clone());
         self.queues = Some(builder.open_disk(self.disk.clone()).expect("it opens"));
     }
 

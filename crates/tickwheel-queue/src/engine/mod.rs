@@ -114,13 +114,20 @@ impl Engine {
         if now.time().as_millis() < was {
             self.clock_was_set_back();
         }
-        self.load_what_is_near(view);
+        let mut writing = Vec::new();
         while let Some(due) = self.wheel.pop_due(now.time().as_millis()) {
             match due.value {
                 Event::Due { queue, place, entry } => self.became_due(queue, place, entry),
                 Event::Load(queue) => self.load_timer_fired(queue),
+                event @ (Event::Lease(_) | Event::Retention(_)) => writing.push(event),
+            }
+        }
+        self.load_what_is_near(view);
+        for event in writing {
+            match event {
                 Event::Lease(id) => self.lease_ran_out(view, id),
                 Event::Retention(queue) => self.retention_timer_fired(view, queue),
+                Event::Due { .. } | Event::Load(_) => unreachable!("these write nothing"),
             }
         }
     }

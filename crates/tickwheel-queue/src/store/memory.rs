@@ -42,7 +42,9 @@ pub struct MemoryDisk {
 #[derive(Default)]
 struct Inner {
     live: Arc<Content>,
-    synced: Arc<Content>,
+    /// What a crash leaves: `live` without the changes that were not synced.
+    synced: Content,
+    unsynced: Vec<((Table, Bytes), Option<Bytes>)>,
     /// Grows with each opening and each crash: older stores are cut off.
     generation: u64,
     opened: bool,
@@ -51,6 +53,28 @@ struct Inner {
     fail_opening: bool,
     commits: u64,
     syncs: u64,
+}
+
+impl Inner {
+    fn sync(&mut self) {
+        for (key, value) in self.unsynced.drain(..) {
+            change(&mut self.synced, key, value);
+        }
+    }
+
+    fn forget_unsynced(&mut self) {
+        if !self.unsynced.is_empty() {
+            self.unsynced.clear();
+            self.live = Arc::new(self.synced.clone());
+        }
+    }
+}
+
+fn change(content: &mut Content, key: (Table, Bytes), value: Option<Bytes>) {
+    match value {
+        Some(value) => drop(content.insert(key, value)),
+        None => drop(content.remove(&key)),
+    }
 }
 
 impl MemoryDisk {
@@ -77,7 +101,7 @@ impl MemoryDisk {
     /// ```
     pub fn crash(&self) {
         let mut inner = self.lock();
-        inner.live = Arc::clone(&inner.synced);
+        inner.forget_unsynced();
         inner.generation += 1;
         inner.opened = false;
     }
@@ -163,8 +187,9 @@ impl MemoryDisk {
         let mut inner = self.lock();
         let mut content = Content::clone(&inner.live);
         change(&mut content);
+        inner.synced.clone_from(&content);
+        inner.unsynced.clear();
         inner.live = Arc::new(content);
-        inner.synced = Arc::clone(&inner.live);
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -210,7 +235,7 @@ impl MemoryStore {
 
     fn fail(&self, inner: &mut Inner, why: &str) -> StoreError {
         // As a real disk's cache may: what was not synced is lost.
-        inner.live = Arc::clone(&inner.synced);
+        inner.forget_unsynced();
         inner.generation += 1;
         inner.opened = false;
         debug_assert_ne!(inner.generation, self.generation);
@@ -224,7 +249,7 @@ impl Drop for MemoryStore {
         if inner.generation == self.generation {
             inner.opened = false;
             // An orderly end leaves nothing in buffers.
-            inner.synced = Arc::clone(&inner.live);
+            inner.sync();
         }
     }
 }
@@ -254,13 +279,11 @@ impl Store for MemoryStore {
             Some(left) => *left -= 1,
             None => {}
         }
-        let content = Arc::make_mut(&mut inner.live);
         for row in batch.rows() {
             let key = (row.table, Bytes::copy_from_slice(row.key));
-            match row.value {
-                Some(value) => drop(content.insert(key, Bytes::copy_from_slice(value))),
-                None => drop(content.remove(&key)),
-            }
+            let value = row.value.map(Bytes::copy_from_slice);
+            change(Arc::make_mut(&mut inner.live), key.clone(), value.clone());
+            inner.unsynced.push((key, value));
         }
         inner.commits += 1;
         drop(inner);
@@ -273,7 +296,7 @@ impl Store for MemoryStore {
             return Err(self.fail(&mut inner, "the disk failed to sync"));
         }
         inner.syncs += 1;
-        inner.synced = Arc::clone(&inner.live);
+        inner.sync();
         Ok(())
     }
 

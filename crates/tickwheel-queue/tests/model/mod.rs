@@ -48,11 +48,8 @@ impl Model {
             if job.lease.is_some_and(|(_, until)| until <= now) {
                 job.lease = None;
                 job.last_error = Some("the lease ran out".into());
-                job.state = if job.attempts >= job.max_attempts {
-                    State::Dead
-                } else {
-                    State::Scheduled
-                };
+                job.state =
+                    if job.attempts >= job.max_attempts { State::Dead } else { State::Scheduled };
             }
         }
     }

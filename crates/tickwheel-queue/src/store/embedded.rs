@@ -13,6 +13,7 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry};
@@ -168,11 +169,30 @@ impl Store for EmbeddedStore {
 
     fn compact(&self) -> Result<(), StoreError> {
         for keyspace in [&self.jobs, &self.index] {
-            keyspace.rotate_memtable_and_wait()?;
+            write_out(keyspace)?;
             keyspace.major_compact()?;
         }
-        Ok(())
+        // fjall deletes the tables that were replaced when it next writes a memtable out, and it
+        // writes none out that is empty.
+        self.index.insert(rows::NOTHING, [])?;
+        self.index.remove(rows::NOTHING)?;
+        write_out(&self.index)
     }
+}
+
+/// Has the memtable of a keyspace written to disk, and waits for that.
+fn write_out(keyspace: &Keyspace) -> Result<(), StoreError> {
+    const STEP: Duration = Duration::from_millis(10);
+    const STEPS: u32 = 6_000;
+    keyspace.rotate_memtable()?;
+    for _ in 0..STEPS {
+        if keyspace.sealed_memtable_count() == 0 {
+            return Ok(());
+        }
+        std::thread::sleep(STEP);
+    }
+    // The thread that should have written it has died of an error.
+    Err(StoreError::Io(format!("nothing was written out in {:?}", STEP * STEPS)))
 }
 
 struct EmbeddedView {

@@ -12,8 +12,7 @@
 //! | lease | 5, queue, id | token and end of a lease |
 //! | key | 6, queue, key | id of the live job with that key |
 //! | finished | 7, queue, state, time, id | nothing |
-//! | schedule | 8, name | a schedule |
-//! | start | 9, queue, group, time, number | nothing |
+//! | nothing | 255 | nothing, and never for long |
 //!
 //! In the table of jobs the key is the id.
 
@@ -22,6 +21,8 @@ use crate::job::State;
 use crate::time::Time;
 
 pub(crate) const TOTALS: &[u8] = &[0];
+/// Written and removed at once, to give the store something to do.
+pub(crate) const NOTHING: &[u8] = &[u8::MAX];
 pub(crate) const QUEUE: u8 = 1;
 pub(crate) const COUNTS: u8 = 2;
 const DUE: u8 = 3;

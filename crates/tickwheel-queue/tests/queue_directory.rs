@@ -160,7 +160,7 @@ fn space_of_finished_jobs_comes_back() {
     let mut batch = WriteBatch::new();
     for number in 0..40_000 {
         // Bytes that do not compress.
-        let value: Vec<u8> = (0..500_u32).map(|byte| (byte * number >> 3) as u8).collect();
+        let value: Vec<u8> = (0..500_u32).map(|byte| ((byte * number) >> 3) as u8).collect();
         batch.put(Table::Jobs, &key(number), &value);
     }
     store.commit(&batch, Persist::Sync).unwrap();

@@ -124,6 +124,7 @@ impl Disk for Directory {
         self.claim()?;
         let store = self.path.join("store");
         let lock = journal::lock(&store)?;
+        journal::remove_unfinished(&store)?;
         let acknowledged = self.acknowledged()?;
         if options.after_failure {
             journal::rewrite(&store)?;

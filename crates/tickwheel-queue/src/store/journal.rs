@@ -41,6 +41,24 @@ pub(super) fn lock(store: &Path) -> Result<Option<File>, StoreError> {
     }
 }
 
+/// Removes a store whose making was cut off: it has no version yet, and nothing in its journal.
+/// fjall writes the version last, and does not take up what it finds without one.
+pub(super) fn remove_unfinished(store: &Path) -> Result<(), StoreError> {
+    let version = fs::metadata(store.join("version")).map_or(0, |file| file.len());
+    if !store.exists() || version > 0 {
+        return Ok(());
+    }
+    for path in journals(store)? {
+        if !read(&fs::read(&path)?).batches.is_empty() {
+            return Err(StoreError::Damaged(format!(
+                "{} has a journal, but no file `version`",
+                store.display()
+            )));
+        }
+    }
+    Ok(fs::remove_dir_all(store)?)
+}
+
 /// Refuses journals in which something acknowledged cannot be read.
 pub(super) fn check(store: &Path, acknowledged: u64) -> Result<(), StoreError> {
     let mut last_commit = None;

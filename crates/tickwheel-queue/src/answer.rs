@@ -150,8 +150,42 @@ enum ReplyState {
     Over,
 }
 
+/// The writer's side of a reply. One that is dropped unkept says that the queue is closed, so that
+/// nobody waits for ever, whatever becomes of the writer.
+pub(crate) struct Promise {
+    reply: Option<Arc<Reply>>,
+}
+
+impl Promise {
+    /// A promise that nobody waits for.
+    pub(crate) fn to_nobody() -> Self {
+        Self { reply: None }
+    }
+
+    /// Gives the outcome; back if nobody waits for it any more.
+    pub(crate) fn keep(mut self, outcome: Outcome) -> Option<Outcome> {
+        match self.reply.take() {
+            Some(reply) => reply.give(outcome),
+            None => Some(outcome),
+        }
+    }
+
+    /// Whether nobody waits for it any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.reply.as_ref().is_none_or(|reply| matches!(*reply.lock(), ReplyState::Over))
+    }
+}
+
+impl Drop for Promise {
+    fn drop(&mut self) {
+        if let Some(reply) = self.reply.take() {
+            reply.give(Outcome::Refused(Error::Closed));
+        }
+    }
+}
+
 impl Reply {
-    pub(crate) fn new() -> Arc<Self> {
+    fn new() -> Arc<Self> {
         Arc::new(Self { state: ReplyState::Empty(None).into() })
     }
 
@@ -159,8 +193,7 @@ impl Reply {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the outcome; back if nobody waits for it any more.
-    pub(crate) fn give(&self, outcome: Outcome) -> Option<Outcome> {
+    fn give(&self, outcome: Outcome) -> Option<Outcome> {
         let mut state = self.lock();
         let ReplyState::Empty(waker) = &mut *state else { return Some(outcome) };
         let waker = waker.take();
@@ -170,11 +203,6 @@ impl Reply {
             waker.wake();
         }
         None
-    }
-
-    /// Whether nobody waits for it any more.
-    pub(crate) fn is_abandoned(&self) -> bool {
-        matches!(*self.lock(), ReplyState::Over)
     }
 
     fn poll_take(&self, waker: &Waker) -> Poll<Outcome> {
@@ -211,7 +239,8 @@ impl Hub {
         let bytes = taken.bytes();
         let is_read = matches!(taken, Request::Read(_));
         let reply = Reply::new();
-        let mut submission = Some(Submission { request: taken, reply: Arc::clone(&reply) });
+        let promise = Promise { reply: Some(Arc::clone(&reply)) };
+        let mut submission = Some(Submission { request: taken, reply: promise });
         let inbox = if is_read { self.reader_inbox() } else { &self.inbox };
         match inbox.poll_push(&mut submission, bytes, waker) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(reply)),
@@ -232,7 +261,7 @@ impl Hub {
         let now = When::After(std::time::Duration::ZERO);
         let leases = deliveries.iter().map(|delivery| (delivery.lease, now)).collect();
         let request = Request::Command(Command::Release(leases));
-        self.inbox.push_now(Submission { request, reply: Reply::new() }, 0);
+        self.inbox.push_now(Submission { request, reply: Promise::to_nobody() }, 0);
     }
 }
 

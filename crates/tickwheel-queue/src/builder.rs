@@ -1,12 +1,14 @@
 //! How queues are set up and opened.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tickwheel::ManualClock;
 
 use crate::engine::EngineOptions;
-use crate::error::OpenError;
+use crate::error::{Error, OpenError};
 use crate::hub::Hub;
 use crate::queues::Queues;
 use crate::settings::Limits;
@@ -253,7 +255,10 @@ impl Builder {
         let writer = Writer::new(&hub, Box::new(disk), store, options).map_err(at)?;
         let thread = std::thread::Builder::new().name("tickwheel-writer".into());
         let thread = thread
-            .spawn(move || writer.run())
+            .spawn({
+                let hub = Arc::clone(&hub);
+                move || run_writer(&hub, writer)
+            })
             .map_err(|error| at(StoreError::Io(format!("no thread for the writer: {error}"))))?;
         Ok(Queues::new(hub, thread))
     }
@@ -295,6 +300,18 @@ impl Builder {
             ));
         }
         Ok(())
+    }
+}
+
+/// Runs the writer. Should it ever panic, nobody is left waiting: promises that are dropped answer
+/// for themselves, and the inbox takes no more of them.
+fn run_writer(hub: &Hub, writer: Writer) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| writer.run()));
+    hub.inbox.close();
+    hub.set_store(Err(Error::Closed));
+    hub.inbox.take(&mut Vec::new(), None, 0, Duration::ZERO);
+    if let Err(panic) = outcome {
+        resume_unwind(panic);
     }
 }
 

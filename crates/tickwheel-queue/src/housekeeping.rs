@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 use crate::engine::Engine;
 use crate::store::Store;
 
-/// How often the disk is looked at.
+/// How often the disk is looked at, and how often if it has a limit.
 const LOOK: Duration = Duration::from_secs(2);
+const LOOK_AT_LIMIT: Duration = Duration::from_millis(100);
 /// Removed rows that are worth a compaction.
 const WORTH_IT: usize = 100_000;
 
@@ -46,7 +47,8 @@ impl Housekeeping {
     /// Rows were removed, or something else was written.
     pub(crate) fn note(&mut self, removed: usize) {
         self.removed += removed;
-        self.next_look.get_or_insert_with(|| crate::time::instant_now() + LOOK);
+        let interval = if self.limit == u64::MAX { LOOK } else { LOOK_AT_LIMIT };
+        self.next_look.get_or_insert_with(|| crate::time::instant_now() + interval);
     }
 
     /// Looks, if it is time.

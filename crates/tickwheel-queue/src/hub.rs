@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::answer::Reply;
+use crate::answer::Promise;
 use crate::engine::{Command, Outcome as Done};
 use crate::error::Error;
 use crate::inbox::Inbox;
@@ -37,7 +37,7 @@ pub(crate) struct Hub {
 
 pub(crate) struct Submission {
     pub(crate) request: Request,
-    pub(crate) reply: Arc<Reply>,
+    pub(crate) reply: Promise,
 }
 
 /// What a caller wants.
@@ -144,7 +144,7 @@ impl Hub {
                 unreachable!("only reads are left with the reader");
             };
             if !reply.is_abandoned() {
-                reply.give(self.read(&mut read));
+                reply.keep(self.read(&mut read));
             }
         }
         goes_on

@@ -27,10 +27,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What is promised at each moment, also when the power fails, is in
-//! [`docs/QUEUE.md`](https://github.com/tickwheel/tickwheel/blob/main/docs/QUEUE.md).
+//! What is promised at each moment, also when the power fails, is in `docs/QUEUE.md` of the
+//! repository.
 #![forbid(unsafe_code)]
 
+mod admin;
 mod answer;
 mod builder;
 mod convert;
@@ -64,3 +65,8 @@ pub use retry::{Retry, RetryPolicy};
 pub use settings::{Keep, Limits, Pacing, QueueSettings, Retention};
 pub use stats::{Durability, QueueInfo, Stats};
 pub use time::Time;
+
+/// The example of the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,10 +1,9 @@
 //! Workers that wait for jobs, first come, first served within a queue.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 use std::time::Instant;
 
-use crate::answer::Reply;
+use crate::answer::Promise;
 use crate::engine::Reserve;
 
 #[derive(Default)]
@@ -15,7 +14,7 @@ pub(crate) struct Waiters {
 pub(crate) struct Waiter {
     pub(crate) reserve: Reserve,
     pub(crate) until: Instant,
-    pub(crate) reply: Arc<Reply>,
+    pub(crate) reply: Promise,
 }
 
 impl Waiters {

@@ -15,7 +15,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::answer::Reply;
+use crate::answer::Promise;
 use crate::engine::{Command, Engine, EngineOptions, Outcome as Done, Reserve};
 use crate::error::{Error, Limit};
 use crate::housekeeping::Housekeeping;
@@ -66,7 +66,7 @@ struct Open {
 }
 
 /// Who gets which outcome once the group is committed.
-type Replies = Vec<(Arc<Reply>, Outcome)>;
+type Replies = Vec<(Promise, Outcome)>;
 
 impl Writer {
     pub(crate) fn new(
@@ -117,9 +117,7 @@ impl Writer {
                 self.turn_while_down();
             }
         }
-        for waiter in self.waiters.take_all() {
-            waiter.reply.give(Outcome::Refused(Error::Closed));
-        }
+        self.waiters.take_all();
         self.close();
     }
 
@@ -167,13 +165,13 @@ impl Writer {
         if let Err(error) = self.commit() {
             let failed = Error::Failed(error.to_string());
             for (reply, _) in replies {
-                reply.give(Outcome::Refused(failed.clone()));
+                reply.keep(Outcome::Refused(failed.clone()));
             }
             return Err(error);
         }
         self.last_group = callers;
         for (reply, outcome) in replies {
-            if let Some(unwanted) = reply.give(outcome) {
+            if let Some(unwanted) = reply.keep(outcome) {
                 self.hub.take_back(unwanted);
             }
         }
@@ -285,7 +283,7 @@ impl Writer {
             return;
         }
         for waiter in self.waiters.expired(self.alarm.now()) {
-            waiter.reply.give(Outcome::Done(Done::Deliveries(Ok(Vec::new()))));
+            waiter.reply.keep(Outcome::Done(Done::Deliveries(Ok(Vec::new()))));
         }
     }
 
@@ -298,7 +296,7 @@ impl Writer {
             open.housekeeping.finish();
         }
         for waiter in self.waiters.take_all() {
-            waiter.reply.give(Outcome::Refused(down.clone()));
+            waiter.reply.keep(Outcome::Refused(down.clone()));
         }
         self.last_group = 0;
         self.reopen_at = self.alarm.now();
@@ -319,13 +317,13 @@ impl Writer {
         }
         let why = self.hub.store().err().unwrap_or(Error::Closed);
         for submission in std::mem::take(&mut self.left_over) {
-            submission.reply.give(Outcome::Refused(why.clone()));
+            submission.reply.keep(Outcome::Refused(why.clone()));
         }
     }
 }
 
 /// A waiting worker as a submission for the next group, with what is left of its patience.
-fn again(reserve: Reserve, until: Instant, now: Instant, reply: Arc<Reply>) -> Submission {
+fn again(reserve: Reserve, until: Instant, now: Instant, reply: Promise) -> Submission {
     // At least a moment, so that it waits again if its rows are not due after all.
     let wait = until.saturating_duration_since(now).max(Duration::from_nanos(1));
     Submission { request: Request::Command(Command::Reserve(Reserve { wait, ..reserve })), reply }
@@ -382,7 +380,7 @@ fn info(queue: &crate::engine::Queue, now: crate::time::Time) -> QueueInfo {
         name: queue.name.to_string(),
         settings: queue.settings.clone(),
         paused: queue.paused,
-        scheduled: counts.waiting - ready,
+        scheduled: counts.waiting.saturating_sub(ready),
         ready,
         more_ready,
         leased: counts.leased,

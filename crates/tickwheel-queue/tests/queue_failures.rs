@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rig::{Rig, millis, seconds};
 use tickwheel_queue::store::{MemoryDisk, Table};
-use tickwheel_queue::{Durability, Error, JobId, List, NewJob, Queues, State};
+use tickwheel_queue::{Durability, Error, JobId, Limit, Limits, List, NewJob, Queues, State};
 
 fn put(queues: &Queues, name: &str) -> Result<JobId, Error> {
     queues.put(NewJob::new("q", name.to_owned())).wait().map(|put| put.id)
@@ -197,4 +197,24 @@ fn many_threads_put_reserve_and_ack_with_exact_accounts() {
     done.sort_unstable();
     assert!(done.into_iter().eq(0..PRODUCERS * JOBS));
     assert_eq!(queues.stats().wait().unwrap().pending, 0);
+}
+
+#[test]
+fn a_full_disk_refuses_puts_and_lets_work_go_on() {
+    let limits = Limits { disk: 100_000, ..Limits::default() };
+    let queues = Queues::builder().limits(limits).in_memory().unwrap();
+    let put = || queues.put(NewJob::new("q", vec![0; 1_000])).wait();
+    let error = std::iter::repeat_with(put).find_map(Result::err).unwrap();
+    assert!(matches!(error, Error::OverLimit { limit: Limit::Disk, .. }), "{error}");
+    loop {
+        let jobs = queues.reserve("q", 1_000, None).wait().unwrap();
+        if jobs.is_empty() {
+            break;
+        }
+        queues.ack_all(jobs.iter().map(|job| job.lease)).wait().unwrap();
+    }
+    // Noticed at the next look.
+    while put().is_err() {
+        std::thread::sleep(millis(10));
+    }
 }

@@ -102,8 +102,7 @@ impl Engine {
         let leased = self.leases.remove(&id)?;
         self.wheel.remove(leased.timer);
         self.batch.remove(Table::Index, &rows::lease(leased.queue, id));
-        self.touch(leased.queue).counts.leased -= 1;
-        self.pending -= 1;
+        self.count_down(leased.queue, State::Leased);
         Some(leased)
     }
 

@@ -66,7 +66,7 @@ impl Engine {
 
     fn unlist(&mut self, number: u32, state: State, time: Time, id: JobId) {
         self.batch.remove(Table::Index, &rows::finished(number, state, time, id));
-        *self.touch(number).counts.of(state) -= 1;
+        self.count_down(number, state);
     }
 
     /// Finished jobs of a state from a time and id on, a step of them. Rows that this group

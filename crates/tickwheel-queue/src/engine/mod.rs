@@ -35,6 +35,7 @@ pub(crate) use queue::Queue;
 
 use crate::error::Error;
 use crate::id::{JobId, scramble};
+use crate::job::State;
 use crate::settings::Limits;
 use crate::stats::Tally;
 use crate::store::records::{LeaseRow, Totals};
@@ -244,6 +245,15 @@ impl Engine {
             self.dirty.push(number);
         }
         queue
+    }
+
+    /// One job of a queue leaves a state. Counts may be too low after damage was salvaged.
+    fn count_down(&mut self, number: u32, state: State) {
+        let count = self.touch(number).counts.of(state);
+        *count = count.saturating_sub(1);
+        if state.is_live() {
+            self.pending = self.pending.saturating_sub(1);
+        }
     }
 
     /// A token that no other delivery has, nor had before a crash.

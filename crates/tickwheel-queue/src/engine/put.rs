@@ -131,8 +131,7 @@ impl Engine {
     /// A live job does not wait any more.
     pub(super) fn stop_waiting(&mut self, number: u32, place: Place) {
         self.batch.remove(Table::Index, &rows::due(number, place));
-        self.touch(number).counts.waiting -= 1;
-        self.pending -= 1;
+        self.count_down(number, State::Ready);
         self.unplace(number, place);
     }
 

@@ -24,6 +24,8 @@ pub(crate) struct Queue {
     pub(super) near: HashMap<u64, Key>,
     /// Every row before this place is in `ready` or `near`; `None` if every row is.
     pub(super) edge: Option<Place>,
+    /// No job in memory has a later place.
+    pub(super) furthest: Place,
     pub(super) load_timer: Option<Key>,
     pub(super) retention_timer: Option<Key>,
     pub(super) marks: Marks,
@@ -51,6 +53,7 @@ impl Queue {
             ready: BTreeMap::new(),
             near: HashMap::new(),
             edge,
+            furthest: Place::FIRST,
             load_timer: None,
             retention_timer: None,
             marks: Marks::default(),

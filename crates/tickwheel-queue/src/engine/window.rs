@@ -59,7 +59,9 @@ impl Engine {
             let key = self.wheel.insert(place.due.as_millis(), event);
             queue.near.insert(place.seq, key);
         }
-        if self.queues[number as usize].in_memory() > 2 * room {
+        let queue = &mut self.queues[number as usize];
+        queue.furthest = queue.furthest.max(place);
+        if queue.in_memory() > 2 * room {
             self.let_go(number, room);
         }
     }
@@ -86,8 +88,13 @@ impl Engine {
     fn pull_edge(&mut self, number: u32, edge: Place) {
         let queue = &mut self.queues[number as usize];
         queue.edge = Some(edge);
-        let behind = queue.ready.split_off(&edge);
-        drop(behind);
+        // Mostly nothing in memory is that far, and nothing has to be looked for.
+        if queue.furthest < edge {
+            self.want_rows(number);
+            return;
+        }
+        queue.furthest = edge;
+        drop(queue.ready.split_off(&edge));
         let wheel = &mut self.wheel;
         queue.near.retain(|_, &mut key| {
             let place = wheel.get(key).map(|event| match event {

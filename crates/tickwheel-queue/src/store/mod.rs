@@ -72,16 +72,47 @@ pub enum Persist {
 pub trait View: Send {
     /// The value of a key.
     ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions, Table};
+    ///
+    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+    /// assert_eq!(store.get(Table::Jobs, b"none")?, None);
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If it cannot be read.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
 
     /// The rows from one key on, in order, up to but without another.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, Persist, StoreOptions, Table, WriteBatch};
+    ///
+    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+    /// let mut batch = WriteBatch::new();
+    /// for key in [b"a", b"b", b"c"] {
+    ///     batch.put(Table::Index, key, b"");
+    /// }
+    /// store.commit(&batch, Persist::Sync)?;
+    /// assert_eq!(store.scan(Table::Index, b"a", b"c").count(), 2);
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
     fn scan<'a>(&'a self, table: Table, from: &[u8], to: &[u8]) -> Rows<'a>;
 }
 
 /// The rows of a scan.
+///
+/// ```
+/// use tickwheel_queue::store::{Disk, MemoryDisk, Rows, StoreOptions, Table};
+///
+/// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+/// let mut rows: Rows<'_> = store.scan(Table::Jobs, b"a", b"z");
+/// assert!(rows.next().is_none());
+/// # drop(rows);
+/// # Ok::<(), tickwheel_queue::store::StoreError>(())
+/// ```
 pub type Rows<'a> = Box<dyn Iterator<Item = Result<(Bytes, Bytes), StoreError>> + 'a>;
 
 /// A store that is open.
@@ -99,9 +130,28 @@ pub type Rows<'a> = Box<dyn Iterator<Item = Result<(Bytes, Bytes), StoreError>> 
 /// ```
 pub trait Store: View + Sync {
     /// What is there now, for reading at leisure on another thread.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions, Table};
+    ///
+    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+    /// let view = store.view();
+    /// std::thread::spawn(move || view.get(Table::Jobs, b"key")).join().unwrap()?;
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
     fn view(&self) -> Box<dyn View>;
 
     /// Applies a batch, whole or not at all.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, Persist, StoreOptions, Table, WriteBatch};
+    ///
+    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(Table::Jobs, b"key", b"value");
+    /// store.commit(&batch, Persist::Sync)?;
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -110,12 +160,28 @@ pub trait Store: View + Sync {
 
     /// Makes all that was committed durable.
     ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
+    ///
+    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+    /// store.sync()?;
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If it may not be durable. The store takes nothing more after that.
     fn sync(&self) -> Result<(), StoreError>;
 
     /// Bytes on disk.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
+    ///
+    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+    /// assert_eq!(store.disk_space()?, 0);
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -124,6 +190,14 @@ pub trait Store: View + Sync {
 
     /// Gives space of removed rows back to the operating system. May take long; called on a
     /// thread that has nothing else to do.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
+    ///
+    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+    /// store.compact()?;
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -144,6 +218,15 @@ pub trait Store: View + Sync {
 /// ```
 pub trait Disk: Send + Sync + fmt::Debug {
     /// Opens the store, or makes a new one.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreError, StoreOptions};
+    ///
+    /// let disk = MemoryDisk::new();
+    /// let store = disk.open(&StoreOptions::default())?;
+    /// assert_eq!(disk.open(&StoreOptions::default()).err(), Some(StoreError::Locked));
+    /// # Ok::<(), StoreError>(())
+    /// ```
     ///
     /// # Errors
     ///

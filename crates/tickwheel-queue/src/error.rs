@@ -71,8 +71,6 @@ pub enum Error {
     NotFound(JobRef),
     /// There is no such queue. It comes with its first job, or by `configure`.
     NoSuchQueue(String),
-    /// There is no such schedule.
-    NoSuchSchedule(String),
     /// A live job has this key, and the put said to reject that.
     KeyExists {
         /// The queue.
@@ -139,7 +137,6 @@ impl fmt::Display for Error {
                 f,
                 "there is no queue {name:?}: it comes into being with its first job or settings"
             ),
-            Self::NoSuchSchedule(name) => write!(f, "there is no schedule {name:?}"),
             Self::KeyExists { queue, key, id } => write!(
                 f,
                 "queue {queue:?} has a live job with the key {key:?} already: {id}. Cancel it, or \

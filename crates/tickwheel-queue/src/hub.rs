@@ -3,12 +3,13 @@
 //! Ground rules: the hub holds no lock while it reads or writes the disk. The store is behind a
 //! lock only because it is exchanged when it failed and was opened again.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::answer::Promise;
-use crate::engine::{Command, Outcome as Done};
+use crate::engine::{Command, Outcome as Done, Queue};
 use crate::error::Error;
 use crate::inbox::Inbox;
 use crate::job::Job;
@@ -29,10 +30,16 @@ pub(crate) struct Hub {
     reader: Mutex<Option<JoinHandle<()>>>,
     /// The open store, or why there is none.
     store: RwLock<Result<Arc<dyn Store>, Error>>,
-    /// The names of the queues, by number. Only ever added to.
-    names: RwLock<Vec<Arc<str>>>,
+    names: RwLock<Names>,
     pub(crate) clock: Clock,
     this: std::sync::Weak<Self>,
+}
+
+/// The names of the queues, for readers. Only ever added to.
+#[derive(Default)]
+struct Names {
+    by_number: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u32>,
 }
 
 pub(crate) struct Submission {
@@ -92,16 +99,34 @@ impl Hub {
     }
 
     pub(crate) fn names(&self) -> Vec<Arc<str>> {
-        self.names.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.names.read().unwrap_or_else(PoisonError::into_inner).by_number.clone()
     }
 
     pub(crate) fn name(&self, number: u32) -> Option<Arc<str>> {
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
-        names.get(number as usize).cloned()
+        names.by_number.get(number as usize).cloned()
     }
 
-    pub(crate) fn set_names(&self, names: Vec<Arc<str>>) {
-        *self.names.write().unwrap_or_else(PoisonError::into_inner) = names;
+    pub(crate) fn number_of(&self, queue: &str) -> Option<u32> {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        names.numbers.get(queue).copied()
+    }
+
+    /// Adds the queues that are new; all of them are given, by number.
+    pub(crate) fn add_names(&self, queues: &[Queue]) {
+        let is_new = {
+            let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+            queues.len() > names.by_number.len()
+        };
+        if !is_new {
+            return;
+        }
+        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        for queue in &queues[names.by_number.len()..] {
+            let number = names.by_number.len() as u32;
+            names.by_number.push(Arc::clone(&queue.name));
+            names.numbers.insert(Arc::clone(&queue.name), number);
+        }
     }
 
     /// Where tasks leave their reads. The reader's thread starts with the first of them.

@@ -237,8 +237,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn number_of(&self, queue: &str) -> Option<u32> {
-        let names = self.hub.names();
-        names.iter().position(|name| **name == *queue).map(|number| number as u32)
+        self.hub.number_of(queue)
     }
 
     fn get(&self, job: &JobRef) -> Result<Option<Job>, Error> {

@@ -93,7 +93,7 @@ impl Writer {
 
     fn start(&mut self, store: Arc<dyn Store>) -> Result<(), StoreError> {
         let engine = Engine::open(&*store, self.options.engine, self.hub.clock.now())?;
-        self.hub.set_names(engine.queues().iter().map(|queue| queue.name.clone()).collect());
+        self.hub.add_names(engine.queues());
         self.hub.set_store(Ok(Arc::clone(&store)));
         self.open = Some(Open {
             store,
@@ -264,10 +264,7 @@ impl Writer {
             if let Durability::Interval(interval) = self.options.durability {
                 open.sync_at.get_or_insert(now + interval);
             }
-            if open.engine.queues().len() > self.hub.names().len() {
-                let names = open.engine.queues().iter().map(|queue| queue.name.clone());
-                self.hub.set_names(names.collect());
-            }
+            self.hub.add_names(open.engine.queues());
         }
         if open.sync_at.is_some_and(|at| at <= now) {
             open.store.sync()?;

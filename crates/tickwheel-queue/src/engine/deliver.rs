@@ -49,9 +49,16 @@ impl Engine {
                 }
                 break;
             }
+            if !self.queue_may_start(number) {
+                break;
+            }
             let Some((&place, &entry)) = self.queue(number).ready.first_key_value() else { break };
             match self.known_with(view, entry.id, entry.has_status) {
                 Ok(Some(known)) => {
+                    let group = known.record.group.as_deref();
+                    if group.is_some_and(|group| !self.group_may_start(number, group, place)) {
+                        continue;
+                    }
                     self.lease(number, place, entry, &known, reserve.lease);
                     deliveries.push(self.delivery(known));
                 }
@@ -87,6 +94,7 @@ impl Engine {
         self.touch(number).counts.leased += 1;
         self.pending += 1;
         self.tally.delivered(self.now, place.due);
+        self.note_start(number, row.group.as_deref());
         self.write_lease(number, entry.id, &row);
         let timer = self.wheel.insert(row.until.as_millis(), Event::Lease(entry.id));
         self.leases.insert(entry.id, Leased { queue: number, timer, row });
@@ -103,6 +111,7 @@ impl Engine {
         self.wheel.remove(leased.timer);
         self.batch.remove(Table::Index, &rows::lease(leased.queue, id));
         self.count_down(leased.queue, State::Leased);
+        self.note_end(leased.queue, leased.row.group.as_deref());
         Some(leased)
     }
 

@@ -17,6 +17,7 @@ mod command;
 mod deliver;
 mod finished;
 mod lookup;
+mod pace;
 mod put;
 mod queue;
 mod recover;
@@ -66,6 +67,8 @@ pub(crate) struct Engine {
     batch: WriteBatch,
     /// Queues whose counts have to be written.
     dirty: Vec<u32>,
+    /// Paces that have to be written.
+    dirty_paces: Vec<(u32, Arc<str>)>,
     /// Queues of which something became ready.
     woken: Vec<u32>,
     /// Queues of which more has to be read.
@@ -87,6 +90,8 @@ enum Event {
     Load(u32),
     /// A finished job of a queue is old enough to go.
     Retention(u32),
+    /// A pace may go on.
+    Pace { queue: u32, group: Arc<str> },
 }
 
 /// A waiting job in memory.
@@ -120,7 +125,9 @@ impl Engine {
             match due.value {
                 Event::Due { queue, place, entry } => self.became_due(queue, place, entry),
                 Event::Load(queue) => self.load_timer_fired(queue),
-                event @ (Event::Lease(_) | Event::Retention(_)) => writing.push(event),
+                event @ (Event::Lease(_) | Event::Retention(_) | Event::Pace { .. }) => {
+                    writing.push(event);
+                }
             }
         }
         self.load_what_is_near(view);
@@ -128,6 +135,7 @@ impl Engine {
             match event {
                 Event::Lease(id) => self.lease_ran_out(view, id),
                 Event::Retention(queue) => self.retention_timer_fired(view, queue),
+                Event::Pace { queue, group } => self.pace_timer_fired(queue, &group),
                 Event::Due { .. } | Event::Load(_) => unreachable!("these write nothing"),
             }
         }
@@ -170,6 +178,7 @@ impl Engine {
 
     /// Ends a group: the batch that has to be committed, or `None` if nothing changed.
     pub(crate) fn finish(&mut self) -> Option<&WriteBatch> {
+        self.write_paces();
         for queue in std::mem::take(&mut self.dirty) {
             let counts = self.queues[queue as usize].counts_to_write(self.now.time());
             let key = rows::of_queue(rows::COUNTS, queue);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tickwheel::wheel::Key;
 
+use super::pace::Pace;
 use super::{Engine, Entry};
 use crate::error::{Error, Limit};
 use crate::settings::QueueSettings;
@@ -20,6 +21,10 @@ pub(crate) struct Queue {
     pub(super) counts: Counts,
     /// Jobs whose time has come, in order of delivery.
     pub(super) ready: BTreeMap<Place, Entry>,
+    /// Ready jobs whose group is blocked.
+    pub(super) held: BTreeMap<Place, (Entry, Arc<str>)>,
+    /// The paces of the queue and of its groups, those that are idle left out.
+    pub(super) paces: HashMap<Arc<str>, Pace>,
     /// Jobs on the wheel, by their sequence number.
     pub(super) near: HashMap<u64, Key>,
     /// Every row before this place is in `ready` or `near`; `None` if every row is.
@@ -51,6 +56,8 @@ impl Queue {
             paused: row.paused,
             counts,
             ready: BTreeMap::new(),
+            held: BTreeMap::new(),
+            paces: HashMap::new(),
             near: HashMap::new(),
             edge,
             furthest: Place::FIRST,
@@ -62,7 +69,7 @@ impl Queue {
     }
 
     pub(crate) fn in_memory(&self) -> usize {
-        self.ready.len() + self.near.len()
+        self.ready.len() + self.held.len() + self.near.len()
     }
 
     pub(crate) fn counts(&self) -> &Counts {
@@ -72,7 +79,7 @@ impl Queue {
     /// How many jobs in memory are ready; more may be on disk if the second is true.
     pub(crate) fn ready(&self, now: Time) -> (u64, bool) {
         let more = self.edge.is_some_and(|edge| edge.due <= now);
-        (self.ready.len() as u64, more)
+        ((self.ready.len() + self.held.len()) as u64, more)
     }
 
     /// Whether a worker would get something.
@@ -84,7 +91,9 @@ impl Queue {
     /// wheel and therefore in the future, or behind the edge.
     pub(super) fn counts_to_write(&mut self, now: Time) -> Counts {
         self.marks.dirty = false;
-        let first = self.ready.first_key_value().map(|(place, _)| *place);
+        let ready = self.ready.first_key_value().map(|(place, _)| *place);
+        let held = self.held.first_key_value().map(|(place, _)| *place);
+        let first = [ready, held].into_iter().flatten().min();
         let low = first.unwrap_or(Place::start_of(now)).min(self.edge.unwrap_or(Place::MAX));
         self.counts.low = low.min(Place::start_of(now));
         self.counts
@@ -153,6 +162,7 @@ impl Engine {
         self.queue(number).settings = settings.clone();
         self.write_queue(number);
         self.retention_changed(number);
+        self.let_all_go_on(number);
         self.wake(number);
         Ok(())
     }

@@ -35,6 +35,7 @@ impl Engine {
             leases: HashMap::new(),
             batch: WriteBatch::new(),
             dirty: Vec::new(),
+            dirty_paces: Vec::new(),
             woken: Vec::new(),
             to_load: Vec::new(),
             pending: 0,
@@ -43,6 +44,7 @@ impl Engine {
         };
         engine.read_queues(view)?;
         engine.read_leases(view)?;
+        engine.read_paces(view)?;
         for number in 0..engine.queues.len() as u32 {
             let counts = &engine.queues[number as usize].counts;
             engine.pending += counts.waiting + counts.leased;

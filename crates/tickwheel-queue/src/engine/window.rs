@@ -69,10 +69,10 @@ impl Engine {
     /// No job waits at this place any more.
     pub(super) fn unplace(&mut self, number: u32, place: Place) {
         let queue = &mut self.queues[number as usize];
-        if queue.ready.remove(&place).is_none()
-            && let Some(key) = queue.near.remove(&place.seq)
-        {
+        if let Some(key) = queue.near.remove(&place.seq) {
             self.wheel.remove(key);
+        } else if queue.ready.remove(&place).is_none() {
+            self.unhold(number, place);
         }
         self.want_rows(number);
     }
@@ -95,6 +95,11 @@ impl Engine {
         }
         queue.furthest = edge;
         drop(queue.ready.split_off(&edge));
+        let held: Vec<Place> = queue.held.range(edge..).map(|(place, _)| *place).collect();
+        for place in held {
+            self.unhold(number, place);
+        }
+        let queue = &mut self.queues[number as usize];
         let wheel = &mut self.wheel;
         queue.near.retain(|_, &mut key| {
             let place = wheel.get(key).map(|event| match event {
@@ -117,7 +122,8 @@ impl Engine {
             Some(Event::Due { place, .. }) => Some(*place),
             _ => None,
         });
-        let mut places: Vec<Place> = queue.ready.keys().copied().chain(on_wheel).collect();
+        let mut places: Vec<Place> =
+            queue.ready.keys().chain(queue.held.keys()).copied().chain(on_wheel).collect();
         let (_, &mut edge, _) = places.select_nth_unstable(remain);
         self.pull_edge(number, edge);
     }
@@ -192,9 +198,11 @@ impl Engine {
 
     /// Whether ready rows of the queue have to be read before a worker can be served.
     pub(super) fn must_load(&mut self, number: u32) -> bool {
-        let now = self.now.time();
+        let (now, room) = (self.now.time(), self.room());
         let queue = &mut self.queues[number as usize];
-        let must = queue.ready.is_empty() && queue.edge.is_some_and(|edge| edge.due <= now);
+        let must = queue.ready.is_empty()
+            && queue.in_memory() < room
+            && queue.edge.is_some_and(|edge| edge.due <= now);
         if must && !queue.marks.loading {
             queue.marks.loading = true;
             self.to_load.push(number);
@@ -226,6 +234,8 @@ impl Engine {
                     continue;
                 }
                 Event::Load(queue) => (queue, self.wheel.insert(deadline, Event::Load(queue))),
+                // Armed again below.
+                Event::Pace { .. } => continue,
                 Event::Retention(queue) => {
                     let key = self.wheel.insert(deadline, Event::Retention(queue));
                     self.queues[queue as usize].retention_timer = Some(key);
@@ -234,7 +244,9 @@ impl Engine {
             };
             self.queues[target as usize].load_timer = Some(key);
         }
+        self.pull_starts_back();
         for number in 0..self.queues.len() as u32 {
+            self.let_all_go_on(number);
             let last = Place::end_of(self.now.time());
             let early = self.queues[number as usize].ready.split_off(&last);
             for (place, entry) in early {

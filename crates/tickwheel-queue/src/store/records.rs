@@ -345,6 +345,28 @@ impl Counts {
     }
 }
 
+/// When the last deliveries of a pace were: the first, and the differences.
+pub(crate) fn encode_starts(bytes: &mut Vec<u8>, starts: &[Time]) {
+    bytes.byte(VERSION);
+    bytes.number(starts.len() as u64);
+    let mut last = 0;
+    for start in starts {
+        bytes.number(start.as_millis().saturating_sub(last));
+        last = start.as_millis();
+    }
+}
+
+pub(crate) fn decode_starts(bytes: Bytes) -> Result<Vec<Time>, Malformed> {
+    let mut decoder = Decoder::new(bytes, VERSION)?;
+    let mut last = 0_u64;
+    let starts = decoder.list(|decoder| {
+        last = last.saturating_add(decoder.number()?);
+        Ok(Time::from_millis(last))
+    })?;
+    decoder.end()?;
+    Ok(starts)
+}
+
 /// Counters of the whole store, written with every commit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
@@ -438,6 +460,11 @@ mod tests {
         let low = Place::new(Time::from_millis(4), 3, 2);
         let counts = Counts { waiting: 1, cancelled: 5, low, ..Counts::default() };
         assert_eq!(Counts::decode(encoded(|bytes| counts.encode(bytes))), Ok(counts));
+        let starts = [1, 1, 5, 1_700_000_000_000].map(Time::from_millis);
+        assert_eq!(
+            decode_starts(encoded(|bytes| encode_starts(bytes, &starts))),
+            Ok(starts.into())
+        );
         let totals = Totals { commit: 300, seq: u64::MAX };
         assert_eq!(Totals::decode(encoded(|bytes| totals.encode(bytes))), Ok(totals));
     }
@@ -454,6 +481,7 @@ mod tests {
             let _ = LeaseRow::decode(bytes.clone());
             let _ = QueueRow::decode(bytes.clone());
             let _ = Counts::decode(bytes.clone());
+            let _ = decode_starts(bytes.clone());
             let _ = Totals::decode(bytes);
         }
     }

@@ -12,6 +12,7 @@
 //! | lease | 5, queue, id | token and end of a lease |
 //! | key | 6, queue, key | id of the live job with that key |
 //! | finished | 7, queue, state, time, id | nothing |
+//! | pace | 8, queue, group | when the last deliveries were; no group is the whole queue |
 //! | nothing | 255 | nothing, and never for long |
 //!
 //! In the table of jobs the key is the id.
@@ -30,6 +31,7 @@ const STATUS: u8 = 4;
 pub(crate) const LEASE: u8 = 5;
 const KEY: u8 = 6;
 const FINISHED: u8 = 7;
+pub(crate) const PACE: u8 = 8;
 
 /// A place in the order of delivery: by due time, then priority, then order of insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -137,6 +139,19 @@ pub(crate) fn key(queue: u32, key: &str) -> Vec<u8> {
     row.extend_from_slice(&of_queue(KEY, queue));
     row.extend_from_slice(key.as_bytes());
     row
+}
+
+pub(crate) fn pace(queue: u32, group: &str) -> Vec<u8> {
+    let mut row = Vec::with_capacity(5 + group.len());
+    row.extend_from_slice(&of_queue(PACE, queue));
+    row.extend_from_slice(group.as_bytes());
+    row
+}
+
+/// The queue and the group in the key of a pace row.
+pub(crate) fn read_pace_key(key: &[u8]) -> Option<(u32, &str)> {
+    let queue = u32::from_be_bytes(key.get(1..5)?.try_into().ok()?);
+    Some((queue, std::str::from_utf8(key.get(5..)?).ok()?))
 }
 
 /// The first row after all whose key has the given prefix.

@@ -5,6 +5,7 @@
 //! it can be pasted into a shell.
 
 mod bench;
+mod crash;
 mod docs_check;
 mod examples_check;
 mod fuzz;
@@ -46,6 +47,12 @@ enum Chore {
     },
     /// Run the library's tests under `AddressSanitizer` (needs nightly)
     Sanitize,
+    /// Kill a process that works on the queue, again and again, and check that nothing is lost
+    Crash {
+        /// How often
+        #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+        rounds: u32,
+    },
     /// Check the documents: READMEs agree, links resolve, public items have examples
     Docs,
 }
@@ -56,6 +63,7 @@ fn main() -> ExitCode {
         Chore::Bench { args } => bench::run(args),
         Chore::Fuzz { target, seconds } => fuzz::run(&target, seconds),
         Chore::Sanitize => sanitize::run(),
+        Chore::Crash { rounds } => crash::run(rounds),
         Chore::Docs => docs_check::run(),
     };
     match outcome {

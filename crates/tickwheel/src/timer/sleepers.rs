@@ -250,7 +250,7 @@ impl State {
         let tick = self.tick_at(now);
         while let Some(due) = self.sleepers.wheel.pop_due(tick) {
             self.fired += 1;
-            self.lateness.record(now.saturating_sub(self.time_of(due.deadline)));
+            self.lateness.record_nanos(now.saturating_sub(self.time_of(due.deadline)));
             // Waking a task changes its state, which mostly lies where the waker points, and was
             // not looked at for long: a quarter of the time to fire went into waiting for that.
             wheel::prefetch(due.value.data());

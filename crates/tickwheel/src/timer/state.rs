@@ -294,7 +294,7 @@ impl State {
             } else {
                 self.queued += 1;
             }
-            self.lateness.record(now - self.time_of(due.deadline).min(now));
+            self.lateness.record_nanos(now - self.time_of(due.deadline).min(now));
             return Some(fire);
         }
     }

@@ -135,8 +135,22 @@ impl Histogram {
         None
     }
 
+    /// Adds a duration; one that is too long for nanoseconds in 64 bits counts as the longest.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Histogram;
+    ///
+    /// let mut histogram = Histogram::default();
+    /// histogram.record(Duration::from_millis(3));
+    /// assert_eq!((histogram.count(), histogram.max()), (1, Duration::from_millis(3)));
+    /// ```
+    pub fn record(&mut self, duration: Duration) {
+        self.record_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+    }
+
     #[inline]
-    pub(super) fn record(&mut self, nanos: u64) {
+    pub(super) fn record_nanos(&mut self, nanos: u64) {
         self.buckets[bucket_of(nanos)] += 1;
         self.count += 1;
         self.max = self.max.max(nanos);
@@ -206,7 +220,7 @@ mod tests {
     fn quantiles_are_those_of_the_sorted_values() {
         let mut histogram = Histogram::default();
         for value in 1..=1_000 {
-            histogram.record(value * 1_000);
+            histogram.record_nanos(value * 1_000);
         }
         for (share, exact) in [(0.0, 1_000), (0.5, 500_000), (0.99, 990_000), (1.0, 1_000_000)] {
             let found = histogram.quantile(share).unwrap().as_nanos() as u64;

@@ -1,0 +1,326 @@
+//! How queues are set up and opened.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tickwheel::ManualClock;
+
+use crate::engine::EngineOptions;
+use crate::error::{Error, OpenError};
+use crate::hub::Hub;
+use crate::queues::Queues;
+use crate::settings::Limits;
+use crate::stats::Durability;
+use crate::store::{Directory, Disk, MemoryDisk, StoreError, StoreOptions};
+use crate::time::Clock;
+use crate::writer::{Writer, WriterOptions};
+
+/// What a row of the store can hold, with room for the rest of the job.
+const LARGEST: u64 = 1 << 30;
+/// Keys of the store have 16-bit lengths.
+const LONGEST: u64 = 60_000;
+/// How queues are set up.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_queue::{Durability, Limits, Queues};
+///
+/// let folder = tempfile::tempdir()?;
+/// let queues = Queues::builder()
+///     .durability(Durability::Sync)
+///     .horizon(Duration::from_secs(60))
+///     .limits(Limits { pending: 1_000_000, ..Limits::default() })
+///     .cache(64 << 20)
+///     .open(folder.path())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Builder {
+    durability: Durability,
+    horizon: Duration,
+    near: usize,
+    patience: Duration,
+    limits: Limits,
+    cache: u64,
+    salvage: bool,
+    clock: Option<ManualClock>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            durability: Durability::default(),
+            horizon: Duration::from_secs(300),
+            near: 500_000,
+            patience: Duration::from_micros(200),
+            limits: Limits::default(),
+            cache: StoreOptions::default().cache,
+            salvage: false,
+            clock: None,
+        }
+    }
+}
+
+impl Builder {
+    /// How durable an answer is; [`Durability::Sync`] without this.
+    ///
+    /// ```
+    /// use tickwheel_queue::{Durability, Queues};
+    /// let queues = Queues::builder().durability(Durability::None).in_memory()?;
+    /// # Ok::<(), tickwheel_queue::OpenError>(())
+    /// ```
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// How far ahead jobs are kept in memory; five minutes without this.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::Queues;
+    /// let queues = Queues::builder().horizon(Duration::from_secs(10)).in_memory()?;
+    /// # Ok::<(), tickwheel_queue::OpenError>(())
+    /// ```
+    #[must_use]
+    pub fn horizon(mut self, horizon: Duration) -> Self {
+        self.horizon = horizon;
+        self
+    }
+
+    /// About how many jobs are kept in memory, each about 100 bytes; 500,000 without this. A
+    /// queue may always hold a few.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let queues = Queues::builder().near(10_000).in_memory()?;
+    /// # Ok::<(), tickwheel_queue::OpenError>(())
+    /// ```
+    #[must_use]
+    pub fn near(mut self, jobs: usize) -> Self {
+        self.near = jobs;
+        self
+    }
+
+    /// How long a commit waits at most for callers who shared the last one; 200 µs without this.
+    /// A single caller never waits.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::Queues;
+    /// let queues = Queues::builder().patience(Duration::ZERO).in_memory()?;
+    /// # Ok::<(), tickwheel_queue::OpenError>(())
+    /// ```
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// What bounds everything.
+    ///
+    /// ```
+    /// use tickwheel_queue::{Limits, Queues};
+    /// let limits = Limits { payload: 1_000, ..Limits::default() };
+    /// let queues = Queues::builder().limits(limits).in_memory()?;
+    /// # Ok::<(), tickwheel_queue::OpenError>(())
+    /// ```
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Bytes of cache for what is read from disk; 32 MiB without this.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let queues = Queues::builder().cache(8 << 20).in_memory()?;
+    /// # Ok::<(), tickwheel_queue::OpenError>(())
+    /// ```
+    #[must_use]
+    pub fn cache(mut self, bytes: u64) -> Self {
+        self.cache = bytes;
+        self
+    }
+
+    /// Go on with what can be read if the directory is damaged, instead of refusing to open it.
+    /// Files that this changes are kept in the folder `damaged`.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let folder = tempfile::tempdir()?;
+    /// let queues = Queues::builder().salvage(true).open(folder.path())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn salvage(mut self, salvage: bool) -> Self {
+        self.salvage = salvage;
+        self
+    }
+
+    /// A clock that tests move, instead of the machine's.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::ManualClock;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let clock = ManualClock::new();
+    /// let queues = Queues::builder().clock(clock.clone()).in_memory()?;
+    /// queues.put(NewJob::new("orders", "close").delay(Duration::from_secs(1_800))).wait()?;
+    /// assert!(queues.reserve("orders", 1, None).wait()?.is_empty());
+    /// clock.advance(Duration::from_secs(1_801));
+    /// assert_eq!(queues.reserve("orders", 1, None).wait()?.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn clock(mut self, clock: ManualClock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Opens the queues of a directory, or makes them.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let folder = tempfile::tempdir()?;
+    /// let queues = Queues::builder().open(folder.path().join("new"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If that is not possible; the error says why and what to do.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Queues, OpenError> {
+        let path = path.as_ref();
+        self.open_on(Directory::new(path), path)
+    }
+
+    /// Opens queues that are gone when they are closed.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let queues = Queues::builder().in_memory()?;
+    /// # Ok::<(), tickwheel_queue::OpenError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If a setting makes no sense.
+    pub fn in_memory(self) -> Result<Queues, OpenError> {
+        self.open_disk(MemoryDisk::new())
+    }
+
+    /// Opens queues on any kind of disk, for tests.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::MemoryDisk;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let disk = MemoryDisk::new();
+    /// let queues = Queues::builder().open_disk(disk.clone())?;
+    /// let id = queues.put(NewJob::new("mail", "hello")).wait()?.id;
+    /// disk.crash();
+    /// drop(queues);
+    /// let queues = Queues::builder().open_disk(disk)?;
+    /// assert!(queues.get(id).wait()?.is_some()); // it was answered, so it is there
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If that is not possible; the error says why and what to do.
+    pub fn open_disk(self, disk: impl Disk + 'static) -> Result<Queues, OpenError> {
+        self.open_on(disk, Path::new("the store"))
+    }
+
+    fn open_on(self, disk: impl Disk + 'static, path: &Path) -> Result<Queues, OpenError> {
+        self.check()?;
+        let store_options =
+            StoreOptions { cache: self.cache, salvage: self.salvage, after_failure: false };
+        let at = |error| open_error(path.to_owned(), error);
+        let store = disk.open(&store_options).map_err(at)?;
+        let clock = self.clock.map_or(Clock::System, Clock::Manual);
+        let hub = Hub::new(store.clone(), clock);
+        let options = WriterOptions {
+            engine: EngineOptions { limits: self.limits, horizon: self.horizon, near: self.near },
+            store: store_options,
+            durability: self.durability,
+            patience: self.patience,
+        };
+        let writer = Writer::new(&hub, Box::new(disk), store, options).map_err(at)?;
+        let thread = std::thread::Builder::new().name("tickwheel-writer".into());
+        let thread = thread
+            .spawn({
+                let hub = Arc::clone(&hub);
+                move || run_writer(&hub, writer)
+            })
+            .map_err(|error| at(StoreError::Io(format!("no thread for the writer: {error}"))))?;
+        Ok(Queues::new(hub, thread))
+    }
+
+    fn check(&self) -> Result<(), OpenError> {
+        let wrong = |why: String| Err(OpenError::Setting(why));
+        if self.horizon < Duration::from_secs(1) || self.horizon > Duration::from_secs(86_400) {
+            return wrong(format!(
+                "a horizon of {:?} is not possible: take one from 1 s to 1 day",
+                self.horizon
+            ));
+        }
+        if self.patience > Duration::from_secs(1) {
+            return wrong(format!(
+                "a patience of {:?} is not possible: take at most 1 s",
+                self.patience
+            ));
+        }
+        if let Durability::Interval(interval) = self.durability
+            && (interval.is_zero() || interval > Duration::from_secs(60))
+        {
+            return wrong(format!(
+                "a sync every {interval:?} is not possible: take from 1 ns to 60 s, or \
+                 `Durability::Sync`"
+            ));
+        }
+        if self.limits.payload > LARGEST || self.limits.headers > LARGEST {
+            return wrong(format!(
+                "a limit of {} payload bytes and {} header bytes is not possible: take at most \
+                 {LARGEST}",
+                self.limits.payload, self.limits.headers
+            ));
+        }
+        if self.limits.key > LONGEST || self.limits.queue_name > LONGEST {
+            return wrong(format!(
+                "limits of {} bytes of a key and {} of a queue's name are not possible: take at \
+                 most {LONGEST}",
+                self.limits.key, self.limits.queue_name
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Runs the writer. Should it ever panic, nobody is left waiting: promises that are dropped answer
+/// for themselves, and the inbox takes no more of them.
+fn run_writer(hub: &Hub, writer: Writer) {
+    let outcome = catch_unwind(AssertUnwindSafe(|| writer.run()));
+    hub.inbox.close();
+    hub.set_store(Err(Error::Closed));
+    hub.inbox.take(&mut Vec::new(), None, 0, Duration::ZERO);
+    if let Err(panic) = outcome {
+        resume_unwind(panic);
+    }
+}
+
+fn open_error(path: PathBuf, error: StoreError) -> OpenError {
+    match error {
+        StoreError::Locked => OpenError::Locked { path },
+        StoreError::NewerVersion { found, known } => OpenError::NewerVersion { path, found, known },
+        StoreError::NotAQueue(why) => OpenError::NotAQueue { path, why },
+        StoreError::Io(why) => OpenError::Io { path, why },
+        StoreError::Damaged(why) => OpenError::Damaged { path, why },
+    }
+}

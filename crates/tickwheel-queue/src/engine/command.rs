@@ -1,0 +1,156 @@
+//! What the engine can be told to do, and what it answers.
+//!
+//! Every command is a list of items where that makes sense: a single put is a list of one. The
+//! answer has a result for each item; one that is refused does not spoil the others.
+
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::{Delivery, JobRef, Lease, NewJob, State, When};
+use crate::retry::Retry;
+use crate::settings::QueueSettings;
+use crate::store::rows::Place;
+use crate::time::Time;
+
+#[derive(Debug)]
+pub(crate) enum Command {
+    Put(Vec<NewJob>),
+    Cancel(Vec<JobRef>),
+    Reschedule(Vec<(JobRef, When)>),
+    Reserve(Reserve),
+    Ack(Vec<Lease>),
+    Fail(Vec<Failure>),
+    Extend(Vec<(Lease, Duration)>),
+    Release(Vec<(Lease, When)>),
+    Kick(Vec<JobId>),
+    KickSome(Sweep),
+    Purge(Sweep),
+    Drain(Sweep),
+    Pause { queue: String, paused: bool },
+    Configure { queue: String, settings: Box<QueueSettings> },
+}
+
+impl Command {
+    /// How many items it has.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Put(items) => items.len(),
+            Self::Cancel(items) => items.len(),
+            Self::Reschedule(items) => items.len(),
+            Self::Reserve(reserve) => reserve.jobs,
+            Self::Ack(items) => items.len(),
+            Self::Fail(items) => items.len(),
+            Self::Extend(items) => items.len(),
+            Self::Release(items) => items.len(),
+            Self::Kick(items) => items.len(),
+            Self::KickSome(_)
+            | Self::Purge(_)
+            | Self::Drain(_)
+            | Self::Pause { .. }
+            | Self::Configure { .. } => 1,
+        }
+    }
+}
+
+/// Jobs for a worker.
+#[derive(Clone, Debug)]
+pub(crate) struct Reserve {
+    pub(crate) queue: String,
+    pub(crate) jobs: usize,
+    pub(crate) lease: Option<Duration>,
+    pub(crate) wait: Duration,
+}
+
+/// A failed attempt.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) lease: Lease,
+    pub(crate) error: String,
+    pub(crate) retry: Retry,
+}
+
+/// Something that is done to many jobs of a queue, in steps of bounded size.
+#[derive(Debug)]
+pub(crate) struct Sweep {
+    pub(crate) queue: String,
+    /// Of which finished state, for a purge.
+    pub(crate) state: State,
+    /// Only those that finished before this time, for a purge.
+    pub(crate) before: Time,
+    /// At most so many.
+    pub(crate) at_most: u64,
+    /// How many are done.
+    pub(crate) done: u64,
+    /// Where the next step goes on.
+    pub(crate) from: Option<Cursor>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cursor {
+    Due(Place),
+    Finished(Time, JobId),
+}
+
+impl Sweep {
+    pub(crate) fn new(queue: String) -> Self {
+        Self {
+            queue,
+            state: State::Dead,
+            before: Time::MAX,
+            at_most: u64::MAX,
+            done: 0,
+            from: None,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Puts(Vec<Result<Put, Error>>),
+    States(Vec<Result<State, Error>>),
+    Times(Vec<Result<Time, Error>>),
+    Units(Vec<Result<(), Error>>),
+    Deliveries(Result<Vec<Delivery>, Error>),
+    Count(Result<u64, Error>),
+    /// Not begun: what it needs has to be read first. To be applied again in the next group.
+    Later,
+    /// A step of a sweep is done. To be applied again in the next group.
+    More,
+}
+
+/// What a put did.
+///
+/// ```
+/// use tickwheel_queue::{NewJob, PutKind, Queues};
+///
+/// let queues = Queues::in_memory();
+/// let put = queues.put(NewJob::new("mail", "hello")).wait()?;
+/// assert_eq!(put.kind, PutKind::Created);
+/// assert!(queues.get(put.id).wait()?.is_some());
+/// # Ok::<(), tickwheel_queue::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Put {
+    /// The job that has the key now, or simply the new one.
+    pub id: JobId,
+    /// How that came.
+    pub kind: PutKind,
+}
+
+/// How a put ended.
+///
+/// ```
+/// use tickwheel_queue::{JobId, PutKind};
+/// assert_ne!(PutKind::Created, PutKind::Kept);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutKind {
+    /// A new job.
+    Created,
+    /// A new job, and the one that had its key before is cancelled.
+    Replaced(JobId),
+    /// The job that had the key stays, and nothing changed.
+    Kept,
+}

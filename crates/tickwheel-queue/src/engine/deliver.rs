@@ -1,0 +1,300 @@
+//! Giving jobs to workers and taking them back.
+
+use std::time::Duration;
+
+use super::lookup::Known;
+use super::{Engine, Entry, Event, Failure, Leased, Outcome, Reserve};
+use crate::error::{Error, Limit};
+use crate::id::JobId;
+use crate::job::{Delivery, Lease, State, When};
+use crate::retry::Retry;
+use crate::store::records::{LeaseRow, Status};
+use crate::store::rows::{self, Place};
+use crate::store::{Table, View};
+use crate::time::Time;
+
+/// Bytes of an error text that are kept.
+const ERROR_TEXT: usize = 4 << 10;
+
+impl Engine {
+    pub(super) fn reserve(&mut self, view: &dyn View, reserve: &Reserve) -> Outcome {
+        let Some(number) = self.number_of(&reserve.queue) else {
+            return Outcome::Deliveries(Ok(Vec::new()));
+        };
+        if let Some(why) = &self.queue(number).unreadable {
+            return Outcome::Deliveries(Err(Error::Unreadable(why.clone())));
+        }
+        if self.queue(number).paused || reserve.jobs == 0 {
+            return Outcome::Deliveries(Ok(Vec::new()));
+        }
+        if self.must_load(number) {
+            return Outcome::Later;
+        }
+        Outcome::Deliveries(self.take_ready(view, number, reserve))
+    }
+
+    fn take_ready(
+        &mut self,
+        view: &dyn View,
+        number: u32,
+        reserve: &Reserve,
+    ) -> Result<Vec<Delivery>, Error> {
+        let now = self.now.time();
+        let mut deliveries = Vec::new();
+        while deliveries.len() < reserve.jobs && self.queue(number).has_ready(now) {
+            let (allowed, found) = (self.options.limits.leased, self.leases.len() as u64 + 1);
+            if found > allowed {
+                if deliveries.is_empty() {
+                    return Err(Error::OverLimit { limit: Limit::Leased, allowed, found });
+                }
+                break;
+            }
+            if !self.queue_may_start(number) {
+                break;
+            }
+            let Some((&place, &entry)) = self.queue(number).ready.first_key_value() else { break };
+            match self.known_with(view, entry.id, entry.has_status) {
+                Ok(Some(known)) => {
+                    let group = known.record.group.as_deref();
+                    if group.is_some_and(|group| !self.group_may_start(number, group, place)) {
+                        continue;
+                    }
+                    self.lease(number, place, entry, &known, reserve.lease);
+                    deliveries.push(self.delivery(known));
+                }
+                Ok(None) => self.drop_orphan(number, place, entry.id),
+                Err(Error::Damaged { why, .. }) => self.quarantine(number, place, entry.id, &why),
+                // What was taken so far is in the batch and has to be handed out.
+                Err(_) if !deliveries.is_empty() => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(deliveries)
+    }
+
+    fn lease(
+        &mut self,
+        number: u32,
+        place: Place,
+        entry: Entry,
+        known: &Known,
+        length: Option<Duration>,
+    ) {
+        let length = length.unwrap_or(self.queue(number).settings.lease);
+        let row = LeaseRow {
+            token: self.new_token(),
+            until: self.now.after(length),
+            due: place.due,
+            attempts: known.status.as_ref().map_or(0, |status| status.attempts) + 1,
+            has_status: entry.has_status,
+            key: known.record.key.clone(),
+            group: known.record.group.clone(),
+        };
+        self.stop_waiting(number, place);
+        self.touch(number).counts.leased += 1;
+        self.pending += 1;
+        self.tally.delivered(self.now, place.due);
+        self.note_start(number, row.group.as_deref());
+        self.write_lease(number, entry.id, &row);
+        let timer = self.wheel.insert(row.until.as_millis(), Event::Lease(entry.id));
+        self.leases.insert(entry.id, Leased { queue: number, timer, row });
+    }
+
+    fn write_lease(&mut self, number: u32, id: JobId, row: &LeaseRow) {
+        let key = rows::lease(number, id);
+        self.batch.put_with(Table::Index, &key, |bytes| row.encode(bytes));
+    }
+
+    /// Takes a lease out; `None` if the job is not leased.
+    pub(super) fn end_lease(&mut self, id: JobId) -> Option<Leased> {
+        let leased = self.leases.remove(&id)?;
+        self.wheel.remove(leased.timer);
+        self.batch.remove(Table::Index, &rows::lease(leased.queue, id));
+        self.count_down(leased.queue, State::Leased);
+        self.note_end(leased.queue, leased.row.group.as_deref());
+        Some(leased)
+    }
+
+    pub(super) fn ack(&mut self, view: &dyn View, lease: Lease) -> Result<(), Error> {
+        self.leased(view, lease)?;
+        let Some(Leased { queue, row, .. }) = self.end_lease(lease.id) else {
+            unreachable!("the lease was there");
+        };
+        self.tally.acked += 1;
+        let status = Status {
+            finished: Some((State::Done, self.now.time())),
+            due: row.due,
+            attempts: row.attempts,
+            last_error: None,
+        };
+        self.finish_job(queue, lease.id, row.key.as_deref(), row.has_status, &status);
+        Ok(())
+    }
+
+    pub(super) fn fail(&mut self, view: &dyn View, failure: &Failure) -> Result<State, Error> {
+        self.leased(view, failure.lease)?;
+        let known = self.live(view, failure.lease.id)?;
+        let Some(leased) = self.end_lease(known.id) else {
+            unreachable!("the lease was there");
+        };
+        self.tally.failed += 1;
+        let error = shortened(&failure.error);
+        Ok(self.attempt_failed(&known, &leased, error, failure.retry))
+    }
+
+    /// A job that has a lease. It is always there, unless the store is damaged.
+    fn live(&self, view: &dyn View, id: JobId) -> Result<Known, Error> {
+        let why = "it is leased, and there is nothing else of it".to_owned();
+        self.known(view, id)?.ok_or(Error::Damaged { id, why })
+    }
+
+    /// Retries a job whose lease was ended, or lets it die.
+    fn attempt_failed(
+        &mut self,
+        known: &Known,
+        leased: &Leased,
+        error: String,
+        retry: Retry,
+    ) -> State {
+        let settings = &self.queues[leased.queue as usize].settings;
+        let attempts = leased.row.attempts;
+        let max_attempts = known.record.max_attempts.unwrap_or(settings.max_attempts);
+        let delay = match retry {
+            _ if attempts >= max_attempts => None,
+            Retry::Never => None,
+            Retry::After(delay) => Some(delay),
+            Retry::ByPolicy => {
+                let policy = known.record.retry.as_ref().unwrap_or(&settings.retry);
+                Some(policy.delay(known.id, attempts))
+            }
+        };
+        let last_error = Some(error);
+        if let Some(delay) = delay {
+            let due = self.now.after(delay);
+            self.wait_again(known, &Status { finished: None, due, attempts, last_error });
+            return if delay.is_zero() { State::Ready } else { State::Scheduled };
+        }
+        self.tally.died += 1;
+        let finished = Some((State::Dead, self.now.time()));
+        let status = Status { finished, due: leased.row.due, attempts, last_error };
+        let key = known.record.key.as_deref();
+        self.finish_job(leased.queue, known.id, key, leased.row.has_status, &status);
+        State::Dead
+    }
+
+    /// A job whose lease was ended waits again.
+    pub(super) fn wait_again(&mut self, known: &Known, status: &Status) {
+        let key = rows::status(known.id);
+        self.batch.put_with(Table::Index, &key, |bytes| status.encode(bytes));
+        self.wait_at(known.record.queue, known.record.place(status.due), known.id, true);
+    }
+
+    pub(super) fn extend(
+        &mut self,
+        view: &dyn View,
+        lease: Lease,
+        length: Duration,
+    ) -> Result<Time, Error> {
+        let number = self.leased(view, lease)?.queue;
+        let until = self.now.after(length);
+        let Some(leased) = self.leases.get_mut(&lease.id) else {
+            unreachable!("the lease was there");
+        };
+        leased.row.until = until;
+        let row = leased.row.clone();
+        self.wheel.reset(leased.timer, until.as_millis());
+        self.write_lease(number, lease.id, &row);
+        Ok(until)
+    }
+
+    pub(super) fn release(
+        &mut self,
+        view: &dyn View,
+        lease: Lease,
+        when: When,
+    ) -> Result<(), Error> {
+        self.leased(view, lease)?;
+        let known = self.live(view, lease.id)?;
+        let Some(leased) = self.end_lease(lease.id) else {
+            unreachable!("the lease was there");
+        };
+        self.tally.released += 1;
+        // Given back at once, it gets its old place and not one at the end.
+        let due = match when {
+            When::After(delay) if delay.is_zero() => leased.row.due,
+            later => later.due(self.now),
+        };
+        // A delivery that was not used does not count.
+        let attempts = leased.row.attempts - 1;
+        self.wait_again(&known, &Status { due, attempts, ..known.status() });
+        Ok(())
+    }
+
+    pub(super) fn lease_ran_out(&mut self, view: &dyn View, id: JobId) {
+        let known = match self.live(view, id) {
+            Ok(known) => known,
+            Err(Error::Damaged { why, .. }) => {
+                if let Some(leased) = self.end_lease(id) {
+                    let place = Place::start_of(leased.row.due);
+                    self.bury_damaged(leased.queue, place.due, leased.row.attempts, id, &why);
+                }
+                return;
+            }
+            Err(error) => {
+                // Cannot be read just now: the lease stays, and is looked at again.
+                tracing::warn!(%id, %error, "a lease ran out, and its job cannot be read");
+                let later = self.now.time().as_millis() + 1_000;
+                let timer = self.wheel.insert(later, Event::Lease(id));
+                if let Some(leased) = self.leases.get_mut(&id) {
+                    leased.timer = timer;
+                }
+                return;
+            }
+        };
+        let Some(leased) = self.end_lease(id) else { return };
+        self.tally.expired += 1;
+        let max_attempts = known.record.max_attempts;
+        let settings = &self.queues[leased.queue as usize].settings;
+        let error = "the lease ran out".to_owned();
+        if leased.row.attempts >= max_attempts.unwrap_or(settings.max_attempts) {
+            self.attempt_failed(&known, &leased, error, Retry::Never);
+        } else {
+            let (due, attempts) = (leased.row.due, leased.row.attempts);
+            let last_error = Some(error);
+            self.wait_again(&known, &Status { finished: None, due, attempts, last_error });
+        }
+    }
+
+    /// A due row whose job is not there: left by damage that was salvaged.
+    fn drop_orphan(&mut self, number: u32, place: Place, id: JobId) {
+        tracing::error!(%id, "a due row has no job");
+        self.tally.damaged += 1;
+        self.stop_waiting(number, place);
+    }
+
+    /// A waiting job that cannot be read is put among the dead ones, so that the rest is served.
+    fn quarantine(&mut self, number: u32, place: Place, id: JobId, why: &str) {
+        self.stop_waiting(number, place);
+        self.bury_damaged(number, place.due, 0, id, why);
+    }
+
+    fn bury_damaged(&mut self, number: u32, due: Time, attempts: u32, id: JobId, why: &str) {
+        tracing::error!(%id, why, "a damaged job");
+        self.tally.damaged += 1;
+        let status = Status {
+            finished: Some((State::Dead, self.now.time())),
+            due,
+            attempts,
+            last_error: Some(shortened(&format!("damaged in the store: {why}"))),
+        };
+        self.finish_job(number, id, None, true, &status);
+    }
+}
+
+fn shortened(text: &str) -> String {
+    let mut end = text.len().min(ERROR_TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text[..end].to_owned()
+}

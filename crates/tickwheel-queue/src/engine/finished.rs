@@ -1,0 +1,293 @@
+//! Jobs that are dead, done or cancelled: keeping them, bringing them back, dropping them.
+//!
+//! A finished job that is kept has a row in the index of finished jobs, by queue, state and time.
+//! Each state has a low-water mark, before which there is no row: scans start there, and not at
+//! the head of the key space among the tombstones.
+
+use super::command::Cursor;
+use super::{Engine, Event, Outcome, Sweep, unreadable};
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::State;
+use crate::store::records::Status;
+use crate::store::rows;
+use crate::store::{Table, View};
+use crate::time::Time;
+
+/// Jobs in one step of a sweep: a few milliseconds.
+const STEP: usize = 1_000;
+
+/// The finished states, in the order of their low-water marks.
+const FINISHED: [State; 3] = [State::Dead, State::Done, State::Cancelled];
+
+fn index_of(state: State) -> usize {
+    FINISHED.iter().position(|&other| other == state).unwrap_or_default()
+}
+
+impl Engine {
+    /// A job that neither waits nor is leased any more is kept or dropped. Its status says how it
+    /// finished.
+    pub(super) fn finish_job(
+        &mut self,
+        number: u32,
+        id: JobId,
+        key: Option<&str>,
+        has_status: bool,
+        status: &Status,
+    ) {
+        let Some((state, time)) = status.finished else {
+            unreachable!("only a finished job is finished");
+        };
+        if let Some(key) = key {
+            self.batch.remove(Table::Index, &rows::key(number, key));
+        }
+        if self.queue(number).settings.retention.of(state).is_nothing() {
+            self.batch.remove(Table::Jobs, id.as_bytes());
+            if has_status {
+                self.batch.remove(Table::Index, &rows::status(id));
+            }
+            return;
+        }
+        self.batch.put_with(Table::Index, &rows::status(id), |bytes| status.encode(bytes));
+        self.batch.put(Table::Index, &rows::finished(number, state, time, id), &[]);
+        let counts = &mut self.touch(number).counts;
+        *counts.of(state) += 1;
+        let low = &mut counts.finished_low[index_of(state)];
+        *low = (*low).min(time);
+        self.look_at_retention(number, state, time);
+    }
+
+    /// Forgets a finished job that is kept.
+    fn drop_finished(&mut self, number: u32, state: State, time: Time, id: JobId) {
+        self.batch.remove(Table::Jobs, id.as_bytes());
+        self.batch.remove(Table::Index, &rows::status(id));
+        self.unlist(number, state, time, id);
+    }
+
+    fn unlist(&mut self, number: u32, state: State, time: Time, id: JobId) {
+        self.batch.remove(Table::Index, &rows::finished(number, state, time, id));
+        self.count_down(number, state);
+    }
+
+    /// Finished jobs of a state from a time and id on, a step of them. Rows that this group
+    /// removed already are left out.
+    fn some_finished(
+        &self,
+        view: &dyn View,
+        number: u32,
+        state: State,
+        from: Option<Cursor>,
+    ) -> Result<Vec<(Time, JobId)>, Error> {
+        let from = if let Some(Cursor::Finished(time, id)) = from {
+            rows::finished(number, state, time, id)
+        } else {
+            let low = self.queues[number as usize].counts.finished_low(state);
+            rows::finished_from(number, state, low)
+        };
+        let mut found = Vec::new();
+        for row in view.scan(Table::Index, &from, &rows::finished_end(number, state)) {
+            let (key, _) = row.map_err(unreadable)?;
+            if self.batch.get(Table::Index, &key) == Some(None) {
+                continue;
+            }
+            found.extend(rows::read_finished(&key));
+            if found.len() == STEP {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Sees to it that retention is looked at when a job that has just finished is old enough, or
+    /// at once if there are too many.
+    fn look_at_retention(&mut self, number: u32, state: State, time: Time) {
+        let queue = &mut self.queues[number as usize];
+        let keep = queue.settings.retention.of(state);
+        let is_over = *queue.counts.of(state) > keep.count;
+        let at = if is_over { self.now.time() } else { time.after(keep.age) };
+        if at == Time::MAX {
+            return;
+        }
+        self.arm_retention(number, at);
+    }
+
+    fn arm_retention(&mut self, number: u32, at: Time) {
+        let at = at.as_millis();
+        let queue = &mut self.queues[number as usize];
+        let armed = queue.retention_timer.and_then(|key| Some((key, self.wheel.deadline(key)?)));
+        match armed {
+            Some((_, earlier)) if earlier <= at => {}
+            Some((key, _)) => drop(self.wheel.reset(key, at)),
+            None => {
+                queue.retention_timer = Some(self.wheel.insert(at, Event::Retention(number)));
+            }
+        }
+    }
+
+    /// The settings of a queue have changed, or it was just opened.
+    pub(super) fn retention_changed(&mut self, number: u32) {
+        self.arm_retention(number, self.now.time());
+    }
+
+    pub(super) fn retention_timer_fired(&mut self, view: &dyn View, number: u32) {
+        self.queue(number).retention_timer = None;
+        for state in FINISHED {
+            if let Err(error) = self.enforce_retention(view, number, state) {
+                tracing::error!(queue = %self.queue(number).name, %error, "retention");
+            }
+        }
+    }
+
+    /// Drops what is too old or too much, a step of it, and says when to look again.
+    fn enforce_retention(
+        &mut self,
+        view: &dyn View,
+        number: u32,
+        state: State,
+    ) -> Result<(), Error> {
+        let keep = self.queue(number).settings.retention.of(state);
+        let count = *self.queue(number).counts.of(state);
+        if count == 0 || (keep.age == std::time::Duration::MAX && count <= keep.count) {
+            return Ok(());
+        }
+        let mut over = count.saturating_sub(keep.count);
+        let now = self.now.time();
+        let found = self.some_finished(view, number, state, None)?;
+        let is_step = found.len() == STEP;
+        for (time, id) in found {
+            self.queue(number).counts.finished_low[index_of(state)] = time;
+            if over == 0 && time.after(keep.age) > now {
+                if time.after(keep.age) < Time::MAX {
+                    self.arm_retention(number, time.after(keep.age));
+                }
+                return Ok(());
+            }
+            over = over.saturating_sub(1);
+            self.drop_finished(number, state, time, id);
+        }
+        if is_step {
+            self.arm_retention(number, now);
+        }
+        Ok(())
+    }
+
+    /// Brings a dead job back to life: due now, with all its attempts.
+    pub(super) fn kick(&mut self, view: &dyn View, id: JobId) -> Result<(), Error> {
+        let known = self.known(view, id)?.ok_or(Error::NotFound(id.into()))?;
+        let number = known.record.queue;
+        let time = match known.finished() {
+            Some((State::Dead, time)) => time,
+            Some((state, _)) => {
+                return Err(Error::WrongState { id, state, action: "kicked" });
+            }
+            None => {
+                let is_leased = self.leases.contains_key(&id);
+                let state = if is_leased { State::Leased } else { State::Scheduled };
+                return Err(Error::WrongState { id, state, action: "kicked" });
+            }
+        };
+        if let Some(key) = &known.record.key {
+            if let Some(holder) = self.with_key(view, number, key)? {
+                let queue = self.queue(number).name.to_string();
+                return Err(Error::KeyExists { queue, key: key.clone(), id: holder });
+            }
+            self.batch.put(Table::Index, &rows::key(number, key), id.as_bytes());
+        }
+        self.unlist(number, State::Dead, time, id);
+        let due = self.now.time();
+        let status = Status { finished: None, due, attempts: 0, ..known.status() };
+        self.tally.kicked += 1;
+        self.wait_again(&known, &status);
+        Ok(())
+    }
+
+    /// A step of kicking the dead jobs of a queue, the oldest first. Those whose key is taken by
+    /// another job, or that are damaged, stay.
+    pub(super) fn kick_some(&mut self, view: &dyn View, sweep: &mut Sweep) -> Outcome {
+        let step = self.sweep_finished(view, sweep, State::Dead, |engine, _, _, id| {
+            match engine.kick(view, id) {
+                Ok(()) => Ok(true),
+                Err(Error::Unreadable(why)) => Err(Error::Unreadable(why)),
+                Err(_) => Ok(false),
+            }
+        });
+        step.unwrap_or_else(|error| Outcome::Count(Err(error)))
+    }
+
+    /// A step of dropping the finished jobs of a queue.
+    pub(super) fn purge(&mut self, view: &dyn View, sweep: &mut Sweep) -> Outcome {
+        let state = sweep.state;
+        if state.is_live() {
+            return Outcome::Count(Err(Error::Invalid(format!(
+                "{state} jobs cannot be purged: purge dead, done or cancelled ones, or drain the \
+                 queue"
+            ))));
+        }
+        let step = self.sweep_finished(view, sweep, state, |engine, number, time, id| {
+            engine.drop_finished(number, state, time, id);
+            Ok(true)
+        });
+        step.unwrap_or_else(|error| Outcome::Count(Err(error)))
+    }
+
+    fn sweep_finished(
+        &mut self,
+        view: &dyn View,
+        sweep: &mut Sweep,
+        state: State,
+        mut treat: impl FnMut(&mut Self, u32, Time, JobId) -> Result<bool, Error>,
+    ) -> Result<Outcome, Error> {
+        let number = self.existing(&sweep.queue)?;
+        let found = self.some_finished(view, number, state, sweep.from)?;
+        let is_step = found.len() == STEP;
+        for (time, id) in found {
+            if sweep.done >= sweep.at_most || time >= sweep.before {
+                return Ok(Outcome::Count(Ok(sweep.done)));
+            }
+            sweep.from = Some(Cursor::Finished(time, id));
+            sweep.done += u64::from(treat(self, number, time, id)?);
+        }
+        Ok(if is_step { Outcome::More } else { Outcome::Count(Ok(sweep.done)) })
+    }
+
+    /// A step of cancelling all that waits in a queue. Jobs put meanwhile may stay.
+    pub(super) fn drain(&mut self, view: &dyn View, sweep: &mut Sweep) -> Outcome {
+        self.drain_step(view, sweep).unwrap_or_else(|error| Outcome::Count(Err(error)))
+    }
+
+    fn drain_step(&mut self, view: &dyn View, sweep: &mut Sweep) -> Result<Outcome, Error> {
+        let number = self.existing(&sweep.queue)?;
+        let from = match sweep.from {
+            Some(Cursor::Due(place)) => place,
+            _ => self.queue(number).counts.low,
+        };
+        let mut steps = 0;
+        for row in view.scan(Table::Index, &rows::due(number, from), &rows::due_end(number)) {
+            let (key, value) = row.map_err(unreadable)?;
+            let parsed = rows::place_of(&key).zip(rows::read_due_value(&value));
+            let Some((place, (id, has_status))) = parsed else { continue };
+            if steps == STEP {
+                return Ok(Outcome::More);
+            }
+            steps += 1;
+            sweep.from = Some(Cursor::Due(place.next()));
+            if self.batch.get(Table::Index, &key) == Some(None) {
+                continue;
+            }
+            match self.known_with(view, id, has_status) {
+                Ok(Some(known)) => drop(self.cancel_known(&known)),
+                Ok(None) | Err(Error::Damaged { .. }) => {
+                    self.stop_waiting(number, place);
+                    self.batch.remove(Table::Jobs, id.as_bytes());
+                }
+                Err(error) => return Err(error),
+            }
+            sweep.done += 1;
+        }
+        Ok(Outcome::Count(Ok(sweep.done)))
+    }
+
+    fn existing(&self, name: &str) -> Result<u32, Error> {
+        self.number_of(name).ok_or_else(|| Error::NoSuchQueue(name.to_owned()))
+    }
+}

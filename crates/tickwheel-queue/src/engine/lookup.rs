@@ -1,0 +1,165 @@
+//! Reading single rows: the batch first, the store after it.
+
+use bytes::Bytes;
+
+use super::{Engine, Leased};
+use crate::error::Error;
+use crate::id::JobId;
+use crate::job::{Delivery, Job, JobRef, Lease, State};
+use crate::store::records::{Record, Status};
+use crate::store::rows::{self, Place};
+use crate::store::{StoreError, Table, View};
+use crate::time::Time;
+
+/// A job as it was put, and what has happened to it since.
+pub(super) struct Known {
+    pub(super) id: JobId,
+    pub(super) record: Record,
+    pub(super) status: Option<Status>,
+}
+
+impl Known {
+    pub(super) fn due(&self) -> Time {
+        self.status.as_ref().map_or(self.record.due, |status| status.due)
+    }
+
+    pub(super) fn place(&self) -> Place {
+        self.record.place(self.due())
+    }
+
+    /// The state that it ended in, and when.
+    pub(super) fn finished(&self) -> Option<(State, Time)> {
+        self.status.as_ref()?.finished
+    }
+
+    /// Its status, or that of a job to which nothing has happened.
+    pub(super) fn status(&self) -> Status {
+        self.status.clone().unwrap_or(Status {
+            finished: None,
+            due: self.record.due,
+            attempts: 0,
+            last_error: None,
+        })
+    }
+}
+
+impl Engine {
+    fn read(&self, view: &dyn View, table: Table, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        match self.batch.get(table, key) {
+            Some(value) => Ok(value.map(Bytes::copy_from_slice)),
+            None => view.get(table, key),
+        }
+    }
+
+    /// Whether there is a job with this id, in whatever state.
+    pub(super) fn exists(&self, view: &dyn View, id: JobId) -> Result<bool, Error> {
+        let found = self.read(view, Table::Jobs, id.as_bytes());
+        found.map(|row| row.is_some()).map_err(unreadable)
+    }
+
+    /// The job with this id; `None` if there is none.
+    pub(super) fn known(&self, view: &dyn View, id: JobId) -> Result<Option<Known>, Error> {
+        self.known_with(view, id, true)
+    }
+
+    /// The same where the caller may know that there is no status.
+    pub(super) fn known_with(
+        &self,
+        view: &dyn View,
+        id: JobId,
+        has_status: bool,
+    ) -> Result<Option<Known>, Error> {
+        let damaged = |error| damaged(id, error);
+        let malformed = |why| Error::Damaged { id, why };
+        let Some(row) = self.read(view, Table::Jobs, id.as_bytes()).map_err(damaged)? else {
+            return Ok(None);
+        };
+        let record = Record::decode(row).map_err(malformed)?;
+        if record.queue as usize >= self.queues.len() {
+            return Err(malformed(format!("its queue has number {}", record.queue)));
+        }
+        let status = if has_status {
+            let row = self.read(view, Table::Index, &rows::status(id)).map_err(damaged)?;
+            row.map(Status::decode).transpose().map_err(malformed)?
+        } else {
+            None
+        };
+        Ok(Some(Known { id, record, status }))
+    }
+
+    /// The live job with this key.
+    pub(super) fn with_key(
+        &self,
+        view: &dyn View,
+        queue: u32,
+        key: &str,
+    ) -> Result<Option<JobId>, Error> {
+        let row = self.read(view, Table::Index, &rows::key(queue, key)).map_err(unreadable)?;
+        // A malformed row is as good as none: the next put with this key writes it anew.
+        Ok(row.and_then(|row| Some(JobId::from_bytes(row[..].try_into().ok()?))))
+    }
+
+    /// The job that a caller means, finished ones included when named by id.
+    pub(super) fn find(&self, view: &dyn View, job: &JobRef) -> Result<Known, Error> {
+        let id = match job {
+            JobRef::Id(id) => Some(*id),
+            JobRef::Key { queue, key } => match self.number_of(queue) {
+                Some(number) => self.with_key(view, number, key)?,
+                None => None,
+            },
+        };
+        let known = id.map(|id| self.known(view, id)).transpose()?.flatten();
+        known.ok_or_else(|| Error::NotFound(job.clone()))
+    }
+
+    /// The lease that a worker's token stands for.
+    pub(super) fn leased(&self, view: &dyn View, lease: Lease) -> Result<&Leased, Error> {
+        let id = lease.id;
+        match self.leases.get(&id) {
+            Some(leased) if leased.row.token == lease.token => Ok(leased),
+            Some(_) => Err(Error::StaleLease { id }),
+            None if self.exists(view, id)? => Err(Error::StaleLease { id }),
+            None => Err(Error::NotFound(id.into())),
+        }
+    }
+
+    /// The job as its worker gets it.
+    pub(super) fn delivery(&self, known: Known) -> Delivery {
+        let leased = &self.leases[&known.id];
+        let Known { id, record, status } = known;
+        Delivery {
+            lease: Lease { id, token: leased.row.token },
+            job: Job {
+                id,
+                queue: self.queues[record.queue as usize].name.clone(),
+                state: State::Leased,
+                key: record.key,
+                priority: record.priority,
+                due: leased.row.due,
+                created: record.created,
+                attempts: leased.row.attempts,
+                max_attempts: record.max_attempts,
+                retry: record.retry,
+                group: record.group,
+                leased_until: Some(leased.row.until),
+                finished: None,
+                last_error: status.and_then(|status| status.last_error),
+                headers: record.headers,
+                payload: record.payload,
+            },
+        }
+    }
+}
+
+/// What a failure to read one job's rows is to its caller.
+pub(crate) fn damaged(id: JobId, error: StoreError) -> Error {
+    match error {
+        StoreError::Damaged(why) => Error::Damaged { id, why },
+        other => unreadable(other),
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
+pub(crate) fn unreadable(error: StoreError) -> Error {
+    Error::Unreadable(error.to_string())
+}

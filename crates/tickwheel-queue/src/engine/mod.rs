@@ -1,0 +1,281 @@
+//! The engine: every change is a command, applied to one index, in one atomic batch.
+//!
+//! Ground rules:
+//! * It is deterministic. The time, random bits and new ids are handed in; it has no thread, no
+//!   lock, no clock. The same commands give the same rows.
+//! * It belongs to one thread, the writer's. A group of commands is applied between
+//!   [`Engine::begin`] and [`Engine::finish`]; their changes are one batch. Only when that batch
+//!   is committed may anybody be told. If the commit fails, the engine is ahead of the disk and
+//!   has to be thrown away.
+//! * A command reads before it changes anything: what is refused has changed nothing.
+//! * Reads see the batch first and the store after it. Scans see the store only, so whatever scans
+//!   to fill the memory ([`window`]) runs before the first change of a group.
+//! * What waits is a row of the due index; whether it is scheduled or ready is only a question of
+//!   the time. Becoming ready writes nothing.
+
+mod command;
+mod deliver;
+mod finished;
+mod lookup;
+mod pace;
+mod put;
+mod queue;
+mod recover;
+mod window;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tickwheel::wheel::{HierarchicalWheel, Key};
+
+pub(crate) use command::{Command, Failure, Outcome, Reserve, Sweep};
+pub use command::{Put, PutKind};
+pub(crate) use lookup::{damaged, unreadable};
+pub(crate) use queue::Queue;
+
+use crate::error::Error;
+use crate::id::{JobId, scramble};
+use crate::job::State;
+use crate::settings::Limits;
+use crate::stats::Tally;
+use crate::store::records::{LeaseRow, Totals};
+use crate::store::rows::{self, Place};
+use crate::store::{Table, View, WriteBatch};
+use crate::time::{Now, Time};
+
+/// How the engine is set up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EngineOptions {
+    pub(crate) limits: Limits,
+    /// How far ahead jobs are kept in memory.
+    pub(crate) horizon: Duration,
+    /// About how many jobs are kept in memory, of all queues together.
+    pub(crate) near: usize,
+}
+
+pub(crate) struct Engine {
+    options: EngineOptions,
+    now: Now,
+    /// Random bits for the tokens of this group.
+    entropy: u64,
+    totals: Totals,
+    queues: Vec<Queue>,
+    names: HashMap<Arc<str>, u32>,
+    wheel: HierarchicalWheel<Event>,
+    leases: HashMap<JobId, Leased>,
+    batch: WriteBatch,
+    /// Queues whose counts have to be written.
+    dirty: Vec<u32>,
+    /// Paces that have to be written.
+    dirty_paces: Vec<(u32, Arc<str>)>,
+    /// Queues of which something became ready.
+    woken: Vec<u32>,
+    /// Queues of which more has to be read.
+    to_load: Vec<u32>,
+    /// Jobs that are scheduled, ready or leased.
+    pending: u64,
+    disk_full: Option<u64>,
+    pub(crate) tally: Tally,
+}
+
+/// What the wheel holds: never more than an id and where it belongs.
+#[derive(Debug)]
+enum Event {
+    /// A job becomes ready.
+    Due { queue: u32, place: Place, entry: Entry },
+    /// A lease runs out.
+    Lease(JobId),
+    /// The next row of a queue comes near.
+    Load(u32),
+    /// A finished job of a queue is old enough to go.
+    Retention(u32),
+    /// A pace may go on.
+    Pace { queue: u32, group: Arc<str> },
+}
+
+/// A waiting job in memory.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    id: JobId,
+    has_status: bool,
+}
+
+/// A leased job in memory.
+#[derive(Debug)]
+struct Leased {
+    queue: u32,
+    timer: Key,
+    row: LeaseRow,
+}
+
+impl Engine {
+    /// Starts a group of commands: takes the time, reads what has come near, and applies what has
+    /// become due.
+    pub(crate) fn begin(&mut self, view: &dyn View, now: Now, entropy: u64) {
+        debug_assert!(self.batch.is_empty(), "a group was begun before the last was finished");
+        let was = self.wheel.now();
+        self.now = now;
+        self.entropy = entropy;
+        if now.time().as_millis() < was {
+            self.clock_was_set_back();
+        }
+        let mut writing = Vec::new();
+        while let Some(due) = self.wheel.pop_due(now.time().as_millis()) {
+            match due.value {
+                Event::Due { queue, place, entry } => self.became_due(queue, place, entry),
+                Event::Load(queue) => self.load_timer_fired(queue),
+                event @ (Event::Lease(_) | Event::Retention(_) | Event::Pace { .. }) => {
+                    writing.push(event);
+                }
+            }
+        }
+        self.load_what_is_near(view);
+        for event in writing {
+            match event {
+                Event::Lease(id) => self.lease_ran_out(view, id),
+                Event::Retention(queue) => self.retention_timer_fired(view, queue),
+                Event::Pace { queue, group } => self.pace_timer_fired(queue, &group),
+                Event::Due { .. } | Event::Load(_) => unreachable!("these write nothing"),
+            }
+        }
+    }
+
+    /// Applies one command.
+    pub(crate) fn apply(&mut self, view: &dyn View, command: &mut Command) -> Outcome {
+        fn each<I, T>(items: &mut [I], apply: impl FnMut(&mut I) -> T) -> Vec<T> {
+            items.iter_mut().map(apply).collect()
+        }
+        match command {
+            Command::Put(jobs) => Outcome::Puts(each(jobs, |job| self.put(view, job))),
+            Command::Cancel(jobs) => Outcome::States(each(jobs, |job| self.cancel(view, job))),
+            Command::Reschedule(jobs) => {
+                Outcome::Times(each(jobs, |(job, when)| self.reschedule(view, job, *when)))
+            }
+            Command::Reserve(reserve) => self.reserve(view, reserve),
+            Command::Ack(leases) => Outcome::Units(each(leases, |lease| self.ack(view, *lease))),
+            Command::Fail(failures) => {
+                Outcome::States(each(failures, |failure| self.fail(view, failure)))
+            }
+            Command::Extend(leases) => {
+                Outcome::Times(each(leases, |(lease, length)| self.extend(view, *lease, *length)))
+            }
+            Command::Release(leases) => {
+                Outcome::Units(each(leases, |(lease, when)| self.release(view, *lease, *when)))
+            }
+            Command::Kick(ids) => Outcome::Units(each(ids, |id| self.kick(view, *id))),
+            Command::KickSome(sweep) => self.kick_some(view, sweep),
+            Command::Purge(sweep) => self.purge(view, sweep),
+            Command::Drain(sweep) => self.drain(view, sweep),
+            Command::Pause { queue, paused } => {
+                Outcome::Units(vec![self.set_paused(queue, *paused)])
+            }
+            Command::Configure { queue, settings } => {
+                Outcome::Units(vec![self.configure(queue, settings)])
+            }
+        }
+    }
+
+    /// Ends a group: the batch that has to be committed, or `None` if nothing changed.
+    pub(crate) fn finish(&mut self) -> Option<&WriteBatch> {
+        self.write_paces();
+        for queue in std::mem::take(&mut self.dirty) {
+            let counts = self.queues[queue as usize].counts_to_write(self.now.time());
+            let key = rows::of_queue(rows::COUNTS, queue);
+            self.batch.put_with(Table::Index, &key, |bytes| counts.encode(bytes));
+        }
+        if self.batch.is_empty() {
+            return None;
+        }
+        self.totals.commit += 1;
+        let totals = self.totals;
+        self.batch.put_with(Table::Index, rows::TOTALS, |bytes| totals.encode(bytes));
+        Some(&self.batch)
+    }
+
+    /// The batch of the last group is committed.
+    pub(crate) fn committed(&mut self) {
+        self.batch.clear();
+    }
+
+    /// When `begin` has something to do without a command; `None` if nothing is in sight. A time
+    /// that has passed means at once.
+    pub(crate) fn next_wake(&self) -> Option<Time> {
+        if !self.to_load.is_empty() {
+            return Some(Time::default());
+        }
+        self.wheel.next_wake().map(Time::from_millis)
+    }
+
+    /// Queues of which something has become ready since the last call.
+    pub(crate) fn take_woken(&mut self) -> Vec<u32> {
+        for &queue in &self.woken {
+            self.queues[queue as usize].marks.woken = false;
+        }
+        std::mem::take(&mut self.woken)
+    }
+
+    /// Bytes of the batch so far.
+    pub(crate) fn batch_bytes(&self) -> usize {
+        self.batch.bytes()
+    }
+
+    /// Tells how much is on disk, if that is over the limit.
+    pub(crate) fn set_disk_full(&mut self, found: Option<u64>) {
+        self.disk_full = found;
+    }
+
+    pub(crate) fn queues(&self) -> &[Queue] {
+        &self.queues
+    }
+
+    pub(crate) fn number_of(&self, queue: &str) -> Option<u32> {
+        self.names.get(queue).copied()
+    }
+
+    pub(crate) fn pending(&self) -> u64 {
+        self.pending
+    }
+
+    /// How many jobs and leases are in memory.
+    pub(crate) fn in_memory(&self) -> usize {
+        self.queues.iter().map(Queue::in_memory).sum::<usize>() + self.leases.len()
+    }
+
+    fn queue(&mut self, queue: u32) -> &mut Queue {
+        &mut self.queues[queue as usize]
+    }
+
+    /// A queue whose counts change.
+    fn touch(&mut self, number: u32) -> &mut Queue {
+        let queue = &mut self.queues[number as usize];
+        if !queue.marks.dirty {
+            queue.marks.dirty = true;
+            self.dirty.push(number);
+        }
+        queue
+    }
+
+    /// One job of a queue leaves a state. Counts may be too low after damage was salvaged.
+    fn count_down(&mut self, number: u32, state: State) {
+        let count = self.touch(number).counts.of(state);
+        *count = count.saturating_sub(1);
+        if state.is_live() {
+            self.pending = self.pending.saturating_sub(1);
+        }
+    }
+
+    /// A token that no other delivery has, nor had before a crash.
+    fn new_token(&mut self) -> u64 {
+        self.entropy = self.entropy.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        scramble(self.entropy)
+    }
+
+    /// The number of a queue, which is made if there is none.
+    fn queue_for(&mut self, name: &str) -> Result<u32, Error> {
+        match self.number_of(name) {
+            Some(number) => Ok(number),
+            None => self.new_queue(name),
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Putting, cancelling and moving jobs.
+
+use super::lookup::Known;
+use super::{Engine, Entry, Put, PutKind};
+use crate::error::{Error, Limit};
+use crate::id::JobId;
+use crate::job::{JobRef, NewJob, OnConflict, State, When};
+use crate::store::records::{Record, Status};
+use crate::store::rows::{self, Place};
+use crate::store::{Table, View};
+use crate::time::Time;
+
+impl Engine {
+    pub(super) fn put(&mut self, view: &dyn View, job: &NewJob) -> Result<Put, Error> {
+        self.check_job(job)?;
+        let number = self.number_of(&job.queue);
+        if let Some(id) = job.id
+            && self.exists(view, id)?
+        {
+            return Err(Error::IdExists { id });
+        }
+        let holder = match (number, &job.key) {
+            (Some(number), Some(key)) => self.holder_of(view, number, key)?,
+            _ => None,
+        };
+        match (&holder, job.on_conflict) {
+            (Some(holder), OnConflict::Keep) => {
+                return Ok(Put { id: holder.id, kind: PutKind::Kept });
+            }
+            (Some(holder), OnConflict::Reject) => {
+                return Err(Error::KeyExists {
+                    queue: job.queue.clone(),
+                    key: job.key.clone().unwrap_or_default(),
+                    id: holder.id,
+                });
+            }
+            (Some(_), OnConflict::Replace) => {}
+            (None, _) => self.check_room()?,
+        }
+        let number = self.queue_for(&job.queue)?;
+        let kind = match holder {
+            Some(holder) => {
+                let id = holder.id;
+                self.cancel_known(&holder);
+                PutKind::Replaced(id)
+            }
+            None => PutKind::Created,
+        };
+        Ok(Put { id: self.insert(number, job), kind })
+    }
+
+    /// The live job with this key. One that cannot be read does not keep its key.
+    fn holder_of(&self, view: &dyn View, queue: u32, key: &str) -> Result<Option<Known>, Error> {
+        let Some(id) = self.with_key(view, queue, key)? else { return Ok(None) };
+        match self.known(view, id) {
+            Ok(known) => Ok(known.filter(|known| known.finished().is_none())),
+            Err(Error::Damaged { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn check_job(&self, job: &NewJob) -> Result<(), Error> {
+        let limits = &self.options.limits;
+        let headers = job.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let sizes = [
+            (Limit::Payload, limits.payload, job.payload.len()),
+            (Limit::Headers, limits.headers, headers),
+            (Limit::Key, limits.key, job.key.as_ref().map_or(0, String::len)),
+            (Limit::Group, limits.key, job.group.as_ref().map_or(0, String::len)),
+        ];
+        for (limit, allowed, found) in sizes {
+            if found as u64 > allowed {
+                return Err(Error::OverLimit { limit, allowed, found: found as u64 });
+            }
+        }
+        let is_empty = |text: &Option<String>| text.as_ref().is_some_and(String::is_empty);
+        if is_empty(&job.key) || is_empty(&job.group) {
+            return Err(Error::Invalid(
+                "an empty key or group is not possible: leave it out, or give it a name".into(),
+            ));
+        }
+        if job.max_attempts == Some(0) {
+            return Err(Error::Invalid(
+                "`max_attempts` of 0 is not possible: take at least 1".into(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_room(&self) -> Result<(), Error> {
+        let limits = &self.options.limits;
+        if self.pending >= limits.pending {
+            let (allowed, found) = (limits.pending, self.pending + 1);
+            return Err(Error::OverLimit { limit: Limit::Pending, allowed, found });
+        }
+        match self.disk_full {
+            Some(found) => {
+                Err(Error::OverLimit { limit: Limit::Disk, allowed: limits.disk, found })
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn insert(&mut self, number: u32, job: &NewJob) -> JobId {
+        let now = self.now.time();
+        // The writer gives an id to every job that comes without one.
+        let id = job.id.unwrap_or_else(|| JobId::new(now));
+        let due = job.when.due(self.now);
+        let seq = self.totals.seq;
+        self.totals.seq += 1;
+        self.batch.put_with(Table::Jobs, id.as_bytes(), |bytes| {
+            Record::encode(bytes, (number, seq), (due, now), job);
+        });
+        if let Some(key) = &job.key {
+            self.batch.put(Table::Index, &rows::key(number, key), id.as_bytes());
+        }
+        self.tally.put += 1;
+        self.wait_at(number, Place::new(due, job.priority, seq), id, false);
+        id
+    }
+
+    /// A live job waits at a place from now on.
+    pub(super) fn wait_at(&mut self, number: u32, place: Place, id: JobId, has_status: bool) {
+        let key = rows::due(number, place);
+        self.batch.put(Table::Index, &key, &rows::due_value(id, has_status));
+        self.touch(number).counts.waiting += 1;
+        self.pending += 1;
+        self.place(number, place, Entry { id, has_status });
+    }
+
+    /// A live job does not wait any more.
+    pub(super) fn stop_waiting(&mut self, number: u32, place: Place) {
+        self.batch.remove(Table::Index, &rows::due(number, place));
+        self.count_down(number, State::Ready);
+        self.unplace(number, place);
+    }
+
+    pub(super) fn cancel(&mut self, view: &dyn View, job: &JobRef) -> Result<State, Error> {
+        let known = self.find(view, job)?;
+        if let Some((state, _)) = known.finished() {
+            let id = known.id;
+            return Err(Error::WrongState { id, state, action: "cancelled" });
+        }
+        Ok(self.cancel_known(&known))
+    }
+
+    /// Cancels a live job; gives the state that it was in.
+    pub(super) fn cancel_known(&mut self, known: &Known) -> State {
+        let queue = known.record.queue;
+        let (state, mut status) = if let Some(leased) = self.end_lease(known.id) {
+            let status = Status { attempts: leased.row.attempts, ..known.status() };
+            (State::Leased, status)
+        } else {
+            self.stop_waiting(queue, known.place());
+            let is_ready = known.due() <= self.now.time();
+            (if is_ready { State::Ready } else { State::Scheduled }, known.status())
+        };
+        self.tally.cancelled += 1;
+        status.finished = Some((State::Cancelled, self.now.time()));
+        let has_status = known.status.is_some();
+        self.finish_job(queue, known.id, known.record.key.as_deref(), has_status, &status);
+        state
+    }
+
+    pub(super) fn reschedule(
+        &mut self,
+        view: &dyn View,
+        job: &JobRef,
+        when: When,
+    ) -> Result<Time, Error> {
+        let known = self.find(view, job)?;
+        let state = match known.finished() {
+            Some((state, _)) => Some(state),
+            None => self.leases.contains_key(&known.id).then_some(State::Leased),
+        };
+        if let Some(state) = state {
+            return Err(Error::WrongState { id: known.id, state, action: "rescheduled" });
+        }
+        let due = when.due(self.now);
+        let status = Status { due, ..known.status() };
+        let key = rows::status(known.id);
+        self.batch.put_with(Table::Index, &key, |bytes| status.encode(bytes));
+        self.stop_waiting(known.record.queue, known.place());
+        self.wait_at(known.record.queue, known.record.place(due), known.id, true);
+        Ok(due)
+    }
+}

@@ -1,0 +1,200 @@
+//! A queue in memory: its settings, its counts, and the front of its due index.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use tickwheel::wheel::Key;
+
+use super::pace::Pace;
+use super::{Engine, Entry};
+use crate::error::{Error, Limit};
+use crate::settings::QueueSettings;
+use crate::store::Table;
+use crate::store::records::{Counts, QueueRow};
+use crate::store::rows::{self, Place};
+use crate::time::Time;
+
+pub(crate) struct Queue {
+    pub(crate) name: Arc<str>,
+    pub(crate) settings: QueueSettings,
+    pub(crate) paused: bool,
+    pub(super) counts: Counts,
+    /// Jobs whose time has come, in order of delivery.
+    pub(super) ready: BTreeMap<Place, Entry>,
+    /// Ready jobs whose group is blocked.
+    pub(super) held: BTreeMap<Place, (Entry, Arc<str>)>,
+    /// The paces of the queue and of its groups, those that are idle left out.
+    pub(super) paces: HashMap<Arc<str>, Pace>,
+    /// Jobs on the wheel, by their sequence number.
+    pub(super) near: HashMap<u64, Key>,
+    /// Every row before this place is in `ready` or `near`; `None` if every row is.
+    pub(super) edge: Option<Place>,
+    /// No job in memory has a later place.
+    pub(super) furthest: Place,
+    pub(super) load_timer: Option<Key>,
+    pub(super) retention_timer: Option<Key>,
+    pub(super) marks: Marks,
+    /// Why rows of the due index cannot be read.
+    pub(super) unreadable: Option<String>,
+}
+
+/// On which lists of the engine the queue is.
+#[derive(Default)]
+pub(super) struct Marks {
+    pub(super) loading: bool,
+    pub(super) dirty: bool,
+    pub(super) woken: bool,
+}
+
+impl Queue {
+    pub(super) fn new(row: QueueRow, counts: Counts) -> Self {
+        // What is on disk is read when its time comes near.
+        let edge = (counts.waiting > 0).then_some(counts.low);
+        Self {
+            name: row.name.into(),
+            settings: row.settings,
+            paused: row.paused,
+            counts,
+            ready: BTreeMap::new(),
+            held: BTreeMap::new(),
+            paces: HashMap::new(),
+            near: HashMap::new(),
+            edge,
+            furthest: Place::FIRST,
+            load_timer: None,
+            retention_timer: None,
+            marks: Marks::default(),
+            unreadable: None,
+        }
+    }
+
+    pub(crate) fn in_memory(&self) -> usize {
+        self.ready.len() + self.held.len() + self.near.len()
+    }
+
+    pub(crate) fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// How many jobs in memory are ready; more may be on disk if the second is true.
+    pub(crate) fn ready(&self, now: Time) -> (u64, bool) {
+        let more = self.edge.is_some_and(|edge| edge.due <= now);
+        ((self.ready.len() + self.held.len()) as u64, more)
+    }
+
+    /// Whether a worker would get something.
+    pub(super) fn has_ready(&self, now: Time) -> bool {
+        self.ready.first_key_value().is_some_and(|(place, _)| place.due <= now)
+    }
+
+    /// The counts, with a low-water mark that fits them: what has a due row is ready, or on the
+    /// wheel and therefore in the future, or behind the edge.
+    pub(super) fn counts_to_write(&mut self, now: Time) -> Counts {
+        self.marks.dirty = false;
+        let ready = self.ready.first_key_value().map(|(place, _)| *place);
+        let held = self.held.first_key_value().map(|(place, _)| *place);
+        let first = [ready, held].into_iter().flatten().min();
+        let low = first.unwrap_or(Place::start_of(now)).min(self.edge.unwrap_or(Place::MAX));
+        self.counts.low = low.min(Place::start_of(now));
+        self.counts
+    }
+
+    fn row(&self) -> QueueRow {
+        QueueRow {
+            name: self.name.to_string(),
+            paused: self.paused,
+            settings: self.settings.clone(),
+        }
+    }
+}
+
+impl Engine {
+    pub(super) fn new_queue(&mut self, name: &str) -> Result<u32, Error> {
+        self.check_queue_name(name)?;
+        let (found, allowed) = (self.queues.len() as u64 + 1, self.options.limits.queues);
+        if found > allowed {
+            return Err(Error::OverLimit { limit: Limit::Queues, allowed, found });
+        }
+        let number = self.queues.len() as u32;
+        let row =
+            QueueRow { name: name.to_owned(), paused: false, settings: QueueSettings::default() };
+        let queue = Queue::new(row, Counts::default());
+        self.names.insert(Arc::clone(&queue.name), number);
+        self.queues.push(queue);
+        self.write_queue(number);
+        Ok(number)
+    }
+
+    fn check_queue_name(&self, name: &str) -> Result<(), Error> {
+        let (found, allowed) = (name.len() as u64, self.options.limits.queue_name);
+        if found > allowed {
+            return Err(Error::OverLimit { limit: Limit::QueueName, allowed, found });
+        }
+        if name.is_empty() || name.chars().any(char::is_control) {
+            return Err(Error::Invalid(format!(
+                "the queue's name {name:?} is not possible: take one with at least one character \
+                 and no control characters"
+            )));
+        }
+        Ok(())
+    }
+
+    fn write_queue(&mut self, number: u32) {
+        let row = self.queues[number as usize].row();
+        let key = rows::of_queue(rows::QUEUE, number);
+        self.batch.put_with(Table::Index, &key, |bytes| row.encode(bytes));
+        self.touch(number);
+    }
+
+    pub(super) fn set_paused(&mut self, name: &str, paused: bool) -> Result<(), Error> {
+        let number = self.queue_for(name)?;
+        if self.queue(number).paused != paused {
+            self.queue(number).paused = paused;
+            self.write_queue(number);
+            self.wake(number);
+        }
+        Ok(())
+    }
+
+    pub(super) fn configure(&mut self, name: &str, settings: &QueueSettings) -> Result<(), Error> {
+        check_settings(settings)?;
+        let number = self.queue_for(name)?;
+        self.queue(number).settings = settings.clone();
+        self.write_queue(number);
+        self.retention_changed(number);
+        self.let_all_go_on(number);
+        self.wake(number);
+        Ok(())
+    }
+
+    /// Something of the queue may have become ready.
+    pub(super) fn wake(&mut self, number: u32) {
+        let queue = &mut self.queues[number as usize];
+        if !queue.marks.woken {
+            queue.marks.woken = true;
+            self.woken.push(number);
+        }
+    }
+}
+
+fn check_settings(settings: &QueueSettings) -> Result<(), Error> {
+    let wrong = |why: &str| Err(Error::Invalid(why.to_owned()));
+    if settings.lease.is_zero() {
+        return wrong("a lease of zero is not possible: take a longer one");
+    }
+    if settings.max_attempts == 0 {
+        return wrong("`max_attempts` of 0 is not possible: take at least 1");
+    }
+    for pacing in [settings.pacing, settings.group_pacing] {
+        if pacing.concurrency == Some(0) {
+            return wrong("a concurrency of 0 is not possible: pause the queue instead");
+        }
+        if pacing.starts.is_some_and(|(starts, window)| starts == 0 || window.is_zero()) {
+            return wrong(
+                "a pace of no starts or of no time is not possible: pause the queue instead, or \
+                 leave the pace out",
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! The engine as it is after opening: read from the store, and only what is near.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tickwheel::wheel::HierarchicalWheel;
+
+use super::{Engine, EngineOptions, Event, Leased, Queue};
+use crate::stats::Tally;
+use crate::store::records::{Counts, LeaseRow, QueueRow, Totals};
+use crate::store::rows;
+use crate::store::{StoreError, Table, View, WriteBatch};
+use crate::time::Now;
+
+impl Engine {
+    /// Reads the counters, the queues and the leases. Waiting jobs follow in pieces.
+    pub(crate) fn open(
+        view: &dyn View,
+        options: EngineOptions,
+        now: Now,
+    ) -> Result<Self, StoreError> {
+        let totals = match view.get(Table::Index, rows::TOTALS)? {
+            Some(bytes) => Totals::decode(bytes).map_err(StoreError::Damaged)?,
+            None => Totals::default(),
+        };
+        let mut engine = Self {
+            options,
+            now,
+            entropy: 0,
+            totals,
+            queues: Vec::new(),
+            names: HashMap::new(),
+            wheel: HierarchicalWheel::with_start(now.time().as_millis()),
+            leases: HashMap::new(),
+            batch: WriteBatch::new(),
+            dirty: Vec::new(),
+            dirty_paces: Vec::new(),
+            woken: Vec::new(),
+            to_load: Vec::new(),
+            pending: 0,
+            disk_full: None,
+            tally: Tally::default(),
+        };
+        engine.read_queues(view)?;
+        engine.read_leases(view)?;
+        engine.read_paces(view)?;
+        for number in 0..engine.queues.len() as u32 {
+            let counts = &engine.queues[number as usize].counts;
+            engine.pending += counts.waiting + counts.leased;
+            engine.want_rows(number);
+            engine.retention_changed(number);
+        }
+        Ok(engine)
+    }
+
+    fn read_queues(&mut self, view: &dyn View) -> Result<(), StoreError> {
+        for row in view.scan(Table::Index, &[rows::QUEUE], &[rows::QUEUE + 1]) {
+            let (key, value) = row?;
+            let row = QueueRow::decode(value).map_err(StoreError::Damaged)?;
+            let expected = self.queues.len() as u32;
+            let number = rows::read_queue_key(&key);
+            if number != Some(expected) {
+                return Err(StoreError::Damaged(format!(
+                    "queue {expected} is missing: the next one is {number:?}"
+                )));
+            }
+            let key = rows::of_queue(rows::COUNTS, expected);
+            let counts = view.get(Table::Index, &key)?;
+            let counts = counts.map(Counts::decode).transpose().map_err(StoreError::Damaged)?;
+            let queue = Queue::new(row, counts.unwrap_or_default());
+            self.names.insert(Arc::clone(&queue.name), expected);
+            self.queues.push(queue);
+        }
+        Ok(())
+    }
+
+    fn read_leases(&mut self, view: &dyn View) -> Result<(), StoreError> {
+        for row in view.scan(Table::Index, &[rows::LEASE], &[rows::LEASE + 1]) {
+            let (key, value) = row?;
+            if let Err(why) = self.read_lease(&key, value) {
+                tracing::error!(?key, why, "a damaged lease");
+                self.tally.damaged += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_lease(&mut self, key: &[u8], value: Bytes) -> Result<(), String> {
+        let row = LeaseRow::decode(value)?;
+        let named = rows::read_lease_key(key);
+        let (queue, id) = named
+            .filter(|(queue, _)| (*queue as usize) < self.queues.len())
+            .ok_or("a key that names no queue")?;
+        let timer = self.wheel.insert(row.until.as_millis(), Event::Lease(id));
+        self.leases.insert(id, Leased { queue, timer, row });
+        Ok(())
+    }
+}

@@ -1,0 +1,259 @@
+//! Which waiting jobs are in memory: the front of each queue's due index.
+//!
+//! Of a queue, every row before its *edge* is in memory, and no other: on the wheel while its
+//! time has not come, in the ordered set of ready jobs once it has. The edge is moved outward by
+//! reading rows when they come within the horizon and there is room, and inward when too many
+//! jobs are in memory or one is put far ahead. So memory is bounded in two ways, by time and by
+//! number: a queue with ten million jobs next week holds none, one with ten million ready jobs
+//! and no worker holds a few thousand.
+//!
+//! There is nothing to race with: rows are read at the start of a group, before its first change,
+//! by the only thread that changes them. A put or a cancel compares its place with the edge and
+//! knows on which side it is.
+
+use tickwheel::wheel::HierarchicalWheel;
+
+use super::{Engine, Entry, Event};
+use crate::store::rows::{self, Place};
+use crate::store::{Table, View};
+use crate::time::{Time, millis};
+
+/// Rows read in one go: about a millisecond.
+const SLICE: usize = 1_024;
+/// A queue may always hold this many jobs in memory.
+const LEAST_ROOM: usize = 16;
+
+impl Engine {
+    /// How many jobs a queue may hold in memory before some are let go.
+    fn room(&self) -> usize {
+        (self.options.near / self.queues.len().max(1)).max(LEAST_ROOM)
+    }
+
+    fn horizon(&self) -> Time {
+        Time::from_millis(self.now.time().as_millis().saturating_add(millis(self.options.horizon)))
+    }
+
+    /// Up to where rows are read when the horizon has come: further, so that a steady stream of
+    /// jobs is read in large pieces.
+    fn reading_limit(&self) -> Time {
+        let ahead = self.options.horizon + self.options.horizon / 2;
+        Time::from_millis(self.now.time().as_millis().saturating_add(millis(ahead)))
+    }
+
+    /// A job waits at this place from now on.
+    pub(super) fn place(&mut self, number: u32, place: Place, entry: Entry) {
+        let (limit, room) = (self.reading_limit(), self.room());
+        let queue = &mut self.queues[number as usize];
+        if queue.edge.is_some_and(|edge| place >= edge) {
+            return;
+        }
+        if place.due > limit {
+            self.pull_edge(number, place);
+            return;
+        }
+        if place.due <= self.now.time() {
+            queue.ready.insert(place, entry);
+            self.wake(number);
+        } else {
+            let event = Event::Due { queue: number, place, entry };
+            let key = self.wheel.insert(place.due.as_millis(), event);
+            queue.near.insert(place.seq, key);
+        }
+        let queue = &mut self.queues[number as usize];
+        queue.furthest = queue.furthest.max(place);
+        if queue.in_memory() > 2 * room {
+            self.let_go(number, room);
+        }
+    }
+
+    /// No job waits at this place any more.
+    pub(super) fn unplace(&mut self, number: u32, place: Place) {
+        let queue = &mut self.queues[number as usize];
+        if let Some(key) = queue.near.remove(&place.seq) {
+            self.wheel.remove(key);
+        } else if queue.ready.remove(&place).is_none() {
+            self.unhold(number, place);
+        }
+        self.want_rows(number);
+    }
+
+    pub(super) fn became_due(&mut self, number: u32, place: Place, entry: Entry) {
+        let queue = &mut self.queues[number as usize];
+        queue.near.remove(&place.seq);
+        queue.ready.insert(place, entry);
+        self.wake(number);
+    }
+
+    /// Jobs from this place on are not kept in memory.
+    fn pull_edge(&mut self, number: u32, edge: Place) {
+        let queue = &mut self.queues[number as usize];
+        queue.edge = Some(edge);
+        // Mostly nothing in memory is that far, and nothing has to be looked for.
+        if queue.furthest < edge {
+            self.want_rows(number);
+            return;
+        }
+        queue.furthest = edge;
+        drop(queue.ready.split_off(&edge));
+        let held: Vec<Place> = queue.held.range(edge..).map(|(place, _)| *place).collect();
+        for place in held {
+            self.unhold(number, place);
+        }
+        let queue = &mut self.queues[number as usize];
+        let wheel = &mut self.wheel;
+        queue.near.retain(|_, &mut key| {
+            let place = wheel.get(key).map(|event| match event {
+                Event::Due { place, .. } => *place,
+                _ => unreachable!("the near jobs of a queue are due events"),
+            });
+            let stays = place.is_some_and(|place| place < edge);
+            if !stays {
+                wheel.remove(key);
+            }
+            stays
+        });
+        self.want_rows(number);
+    }
+
+    /// Lets go of the jobs that come last, so that this many remain.
+    fn let_go(&mut self, number: u32, remain: usize) {
+        let queue = &self.queues[number as usize];
+        let on_wheel = queue.near.values().filter_map(|&key| match self.wheel.get(key) {
+            Some(Event::Due { place, .. }) => Some(*place),
+            _ => None,
+        });
+        let mut places: Vec<Place> =
+            queue.ready.keys().chain(queue.held.keys()).copied().chain(on_wheel).collect();
+        let (_, &mut edge, _) = places.select_nth_unstable(remain);
+        self.pull_edge(number, edge);
+    }
+
+    /// Sees to it that rows of the queue are read, now or when they come near.
+    pub(super) fn want_rows(&mut self, number: u32) {
+        let (horizon, room) = (self.horizon(), self.room());
+        let queue = &mut self.queues[number as usize];
+        let Some(edge) = queue.edge else { return };
+        if queue.marks.loading || queue.in_memory() > room / 2 {
+            return;
+        }
+        if edge.due <= horizon {
+            queue.marks.loading = true;
+            self.to_load.push(number);
+            return;
+        }
+        let at = edge.due.as_millis() - millis(self.options.horizon);
+        match queue.load_timer {
+            Some(key) if self.wheel.reset(key, at) => {}
+            _ => queue.load_timer = Some(self.wheel.insert(at, Event::Load(number))),
+        }
+    }
+
+    pub(super) fn load_timer_fired(&mut self, number: u32) {
+        self.queue(number).load_timer = None;
+        self.want_rows(number);
+    }
+
+    /// Reads a piece of each queue that wants rows.
+    pub(super) fn load_what_is_near(&mut self, view: &dyn View) {
+        for number in std::mem::take(&mut self.to_load) {
+            self.queue(number).marks.loading = false;
+            self.load(view, number);
+        }
+    }
+
+    fn load(&mut self, view: &dyn View, number: u32) {
+        let Some(edge) = self.queue(number).edge else { return };
+        let (limit, room) = (self.reading_limit(), self.room());
+        let (from, to) = (rows::due(number, edge), rows::due_end(number));
+        let mut rows_read = 0;
+        let mut reached = None;
+        for row in view.scan(Table::Index, &from, &to) {
+            let (key, value) = match row {
+                Ok(row) => row,
+                Err(error) => {
+                    tracing::error!(queue = %self.queue(number).name, %error, "unreadable rows");
+                    self.queue(number).unreadable = Some(error.to_string());
+                    return;
+                }
+            };
+            let parsed = rows::place_of(&key).zip(rows::read_due_value(&value));
+            let Some((place, (id, has_status))) = parsed else {
+                tracing::error!(queue = %self.queue(number).name, ?key, "a malformed due row");
+                self.tally.damaged += 1;
+                continue;
+            };
+            let is_full = rows_read == SLICE || self.queue(number).in_memory() >= room;
+            if is_full || place.due > limit {
+                reached = Some(place);
+                break;
+            }
+            rows_read += 1;
+            // Moved along, so that `place` takes the job for one in front of the edge.
+            self.queue(number).edge = Some(place.next());
+            self.place(number, place, Entry { id, has_status });
+        }
+        self.queue(number).edge = reached;
+        self.want_rows(number);
+    }
+
+    /// Whether ready rows of the queue have to be read before a worker can be served.
+    pub(super) fn must_load(&mut self, number: u32) -> bool {
+        let (now, room) = (self.now.time(), self.room());
+        let queue = &mut self.queues[number as usize];
+        let must = queue.ready.is_empty()
+            && queue.in_memory() < room
+            && queue.edge.is_some_and(|edge| edge.due <= now);
+        if must && !queue.marks.loading {
+            queue.marks.loading = true;
+            self.to_load.push(number);
+        }
+        must
+    }
+
+    /// A wheel's time never goes back: a new one is filled with what is in memory.
+    pub(super) fn clock_was_set_back(&mut self) {
+        let now = self.now.time().as_millis();
+        let mut old = std::mem::replace(&mut self.wheel, HierarchicalWheel::with_start(now));
+        let events: Vec<_> = old.drain().map(|due| (due.deadline, due.value)).collect();
+        for queue in &mut self.queues {
+            queue.near.clear();
+            queue.load_timer = None;
+            queue.retention_timer = None;
+        }
+        for (deadline, event) in events {
+            let (target, key) = match event {
+                Event::Due { queue, place, .. } => {
+                    let key = self.wheel.insert(deadline, event);
+                    self.queues[queue as usize].near.insert(place.seq, key);
+                    continue;
+                }
+                Event::Lease(id) => {
+                    if let Some(lease) = self.leases.get_mut(&id) {
+                        lease.timer = self.wheel.insert(deadline, Event::Lease(id));
+                    }
+                    continue;
+                }
+                Event::Load(queue) => (queue, self.wheel.insert(deadline, Event::Load(queue))),
+                // Armed again below.
+                Event::Pace { .. } => continue,
+                Event::Retention(queue) => {
+                    let key = self.wheel.insert(deadline, Event::Retention(queue));
+                    self.queues[queue as usize].retention_timer = Some(key);
+                    continue;
+                }
+            };
+            self.queues[target as usize].load_timer = Some(key);
+        }
+        self.pull_starts_back();
+        for number in 0..self.queues.len() as u32 {
+            self.let_all_go_on(number);
+            let last = Place::end_of(self.now.time());
+            let early = self.queues[number as usize].ready.split_off(&last);
+            for (place, entry) in early {
+                let event = Event::Due { queue: number, place, entry };
+                let key = self.wheel.insert(place.due.as_millis(), event);
+                self.queues[number as usize].near.insert(place.seq, key);
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! What the handles, the writer and the reader share.
+//!
+//! Ground rules: the hub holds no lock while it reads or writes the disk. The store is behind a
+//! lock only because it is exchanged when it failed and was opened again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::answer::Promise;
+use crate::engine::{Command, Outcome as Done, Queue};
+use crate::error::Error;
+use crate::inbox::Inbox;
+use crate::job::Job;
+use crate::read::{Page, Read};
+use crate::stats::{QueueInfo, Stats};
+use crate::store::Store;
+use crate::time::Clock;
+
+/// Submissions that wait for the writer.
+const MAX_ITEMS: usize = 4_096;
+const MAX_BYTES: usize = 64 << 20;
+/// Reads of tasks that wait for the reader.
+const MAX_READS: usize = 1_024;
+
+pub(crate) struct Hub {
+    pub(crate) inbox: Inbox<Submission>,
+    reads: OnceLock<Inbox<Submission>>,
+    reader: Mutex<Option<JoinHandle<()>>>,
+    /// The open store, or why there is none.
+    store: RwLock<Result<Arc<dyn Store>, Error>>,
+    names: RwLock<Names>,
+    pub(crate) clock: Clock,
+    this: std::sync::Weak<Self>,
+}
+
+/// The names of the queues, for readers. Only ever added to.
+#[derive(Default)]
+struct Names {
+    by_number: Vec<Arc<str>>,
+    numbers: HashMap<Arc<str>, u32>,
+}
+
+pub(crate) struct Submission {
+    pub(crate) request: Request,
+    pub(crate) reply: Promise,
+}
+
+/// What a caller wants.
+pub(crate) enum Request {
+    /// A change.
+    Command(Command),
+    /// Something that is on disk.
+    Read(Read),
+    /// Something that only the writer knows.
+    Ask(Ask),
+}
+
+#[derive(Debug)]
+pub(crate) enum Ask {
+    Stats,
+    /// One queue, or all.
+    Queues(Option<String>),
+}
+
+/// What a caller gets.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Done(Done),
+    Jobs(Vec<Result<Option<Job>, Error>>),
+    Page(Result<Page, Error>),
+    Stats(Box<Stats>),
+    Queues(Vec<QueueInfo>),
+    /// Nothing of it was done, or it is unknown.
+    Refused(Error),
+}
+
+impl Hub {
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Clock) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
+            inbox: Inbox::new(MAX_ITEMS, MAX_BYTES),
+            reads: OnceLock::new(),
+            reader: Mutex::new(None),
+            store: RwLock::new(Ok(store)),
+            names: RwLock::default(),
+            clock,
+            this: this.clone(),
+        })
+    }
+
+    /// The open store.
+    pub(crate) fn store(&self) -> Result<Arc<dyn Store>, Error> {
+        self.store.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set_store(&self, store: Result<Arc<dyn Store>, Error>) {
+        *self.store.write().unwrap_or_else(PoisonError::into_inner) = store;
+    }
+
+    pub(crate) fn names(&self) -> Vec<Arc<str>> {
+        self.names.read().unwrap_or_else(PoisonError::into_inner).by_number.clone()
+    }
+
+    pub(crate) fn name(&self, number: u32) -> Option<Arc<str>> {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        names.by_number.get(number as usize).cloned()
+    }
+
+    pub(crate) fn number_of(&self, queue: &str) -> Option<u32> {
+        let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+        names.numbers.get(queue).copied()
+    }
+
+    /// Adds the queues that are new; all of them are given, by number.
+    pub(crate) fn add_names(&self, queues: &[Queue]) {
+        let is_new = {
+            let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
+            queues.len() > names.by_number.len()
+        };
+        if !is_new {
+            return;
+        }
+        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        for queue in &queues[names.by_number.len()..] {
+            let number = names.by_number.len() as u32;
+            names.by_number.push(Arc::clone(&queue.name));
+            names.numbers.insert(Arc::clone(&queue.name), number);
+        }
+    }
+
+    /// Where tasks leave their reads. The reader's thread starts with the first of them.
+    pub(crate) fn reader_inbox(&self) -> &Inbox<Submission> {
+        self.reads.get_or_init(|| {
+            let hub = self.this.clone();
+            let started =
+                std::thread::Builder::new().name("tickwheel-reader".into()).spawn(move || {
+                    while let Some(hub) = hub.upgrade() {
+                        if !hub.serve_reads() {
+                            break;
+                        }
+                    }
+                });
+            let inbox = Inbox::new(MAX_READS, MAX_BYTES);
+            match started {
+                Ok(thread) => {
+                    *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the reader's thread could not be started");
+                    inbox.close();
+                }
+            }
+            inbox
+        })
+    }
+
+    /// Serves the reads that are there; `false` when there will be no more.
+    fn serve_reads(&self) -> bool {
+        let Some(inbox) = self.reads.get() else {
+            // Started by the initialisation that is still going on.
+            std::thread::yield_now();
+            return true;
+        };
+        let mut taken = Vec::new();
+        let goes_on = inbox.take(&mut taken, None, 1, Duration::ZERO);
+        for Submission { request, reply } in taken {
+            let Request::Read(mut read) = request else {
+                unreachable!("only reads are left with the reader");
+            };
+            if !reply.is_abandoned() {
+                reply.keep(self.read(&mut read));
+            }
+        }
+        goes_on
+    }
+
+    /// Ends the reader, if there is one.
+    pub(crate) fn stop_reader(&self) {
+        if let Some(inbox) = self.reads.get() {
+            inbox.close();
+        }
+        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // The last handle may be dropped by the reader itself.
+        if let Some(reader) = reader.filter(|it| it.thread().id() != std::thread::current().id()) {
+            drop(reader.join());
+        }
+    }
+}

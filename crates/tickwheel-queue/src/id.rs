@@ -1,0 +1,178 @@
+//! Names of jobs: UUIDs of version 7, which sort by the time at which they were made.
+//!
+//! The layout is that of RFC 9562: 48 bits of milliseconds, then random ones around the six that
+//! say version and variant. Sorting by time matters here: new jobs land at the end of the table,
+//! where a log-structured store writes them once and moves on.
+
+use std::cell::Cell;
+use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::str::FromStr;
+
+use crate::time::Time;
+
+/// The name of a job: a UUID of version 7.
+///
+/// ```
+/// use tickwheel_queue::JobId;
+///
+/// let id: JobId = "0190163d-8694-739b-aea5-966c26f8ad91".parse()?;
+/// assert_eq!(id.to_string(), "0190163d-8694-739b-aea5-966c26f8ad91");
+/// assert!("0190163d".parse::<JobId>().is_err());
+/// # Ok::<(), tickwheel_queue::ParseIdError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId([u8; 16]);
+
+impl JobId {
+    /// A new name for a job that is made at the given time.
+    ///
+    /// ```
+    /// use tickwheel_queue::{JobId, Time};
+    ///
+    /// let earlier = JobId::new(Time::from_millis(1_000));
+    /// let later = JobId::new(Time::from_millis(1_001));
+    /// assert!(earlier < later);
+    /// ```
+    pub fn new(time: Time) -> Self {
+        let (high, low) = (random(), random());
+        let mut bytes = [0; 16];
+        bytes[..6].copy_from_slice(&time.as_millis().to_be_bytes()[2..]);
+        bytes[6..8].copy_from_slice(&high.to_be_bytes()[..2]);
+        bytes[8..].copy_from_slice(&low.to_be_bytes());
+        bytes[6] = 0x70 | (bytes[6] & 0x0f);
+        bytes[8] = 0x80 | (bytes[8] & 0x3f);
+        Self(bytes)
+    }
+
+    /// The name with these bytes.
+    ///
+    /// ```
+    /// use tickwheel_queue::JobId;
+    /// let id = JobId::from_bytes([7; 16]);
+    /// assert_eq!(id.as_bytes(), &[7; 16]);
+    /// ```
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(bytes)
+    }
+
+    /// Its bytes.
+    ///
+    /// ```
+    /// use tickwheel_queue::JobId;
+    /// assert_eq!(JobId::from_bytes([1; 16]).as_bytes()[0], 1);
+    /// ```
+    pub const fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+/// Random bits that differ between processes and threads; not a secret.
+pub(crate) fn random() -> u64 {
+    thread_local! {
+        static STATE: Cell<u64> = Cell::new(RandomState::new().build_hasher().finish());
+    }
+    // SplitMix64: a counter, scrambled.
+    STATE.with(|state| {
+        let next = state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        state.set(next);
+        scramble(next)
+    })
+}
+
+/// Spreads a number over all 64 bits, the same way each time.
+pub(crate) fn scramble(number: u64) -> u64 {
+    let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, byte) in self.0.iter().enumerate() {
+            if matches!(index, 4 | 6 | 8 | 10) {
+                f.write_str("-")?;
+            }
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// A text that is not the name of a job.
+///
+/// ```
+/// use tickwheel_queue::JobId;
+/// let error = "order-42".parse::<JobId>().unwrap_err();
+/// assert!(error.to_string().contains("order-42"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseIdError(String);
+
+impl fmt::Display for ParseIdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} is not a job's id: take 32 hexadecimal digits in groups of 8-4-4-4-12",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for ParseIdError {}
+
+impl FromStr for JobId {
+    type Err = ParseIdError;
+
+    fn from_str(text: &str) -> Result<Self, ParseIdError> {
+        let wrong = || ParseIdError(text.chars().take(64).collect());
+        let bytes = text.as_bytes();
+        let is_hyphen = |place| matches!(place, 8 | 13 | 18 | 23);
+        if bytes.len() != 36 || (0..36).any(|place| is_hyphen(place) != (bytes[place] == b'-')) {
+            return Err(wrong());
+        }
+        let mut digits = bytes.iter().filter(|&&byte| byte != b'-');
+        let mut digit = || {
+            let byte = *digits.next().ok_or_else(wrong)?;
+            char::from(byte).to_digit(16).map(|digit| digit as u8).ok_or_else(wrong)
+        };
+        let mut id = [0; 16];
+        for byte in &mut id {
+            *byte = digit()? << 4 | digit()?;
+        }
+        Ok(Self(id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn new_ids_are_uuids_of_version_7_and_differ() {
+        let mut ids: Vec<_> = (0..10_000).map(|_| JobId::new(Time::from_millis(77))).collect();
+        for id in &ids {
+            assert_eq!((id.0[6] >> 4, id.0[8] >> 6), (7, 2));
+            assert_eq!(id.to_string().parse(), Ok(*id));
+        }
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), 10_000);
+    }
+
+    #[test]
+    fn odd_texts_are_refused() {
+        let id = JobId::new(Time::from_millis(1)).to_string();
+        assert!(id.to_uppercase().parse::<JobId>().is_ok());
+        for wrong in ["", &id[1..], &id.replace('-', ""), &id.replacen('-', "0", 1)] {
+            assert!(wrong.parse::<JobId>().is_err(), "{wrong}");
+        }
+        assert!("0190163d-8694-739b-aea5-966c26f8adxx".parse::<JobId>().is_err());
+    }
+}

@@ -1,0 +1,72 @@
+//! Durable delayed jobs: a delay queue that survives restarts, with a timing wheel as its clock.
+//!
+//! A timer in memory loses everything when its process ends, and holds a task due in ten days in
+//! memory for ten days. Here a job is on disk when `put` returns, and comes into memory when its
+//! time is near.
+//!
+//! ```
+//! use std::time::Duration;
+//! use tickwheel_queue::{NewJob, Queues};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let queues = Queues::open(folder.path())?;
+//!
+//! // An order is to be closed if it is not paid within half an hour.
+//! let close = NewJob::new("orders", "close order 42").key("order-42");
+//! queues.put(close.delay(Duration::from_secs(30 * 60))).wait()?;
+//! // It is paid.
+//! queues.cancel(("orders", "order-42")).wait()?;
+//!
+//! // Workers reserve jobs, do them, and acknowledge.
+//! queues.put(NewJob::new("mail", "welcome").delay(Duration::from_millis(20))).wait()?;
+//! let wait = Duration::from_secs(10);
+//! for delivery in queues.reserve_within("mail", 10, None, wait).wait()? {
+//!     println!("{:?}", delivery.job.payload);
+//!     queues.ack(delivery.lease).wait()?;
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What is promised at each moment, also when the power fails, is in `docs/QUEUE.md` of the
+//! repository.
+#![forbid(unsafe_code)]
+
+mod admin;
+mod answer;
+mod builder;
+mod convert;
+mod engine;
+mod error;
+mod housekeeping;
+mod hub;
+mod id;
+mod inbox;
+mod job;
+mod queues;
+mod read;
+mod retry;
+mod settings;
+mod stats;
+pub mod store;
+mod time;
+mod waiters;
+mod wakeup;
+mod writer;
+
+pub use answer::Answer;
+pub use builder::Builder;
+pub use engine::{Put, PutKind};
+pub use error::{Error, Limit, OpenError};
+pub use id::{JobId, ParseIdError};
+pub use job::{Delivery, Job, JobRef, Lease, NewJob, OnConflict, State, When};
+pub use queues::Queues;
+pub use read::{List, Page, PageToken};
+pub use retry::{Retry, RetryPolicy};
+pub use settings::{Keep, Limits, Pacing, QueueSettings, Retention};
+pub use stats::{Durability, QueueInfo, Stats};
+pub use time::Time;
+
+/// The example of the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,0 +1,432 @@
+//! Reading jobs: from a view of the store, on the caller's thread or on the reader's, never on
+//! the writer's.
+
+use std::fmt;
+use std::str::FromStr;
+
+use bytes::Bytes;
+
+use crate::engine::{damaged, unreadable};
+use crate::error::Error;
+use crate::hub::{Hub, Outcome};
+use crate::id::JobId;
+use crate::job::{Job, JobRef, State};
+use crate::store::records::{Counts, LeaseRow, Record, Status};
+use crate::store::rows::{self, Place};
+use crate::store::{Table, View};
+use crate::time::Time;
+
+#[derive(Debug)]
+pub(crate) enum Read {
+    Get(Vec<JobRef>),
+    List(List),
+}
+
+/// Which jobs to list, of one queue.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_queue::{List, NewJob, Queues, State};
+///
+/// let queues = Queues::in_memory();
+/// for order in 0..5 {
+///     let job = NewJob::new("orders", "close").key(format!("order-{order}"));
+///     queues.put(job.delay(Duration::from_secs(60 * order))).wait()?;
+/// }
+/// let mut list = List::of("orders").state(State::Scheduled).limit(3);
+/// let first = queues.list(list.clone()).wait()?;
+/// assert_eq!(first.jobs.len(), 3);
+/// list.after = first.next;
+/// let second = queues.list(list).wait()?;
+/// assert_eq!((second.jobs.len(), second.next), (1, None));
+/// # Ok::<(), tickwheel_queue::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct List {
+    /// The queue.
+    pub queue: String,
+    /// Only jobs in this state.
+    pub state: Option<State>,
+    /// Only jobs due at this time or later.
+    pub due_from: Time,
+    /// Only jobs due at this time or earlier.
+    pub due_to: Time,
+    /// Only live jobs whose key begins with this.
+    pub key_prefix: Option<String>,
+    /// At most so many; from 1 to 10,000.
+    pub limit: usize,
+    /// Where the page before this one ended.
+    pub after: Option<PageToken>,
+}
+
+impl List {
+    /// All jobs of a queue, 100 to a page.
+    ///
+    /// ```
+    /// use tickwheel_queue::List;
+    /// assert_eq!(List::of("mail").limit, 100);
+    /// ```
+    pub fn of(queue: impl Into<String>) -> Self {
+        Self {
+            queue: queue.into(),
+            state: None,
+            due_from: Time::default(),
+            due_to: Time::MAX,
+            key_prefix: None,
+            limit: 100,
+            after: None,
+        }
+    }
+
+    /// Only jobs in this state.
+    ///
+    /// ```
+    /// use tickwheel_queue::{List, State};
+    /// assert_eq!(List::of("mail").state(State::Dead).state, Some(State::Dead));
+    /// ```
+    #[must_use]
+    pub fn state(mut self, state: State) -> Self {
+        self.state = Some(state);
+        self
+    }
+
+    /// Only jobs due within these times, both included.
+    ///
+    /// ```
+    /// use tickwheel_queue::{List, Time};
+    /// let list = List::of("mail").due(Time::from_millis(1), Time::from_millis(9));
+    /// assert_eq!(list.due_to, Time::from_millis(9));
+    /// ```
+    #[must_use]
+    pub fn due(mut self, from: impl Into<Time>, to: impl Into<Time>) -> Self {
+        (self.due_from, self.due_to) = (from.into(), to.into());
+        self
+    }
+
+    /// Only live jobs whose key begins with this, in order of their keys.
+    ///
+    /// ```
+    /// use tickwheel_queue::List;
+    /// assert_eq!(List::of("mail").key_prefix("order-").key_prefix.as_deref(), Some("order-"));
+    /// ```
+    #[must_use]
+    pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.key_prefix = Some(prefix.into());
+        self
+    }
+
+    /// So many to a page.
+    ///
+    /// ```
+    /// use tickwheel_queue::List;
+    /// assert_eq!(List::of("mail").limit(7).limit, 7);
+    /// ```
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+}
+
+/// A page of a list. Live jobs come first, in order of delivery, then leased, dead, done and
+/// cancelled ones.
+///
+/// ```
+/// use tickwheel_queue::{List, Queues};
+/// let page = Queues::in_memory().list(List::of("nothing here")).wait()?;
+/// assert!(page.jobs.is_empty() && page.next.is_none() && page.damaged.is_empty());
+/// # Ok::<(), tickwheel_queue::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Page {
+    /// The jobs.
+    pub jobs: Vec<Job>,
+    /// Where the next page begins; `None` if this is the last.
+    pub next: Option<PageToken>,
+    /// Jobs that belong here and cannot be read.
+    pub damaged: Vec<JobId>,
+}
+
+/// Where a page ended. As a text it can be handed to a client and back.
+///
+/// ```
+/// use tickwheel_queue::{List, NewJob, PageToken, Queues};
+///
+/// let queues = Queues::in_memory();
+/// for _ in 0..2 {
+///     queues.put(NewJob::new("mail", "")).wait()?;
+/// }
+/// let token = queues.list(List::of("mail").limit(1)).wait()?.next.unwrap();
+/// assert_eq!(token.to_string().parse::<PageToken>().unwrap(), token);
+/// assert!("nonsense".parse::<PageToken>().is_err());
+/// # Ok::<(), tickwheel_queue::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageToken {
+    part: u8,
+    key: Vec<u8>,
+}
+
+impl fmt::Display for PageToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:02x}", self.part)?;
+        self.key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for PageToken {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "not a page token: give back what the last page gave".to_owned();
+        if !text.is_ascii() || !text.len().is_multiple_of(2) {
+            return Err(wrong());
+        }
+        let bytes: Result<Vec<u8>, _> = (0..text.len())
+            .step_by(2)
+            .map(|start| u8::from_str_radix(&text[start..start + 2], 16))
+            .collect();
+        let bytes = bytes.map_err(|_| wrong())?;
+        let (&part, key) = bytes.split_first().ok_or_else(wrong)?;
+        Ok(Self { part, key: key.to_vec() })
+    }
+}
+
+/// The parts of the index that a list walks through.
+const PARTS: [Part; 5] = [
+    Part::Waiting,
+    Part::Leased,
+    Part::Finished(State::Dead),
+    Part::Finished(State::Done),
+    Part::Finished(State::Cancelled),
+];
+/// The number of the part that is walked by key.
+const BY_KEY: u8 = PARTS.len() as u8;
+/// Rows that one page looks at: a filter that matches little gives short pages.
+const MAX_ROWS: usize = 50_000;
+
+#[derive(Clone, Copy)]
+enum Part {
+    Waiting,
+    Leased,
+    Finished(State),
+}
+
+impl Hub {
+    /// Does a read. May wait for the disk.
+    pub(crate) fn read(&self, read: &mut Read) -> Outcome {
+        let store = match self.store() {
+            Ok(store) => store,
+            Err(error) => return Outcome::Refused(error),
+        };
+        let reader = Reader { hub: self, view: store.view(), now: self.clock.now().time() };
+        match read {
+            Read::Get(jobs) => Outcome::Jobs(jobs.iter().map(|job| reader.get(job)).collect()),
+            Read::List(list) => Outcome::Page(reader.list(list)),
+        }
+    }
+}
+
+struct Reader<'a> {
+    hub: &'a Hub,
+    view: Box<dyn View>,
+    now: Time,
+}
+
+impl Reader<'_> {
+    fn number_of(&self, queue: &str) -> Option<u32> {
+        self.hub.number_of(queue)
+    }
+
+    fn get(&self, job: &JobRef) -> Result<Option<Job>, Error> {
+        let id = match job {
+            JobRef::Id(id) => Some(*id),
+            JobRef::Key { queue, key } => match self.number_of(queue) {
+                Some(number) => self.with_key(number, key)?,
+                None => None,
+            },
+        };
+        id.map_or(Ok(None), |id| self.job(id))
+    }
+
+    fn with_key(&self, queue: u32, key: &str) -> Result<Option<JobId>, Error> {
+        let row = self.view.get(Table::Index, &rows::key(queue, key)).map_err(unreadable)?;
+        Ok(row.and_then(|row| Some(JobId::from_bytes(row[..].try_into().ok()?))))
+    }
+
+    fn row<T>(
+        &self,
+        id: JobId,
+        table: Table,
+        key: &[u8],
+        decode: fn(Bytes) -> Result<T, String>,
+    ) -> Result<Option<T>, Error> {
+        let row = self.view.get(table, key).map_err(|error| damaged(id, error))?;
+        row.map(decode).transpose().map_err(|why| Error::Damaged { id, why })
+    }
+
+    /// A job, from its three rows.
+    fn job(&self, id: JobId) -> Result<Option<Job>, Error> {
+        let record = self.row(id, Table::Jobs, id.as_bytes(), Record::decode)?;
+        let Some(record) = record else { return Ok(None) };
+        let status = self.row(id, Table::Index, &rows::status(id), Status::decode)?;
+        let lease = rows::lease(record.queue, id);
+        let lease = self.row(id, Table::Index, &lease, LeaseRow::decode)?;
+        let finished = status.as_ref().and_then(|status| status.finished);
+        let due = status.as_ref().map_or(record.due, |status| status.due);
+        let state = match (finished, &lease) {
+            (Some((state, _)), _) => state,
+            (None, Some(_)) => State::Leased,
+            (None, None) if due <= self.now => State::Ready,
+            (None, None) => State::Scheduled,
+        };
+        let attempts = status.as_ref().map_or(0, |status| status.attempts);
+        let no_queue = || Error::Damaged { id, why: "its queue is not there".into() };
+        Ok(Some(Job {
+            id,
+            queue: self.hub.name(record.queue).ok_or_else(no_queue)?,
+            state,
+            key: record.key,
+            priority: record.priority,
+            due: lease.as_ref().map_or(due, |lease| lease.due),
+            created: record.created,
+            attempts: lease.as_ref().map_or(attempts, |lease| lease.attempts),
+            max_attempts: record.max_attempts,
+            retry: record.retry,
+            group: record.group,
+            leased_until: lease.map(|lease| lease.until),
+            finished: finished.map(|(_, time)| time),
+            last_error: status.and_then(|status| status.last_error),
+            headers: record.headers,
+            payload: record.payload,
+        }))
+    }
+
+    fn list(&self, list: &List) -> Result<Page, Error> {
+        if !(1..=10_000).contains(&list.limit) {
+            return Err(Error::Invalid(format!(
+                "{} jobs to a page are not possible: take from 1 to 10000",
+                list.limit
+            )));
+        }
+        let mut page = Page::default();
+        let Some(number) = self.number_of(&list.queue) else { return Ok(page) };
+        let mut rows_left = MAX_ROWS;
+        if list.key_prefix.is_some() {
+            self.walk(list, number, BY_KEY, &mut page, &mut rows_left)?;
+            return Ok(page);
+        }
+        let first = list.after.as_ref().map_or(0, |token| token.part);
+        for part in first..PARTS.len() as u8 {
+            if self.is_wanted(list, PARTS[usize::from(part)])
+                && self.walk(list, number, part, &mut page, &mut rows_left)?
+            {
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    fn is_wanted(&self, list: &List, part: Part) -> bool {
+        match (part, list.state) {
+            (_, None) => true,
+            (Part::Waiting, Some(State::Scheduled)) => list.due_to > self.now,
+            (Part::Waiting, Some(State::Ready)) => list.due_from <= self.now,
+            (Part::Leased, Some(state)) => state == State::Leased,
+            (Part::Finished(state), Some(wanted)) => state == wanted,
+            (Part::Waiting, Some(_)) => false,
+        }
+    }
+
+    /// The counts of a queue, for their low-water marks; all zero if they cannot be read.
+    fn counts(&self, number: u32) -> Counts {
+        let row = self.view.get(Table::Index, &rows::of_queue(rows::COUNTS, number));
+        row.ok().flatten().and_then(|row| Counts::decode(row).ok()).unwrap_or_default()
+    }
+
+    /// The rows of a part that can hold what is wanted.
+    fn range(&self, list: &List, number: u32, part: u8) -> (Vec<u8>, Vec<u8>) {
+        let Some(part) = PARTS.get(usize::from(part)) else {
+            let prefix = list.key_prefix.as_deref().unwrap_or_default();
+            return (rows::key(number, prefix), rows::after_key_prefix(number, prefix));
+        };
+        match part {
+            Part::Waiting => {
+                let (mut from, mut to) = (list.due_from, list.due_to);
+                match list.state {
+                    Some(State::Scheduled) => from = from.max(self.now.after_a_millisecond()),
+                    Some(State::Ready) => to = to.min(self.now),
+                    _ => {}
+                }
+                let first = Place::start_of(from).max(self.counts(number).low);
+                let end = rows::due(number, Place::end_of(to));
+                (rows::due(number, first).to_vec(), end.to_vec())
+            }
+            Part::Leased => (
+                rows::of_queue(rows::LEASE, number).to_vec(),
+                rows::after_queue(rows::LEASE, number),
+            ),
+            Part::Finished(state) => (
+                rows::finished_from(number, *state, self.counts(number).finished_low(*state))
+                    .to_vec(),
+                rows::finished_end(number, *state),
+            ),
+        }
+    }
+
+    /// Adds jobs of one part to the page; `true` if the page is complete.
+    fn walk(
+        &self,
+        list: &List,
+        number: u32,
+        part: u8,
+        page: &mut Page,
+        rows_left: &mut usize,
+    ) -> Result<bool, Error> {
+        let (mut from, to) = self.range(list, number, part);
+        if let Some(token) = list.after.as_ref().filter(|token| token.part == part) {
+            // Right behind the last row of the page before.
+            let mut behind = token.key.clone();
+            behind.push(0);
+            from = from.max(behind);
+        }
+        let mut seen: Option<Bytes> = None;
+        for row in self.view.scan(Table::Index, &from, &to) {
+            let (key, value) = row.map_err(unreadable)?;
+            if page.jobs.len() + page.damaged.len() == list.limit || *rows_left == 0 {
+                // Empty if the next page begins with the first row of this part.
+                let key = seen.map_or(Vec::new(), |seen| seen.to_vec());
+                page.next = Some(PageToken { part, key });
+                return Ok(true);
+            }
+            *rows_left -= 1;
+            if let Some(id) = id_in(part, &key, &value) {
+                match self.job(id) {
+                    Ok(Some(job)) if matches(list, &job) => page.jobs.push(job),
+                    Ok(_) => {}
+                    Err(Error::Damaged { id, .. }) => page.damaged.push(id),
+                    Err(error) => return Err(error),
+                }
+            }
+            seen = Some(key);
+        }
+        Ok(false)
+    }
+}
+
+/// The job that a row of the index belongs to.
+fn id_in(part: u8, key: &[u8], value: &[u8]) -> Option<JobId> {
+    match PARTS.get(usize::from(part)) {
+        Some(Part::Waiting) => rows::read_due_value(value).map(|(id, _)| id),
+        Some(Part::Leased) => rows::read_lease_key(key).map(|(_, id)| id),
+        Some(Part::Finished(_)) => rows::read_finished(key).map(|(_, id)| id),
+        None => Some(JobId::from_bytes(value.try_into().ok()?)),
+    }
+}
+
+fn matches(list: &List, job: &Job) -> bool {
+    list.state.is_none_or(|state| state == job.state)
+        && (list.due_from..=list.due_to).contains(&job.due)
+}

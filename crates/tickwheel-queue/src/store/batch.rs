@@ -1,0 +1,295 @@
+//! Changes that are applied together.
+//!
+//! Keys and values lie one after the other in one buffer, which is used again for the next batch:
+//! a row costs no allocation. The batch knows the last row of each key, so that commands of one
+//! group see what the ones before them did, and a key is written once however often it changed.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
+
+use super::Table;
+
+/// Changes that are applied together; see [`Store::commit`](super::Store::commit).
+///
+/// ```
+/// use tickwheel_queue::store::{Table, WriteBatch};
+///
+/// let mut batch = WriteBatch::new();
+/// batch.put(Table::Index, b"a", b"1");
+/// batch.put(Table::Index, b"a", b"2");
+/// batch.remove(Table::Index, b"b");
+/// assert_eq!(batch.get(Table::Index, b"a"), Some(Some(&b"2"[..])));
+/// assert_eq!(batch.get(Table::Index, b"b"), Some(None)); // removed
+/// assert_eq!(batch.get(Table::Index, b"c"), None); // not touched
+/// assert_eq!(batch.rows().count(), 2);
+/// ```
+#[derive(Debug, Default)]
+pub struct WriteBatch {
+    bytes: Vec<u8>,
+    rows: Vec<Entry>,
+    /// The last row whose key has this hash.
+    latest: HashMap<u64, u32, BuildHasherDefault<Spread>>,
+    removals: usize,
+    superseded: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    table: Table,
+    key: Range<usize>,
+    value: Option<Range<usize>>,
+    superseded: bool,
+}
+
+/// A row of a batch: a value for a key, or its removal.
+///
+/// ```
+/// use tickwheel_queue::store::{Table, WriteBatch};
+///
+/// let mut batch = WriteBatch::new();
+/// batch.put(Table::Jobs, b"key", b"value");
+/// let row = batch.rows().next().unwrap();
+/// assert_eq!((row.table, row.key, row.value), (Table::Jobs, &b"key"[..], Some(&b"value"[..])));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row<'a> {
+    /// The table.
+    pub table: Table,
+    /// The key.
+    pub key: &'a [u8],
+    /// The new value; `None` if the row is removed.
+    pub value: Option<&'a [u8]>,
+}
+
+impl WriteBatch {
+    /// An empty batch.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::WriteBatch;
+    /// assert!(WriteBatch::new().is_empty());
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the value of a key.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Table, WriteBatch};
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(Table::Jobs, b"key", b"value");
+    /// assert!(!batch.is_empty());
+    /// ```
+    pub fn put(&mut self, table: Table, key: &[u8], value: &[u8]) {
+        self.put_with(table, key, |bytes| bytes.extend_from_slice(value));
+    }
+
+    /// Sets the value of a key to what is written to the end of the buffer.
+    pub(crate) fn put_with(&mut self, table: Table, key: &[u8], value: impl FnOnce(&mut Vec<u8>)) {
+        let key = self.push_key(table, key);
+        let start = self.bytes.len();
+        value(&mut self.bytes);
+        let value = Some(start..self.bytes.len());
+        self.rows.push(Entry { table, key, value, superseded: false });
+    }
+
+    /// Removes a key.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Table, WriteBatch};
+    /// let mut batch = WriteBatch::new();
+    /// batch.remove(Table::Jobs, b"key");
+    /// assert_eq!(batch.removals(), 1);
+    /// ```
+    pub fn remove(&mut self, table: Table, key: &[u8]) {
+        let key = self.push_key(table, key);
+        self.removals += 1;
+        self.rows.push(Entry { table, key, value: None, superseded: false });
+    }
+
+    fn push_key(&mut self, table: Table, key: &[u8]) -> Range<usize> {
+        if let Some(older) = self.find(table, key) {
+            self.rows[older].superseded = true;
+            self.superseded += 1;
+            self.removals -= usize::from(self.rows[older].value.is_none());
+        }
+        self.latest.insert(hash(table, key), self.rows.len() as u32);
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        start..self.bytes.len()
+    }
+
+    /// What the batch does to a key: `None` if nothing, `Some(None)` if it removes it.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Table, WriteBatch};
+    /// assert_eq!(WriteBatch::new().get(Table::Jobs, b"key"), None);
+    /// ```
+    pub fn get(&self, table: Table, key: &[u8]) -> Option<Option<&[u8]>> {
+        let row = &self.rows[self.find(table, key)?];
+        Some(row.value.clone().map(|value| &self.bytes[value]))
+    }
+
+    fn find(&self, table: Table, key: &[u8]) -> Option<usize> {
+        let is_it = |row: &Entry| row.table == table && self.bytes[row.key.clone()] == *key;
+        let last = *self.latest.get(&hash(table, key))? as usize;
+        if is_it(&self.rows[last]) {
+            return Some(last);
+        }
+        // Another key has the same hash.
+        self.rows[..last].iter().rposition(is_it)
+    }
+
+    /// Every changed key once, with what it changes to.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Table, WriteBatch};
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(Table::Jobs, b"key", b"value");
+    /// batch.remove(Table::Jobs, b"key");
+    /// assert_eq!(batch.rows().map(|row| row.value).collect::<Vec<_>>(), [None]);
+    /// ```
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        self.rows.iter().filter(|row| !row.superseded).map(|row| Row {
+            table: row.table,
+            key: &self.bytes[row.key.clone()],
+            value: row.value.clone().map(|value| &self.bytes[value]),
+        })
+    }
+
+    /// How many keys it changes.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::WriteBatch;
+    /// assert_eq!(WriteBatch::new().len(), 0);
+    /// ```
+    pub fn len(&self) -> usize {
+        self.rows.len() - self.superseded
+    }
+
+    /// Whether it changes nothing.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::WriteBatch;
+    /// assert!(WriteBatch::new().is_empty());
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// How many keys it removes.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::WriteBatch;
+    /// assert_eq!(WriteBatch::new().removals(), 0);
+    /// ```
+    pub fn removals(&self) -> usize {
+        self.removals
+    }
+
+    /// Bytes of its keys and values.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Table, WriteBatch};
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(Table::Jobs, b"key", b"value");
+    /// assert_eq!(batch.bytes(), 8);
+    /// ```
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Forgets all changes; the memory is used again.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Table, WriteBatch};
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(Table::Jobs, b"key", b"value");
+    /// batch.clear();
+    /// assert!(batch.is_empty());
+    /// ```
+    pub fn clear(&mut self) {
+        /// What is kept for the next batch; a larger buffer was an exception.
+        const KEPT_BYTES: usize = 4 << 20;
+        self.bytes.clear();
+        self.bytes.shrink_to(KEPT_BYTES);
+        self.rows.clear();
+        self.latest.clear();
+        self.removals = 0;
+        self.superseded = 0;
+    }
+}
+
+/// Keys are ids and counters already: folding their words together is enough.
+fn hash(table: Table, key: &[u8]) -> u64 {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = key.len() as u64 + u64::from(table == Table::Index);
+    let mut words = key.chunks_exact(8);
+    for word in &mut words {
+        let word = word.try_into().map_or(0, u64::from_le_bytes);
+        hash = (hash.rotate_left(23) ^ word).wrapping_mul(FACTOR);
+    }
+    for &byte in words.remainder() {
+        hash = (hash.rotate_left(9) ^ u64::from(byte)).wrapping_mul(FACTOR);
+    }
+    hash
+}
+
+/// The keys of the map are hashes already; the high bits are the good ones.
+#[derive(Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("the keys of the map are numbers")
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = number.rotate_left(32);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn a_batch_is_a_map_of_the_last_changes(
+            changes in prop::collection::vec(
+                (any::<bool>(), prop::collection::vec(0_u8..3, 0..12), prop::option::of(0_u8..9)),
+                0..80,
+            ),
+        ) {
+            let mut batch = WriteBatch::new();
+            let mut model = BTreeMap::new();
+            for (jobs, key, value) in &changes {
+                let table = if *jobs { Table::Jobs } else { Table::Index };
+                match value {
+                    Some(value) => batch.put(table, key, &[*value]),
+                    None => batch.remove(table, key),
+                }
+                model.insert((table, key.clone()), *value);
+            }
+            let mut rows: Vec<_> = batch
+                .rows()
+                .map(|row| ((row.table, row.key.to_vec()), row.value.map(|value| value[0])))
+                .collect();
+            rows.sort();
+            prop_assert_eq!(rows.len(), batch.len());
+            prop_assert_eq!(batch.removals(), rows.iter().filter(|row| row.1.is_none()).count());
+            prop_assert_eq!(rows, model.clone().into_iter().collect::<Vec<_>>());
+            for ((table, key), value) in model {
+                let expected = value.map(|value| vec![value]);
+                prop_assert_eq!(batch.get(table, &key), Some(expected.as_deref()));
+            }
+        }
+    }
+}

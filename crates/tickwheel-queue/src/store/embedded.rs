@@ -1,0 +1,245 @@
+//! The embedded store: fjall, a log-structured merge tree with a journal.
+//!
+//! The two tables are two keyspaces of one database. A batch is one entry of the journal with a
+//! checksum, so a crash leaves all of it or nothing. fjall writes the entry, syncs the journal and
+//! then makes the batch visible; this module waits for that.
+//!
+//! After each sync the number of the last commit goes into a file of its own (`acknowledged`),
+//! unsynced. So that file never says more than what is durable, and an opening that finds less
+//! knows that something acknowledged is missing.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+
+use super::records::Totals;
+use super::{Persist, Rows, Store, StoreError, StoreOptions, Table, View, WriteBatch, rows};
+
+/// Of each table. Two of them, one filling and one being written out, are in memory at a time.
+const MEMTABLE: u64 = 16 << 20;
+/// What is read again when the store is opened.
+const JOURNALS: u64 = 128 << 20;
+
+pub(super) struct EmbeddedStore {
+    jobs: Keyspace,
+    index: Keyspace,
+    database: Database,
+    acknowledged: Mutex<File>,
+    /// The last commit, synced or not.
+    last_commit: AtomicU64,
+}
+
+impl EmbeddedStore {
+    pub(super) fn open(
+        path: &Path,
+        acknowledged: &Path,
+        options: &StoreOptions,
+    ) -> Result<Self, StoreError> {
+        let database = Database::builder(path)
+            .cache_size(options.cache)
+            .max_journaling_size(JOURNALS)
+            .manual_journal_persist(true)
+            .open()?;
+        let jobs = database.keyspace("jobs", || keyspace().expect_point_read_hits(true))?;
+        let index = database.keyspace("index", keyspace)?;
+        let acknowledged =
+            OpenOptions::new().create(true).truncate(false).write(true).open(acknowledged)?;
+        let store = Self {
+            jobs,
+            index,
+            database,
+            acknowledged: acknowledged.into(),
+            last_commit: 0.into(),
+        };
+        store.last_commit.store(store.totals()?.commit, Ordering::Relaxed);
+        Ok(store)
+    }
+
+    /// The counters of the whole store; zero for a new one.
+    pub(super) fn totals(&self) -> Result<Totals, StoreError> {
+        match self.get(Table::Index, rows::TOTALS)? {
+            Some(bytes) => Totals::decode(bytes).map_err(StoreError::Damaged),
+            None => Ok(Totals::default()),
+        }
+    }
+
+    fn keyspace(&self, table: Table) -> &Keyspace {
+        match table {
+            Table::Jobs => &self.jobs,
+            Table::Index => &self.index,
+        }
+    }
+
+    /// Notes that everything up to the last commit is durable.
+    fn acknowledge(&self) -> Result<(), StoreError> {
+        let commit = self.last_commit.load(Ordering::Relaxed);
+        let mut file = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(&note(commit))?;
+        Ok(())
+    }
+}
+
+/// What the file `acknowledged` holds: the number, and again with all bits turned.
+pub(super) fn note(commit: u64) -> [u8; 16] {
+    let mut note = [0; 16];
+    note[..8].copy_from_slice(&commit.to_be_bytes());
+    note[8..].copy_from_slice(&(!commit).to_be_bytes());
+    note
+}
+
+/// The number in the file `acknowledged`, if it is whole.
+pub(super) fn read_note(bytes: &[u8]) -> Option<u64> {
+    let commit = u64::from_be_bytes(bytes.get(..8)?.try_into().ok()?);
+    (bytes == note(commit)).then_some(commit)
+}
+
+fn keyspace() -> KeyspaceCreateOptions {
+    let bits = |bits| FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(bits));
+    KeyspaceCreateOptions::default()
+        .max_memtable_size(MEMTABLE)
+        .manual_journal_persist(true)
+        .filter_policy(FilterPolicy::all(bits(10.0)))
+}
+
+impl View for EmbeddedStore {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.keyspace(table).get(key)?.map(Bytes::from_owner))
+    }
+
+    fn scan<'a>(&'a self, table: Table, from: &[u8], to: &[u8]) -> Rows<'a> {
+        if from >= to {
+            return Box::new(std::iter::empty());
+        }
+        Box::new(self.keyspace(table).range(from..to).map(row))
+    }
+}
+
+fn row(guard: fjall::Guard) -> Result<(Bytes, Bytes), StoreError> {
+    let (key, value) = guard.into_inner()?;
+    Ok((Bytes::from_owner(key), Bytes::from_owner(value)))
+}
+
+impl Store for EmbeddedStore {
+    fn view(&self) -> Box<dyn View> {
+        Box::new(EmbeddedView {
+            snapshot: self.database.snapshot(),
+            jobs: self.jobs.clone(),
+            index: self.index.clone(),
+        })
+    }
+
+    fn commit(&self, batch: &WriteBatch, persist: Persist) -> Result<(), StoreError> {
+        let mode = match persist {
+            Persist::Sync => PersistMode::SyncData,
+            Persist::Buffer => PersistMode::Buffer,
+        };
+        let mut write = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), batch.len())
+            .durability(Some(mode));
+        for row in batch.rows() {
+            let keyspace = self.keyspace(row.table);
+            match row.value {
+                Some(value) => write.insert(keyspace, row.key, value),
+                None => write.remove(keyspace, row.key),
+            }
+        }
+        write.commit()?;
+        let totals = batch.get(Table::Index, rows::TOTALS).flatten();
+        if let Some(totals) = totals.and_then(|bytes| Totals::decode(bytes.to_vec().into()).ok()) {
+            self.last_commit.store(totals.commit, Ordering::Relaxed);
+        }
+        if persist == Persist::Sync { self.acknowledge() } else { Ok(()) }
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.database.persist(PersistMode::SyncData)?;
+        self.acknowledge()
+    }
+
+    fn disk_space(&self) -> Result<u64, StoreError> {
+        Ok(self.database.disk_space()?)
+    }
+
+    fn compact(&self) -> Result<(), StoreError> {
+        for keyspace in [&self.jobs, &self.index] {
+            write_out(keyspace)?;
+            keyspace.major_compact()?;
+        }
+        // fjall deletes the tables that were replaced when it next writes a memtable out, and it
+        // writes none out that is empty.
+        self.index.insert(rows::NOTHING, [])?;
+        self.index.remove(rows::NOTHING)?;
+        write_out(&self.index)
+    }
+}
+
+/// Has the memtable of a keyspace written to disk, and waits for that.
+fn write_out(keyspace: &Keyspace) -> Result<(), StoreError> {
+    const STEP: Duration = Duration::from_millis(10);
+    const STEPS: u32 = 6_000;
+    keyspace.rotate_memtable()?;
+    for _ in 0..STEPS {
+        if keyspace.sealed_memtable_count() == 0 {
+            return Ok(());
+        }
+        std::thread::sleep(STEP);
+    }
+    // The thread that should have written it has died of an error.
+    Err(StoreError::Io(format!("nothing was written out in {:?}", STEP * STEPS)))
+}
+
+struct EmbeddedView {
+    snapshot: Snapshot,
+    jobs: Keyspace,
+    index: Keyspace,
+}
+
+impl EmbeddedView {
+    fn keyspace(&self, table: Table) -> &Keyspace {
+        match table {
+            Table::Jobs => &self.jobs,
+            Table::Index => &self.index,
+        }
+    }
+}
+
+impl View for EmbeddedView {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.snapshot.get(self.keyspace(table), key)?.map(Bytes::from_owner))
+    }
+
+    fn scan<'a>(&'a self, table: Table, from: &[u8], to: &[u8]) -> Rows<'a> {
+        if from >= to {
+            return Box::new(std::iter::empty());
+        }
+        Box::new(self.snapshot.range(self.keyspace(table), from..to).map(row))
+    }
+}
+
+impl From<fjall::Error> for StoreError {
+    fn from(error: fjall::Error) -> Self {
+        use fjall::{Error, LsmError};
+        match error {
+            Error::Locked => Self::Locked,
+            Error::Io(error) | Error::Storage(LsmError::Io(error)) => error.into(),
+            Error::Poisoned => Self::Io("an earlier write or sync failed".into()),
+            Error::Storage(LsmError::ChecksumMismatch { .. }) => {
+                Self::Damaged("a block does not match its checksum".into())
+            }
+            Error::InvalidVersion(Some(version)) => {
+                Self::Damaged(format!("the database has version {version}, which is not 3"))
+            }
+            Error::InvalidVersion(None) => {
+                Self::Damaged("the file `version` of the database is not readable".into())
+            }
+            other => Self::Damaged(other.to_string()),
+        }
+    }
+}

@@ -1,0 +1,341 @@
+//! A disk in memory, which can lose what was not synced and fail on demand.
+//!
+//! Tests take it for the machine's disk: what was synced is on it, what was not is gone after
+//! [`MemoryDisk::crash`]. It also is what [`Queues::in_memory`](crate::Queues::in_memory) uses.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use super::{Disk, Persist, Rows, Store, StoreError, StoreOptions, Table, View, WriteBatch};
+
+type Content = BTreeMap<(Table, Bytes), Bytes>;
+
+/// A disk in memory. Clones are the same disk.
+///
+/// ```
+/// use tickwheel_queue::store::{Disk, MemoryDisk, Persist, StoreOptions, Table, View, WriteBatch};
+///
+/// let disk = MemoryDisk::new();
+/// let store = disk.open(&StoreOptions::default())?;
+/// let mut batch = WriteBatch::new();
+/// batch.put(Table::Index, b"synced", b"");
+/// store.commit(&batch, Persist::Sync)?;
+/// batch.clear();
+/// batch.put(Table::Index, b"buffered", b"");
+/// store.commit(&batch, Persist::Buffer)?;
+///
+/// disk.crash(); // the power fails
+/// let store = disk.open(&StoreOptions::default())?;
+/// assert!(store.get(Table::Index, b"synced")?.is_some());
+/// assert!(store.get(Table::Index, b"buffered")?.is_none());
+/// # Ok::<(), tickwheel_queue::store::StoreError>(())
+/// ```
+#[derive(Clone, Default)]
+pub struct MemoryDisk {
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Default)]
+struct Inner {
+    live: Arc<Content>,
+    /// What a crash leaves: `live` without the changes that were not synced.
+    synced: Content,
+    unsynced: Vec<((Table, Bytes), Option<Bytes>)>,
+    /// Grows with each opening and each crash: older stores are cut off.
+    generation: u64,
+    opened: bool,
+    commits_until_failure: Option<u64>,
+    fail_syncs: bool,
+    fail_opening: bool,
+    commits: u64,
+    syncs: u64,
+}
+
+impl Inner {
+    fn sync(&mut self) {
+        for (key, value) in self.unsynced.drain(..) {
+            change(&mut self.synced, key, value);
+        }
+    }
+
+    fn forget_unsynced(&mut self) {
+        if !self.unsynced.is_empty() {
+            self.unsynced.clear();
+            self.live = Arc::new(self.synced.clone());
+        }
+    }
+}
+
+fn change(content: &mut Content, key: (Table, Bytes), value: Option<Bytes>) {
+    match value {
+        Some(value) => drop(content.insert(key, value)),
+        None => drop(content.remove(&key)),
+    }
+}
+
+impl MemoryDisk {
+    /// An empty disk.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::MemoryDisk;
+    /// let disk = MemoryDisk::new();
+    /// assert_eq!(disk.syncs(), 0);
+    /// ```
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The power fails: what was not synced is gone, and open stores fail from now on.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
+    /// let disk = MemoryDisk::new();
+    /// let store = disk.open(&StoreOptions::default())?;
+    /// disk.crash();
+    /// assert!(store.sync().is_err());
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
+    pub fn crash(&self) {
+        let mut inner = self.lock();
+        inner.forget_unsynced();
+        inner.generation += 1;
+        inner.opened = false;
+    }
+
+    /// After this many more commits every commit fails, as on a full disk; `None` heals it.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, Persist, StoreOptions, Table, WriteBatch};
+    /// let disk = MemoryDisk::new();
+    /// let store = disk.open(&StoreOptions::default())?;
+    /// disk.fail_commits_after(Some(0));
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(Table::Index, b"a", b"");
+    /// assert!(store.commit(&batch, Persist::Sync).is_err());
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
+    pub fn fail_commits_after(&self, commits: Option<u64>) {
+        self.lock().commits_until_failure = commits;
+    }
+
+    /// Whether syncs fail: what they should have synced then is gone after a crash.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
+    /// let disk = MemoryDisk::new();
+    /// let store = disk.open(&StoreOptions::default())?;
+    /// disk.fail_syncs(true);
+    /// assert!(store.sync().is_err());
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
+    pub fn fail_syncs(&self, fail: bool) {
+        self.lock().fail_syncs = fail;
+    }
+
+    /// Whether it cannot be opened.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
+    /// let disk = MemoryDisk::new();
+    /// disk.fail_opening(true);
+    /// assert!(disk.open(&StoreOptions::default()).is_err());
+    /// ```
+    pub fn fail_opening(&self, fail: bool) {
+        self.lock().fail_opening = fail;
+    }
+
+    /// How many syncs there were: group commit keeps this far below the number of commands.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
+    /// let disk = MemoryDisk::new();
+    /// disk.open(&StoreOptions::default())?.sync()?;
+    /// assert_eq!(disk.syncs(), 1);
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
+    pub fn syncs(&self) -> u64 {
+        self.lock().syncs
+    }
+
+    /// How many commits there were.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::MemoryDisk;
+    /// assert_eq!(MemoryDisk::new().commits(), 0);
+    /// ```
+    pub fn commits(&self) -> u64 {
+        self.lock().commits
+    }
+
+    /// Changes or removes what is stored, behind everybody's back: for tests of damage.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions, Table, View};
+    /// let disk = MemoryDisk::new();
+    /// disk.tamper(|rows| {
+    ///     rows.insert((Table::Index, b"a"[..].into()), b"garbage"[..].into());
+    /// });
+    /// let store = disk.open(&StoreOptions::default())?;
+    /// assert!(store.get(Table::Index, b"a")?.is_some());
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
+    pub fn tamper(&self, change: impl FnOnce(&mut BTreeMap<(Table, Bytes), Bytes>)) {
+        let mut inner = self.lock();
+        let mut content = Content::clone(&inner.live);
+        change(&mut content);
+        inner.synced.clone_from(&content);
+        inner.unsynced.clear();
+        inner.live = Arc::new(content);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for MemoryDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryDisk").field("rows", &self.lock().live.len()).finish_non_exhaustive()
+    }
+}
+
+impl Disk for MemoryDisk {
+    fn open(&self, _: &StoreOptions) -> Result<Arc<dyn Store>, StoreError> {
+        let mut inner = self.lock();
+        if inner.fail_opening {
+            return Err(StoreError::Io("the disk does not answer".into()));
+        }
+        if inner.opened {
+            return Err(StoreError::Locked);
+        }
+        inner.opened = true;
+        inner.generation += 1;
+        Ok(Arc::new(MemoryStore { disk: self.clone(), generation: inner.generation }))
+    }
+}
+
+struct MemoryStore {
+    disk: MemoryDisk,
+    generation: u64,
+}
+
+impl MemoryStore {
+    fn lock(&self) -> Result<MutexGuard<'_, Inner>, StoreError> {
+        let inner = self.disk.lock();
+        if inner.generation == self.generation {
+            Ok(inner)
+        } else {
+            Err(StoreError::Io("the power failed".into()))
+        }
+    }
+
+    fn fail(&self, inner: &mut Inner, why: &str) -> StoreError {
+        // As a real disk's cache may: what was not synced is lost.
+        inner.forget_unsynced();
+        inner.generation += 1;
+        inner.opened = false;
+        debug_assert_ne!(inner.generation, self.generation);
+        StoreError::Io(why.into())
+    }
+}
+
+impl Drop for MemoryStore {
+    fn drop(&mut self) {
+        let mut inner = self.disk.lock();
+        if inner.generation == self.generation {
+            inner.opened = false;
+            // An orderly end leaves nothing in buffers.
+            inner.sync();
+        }
+    }
+}
+
+impl View for MemoryStore {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.lock()?.live.get(&(table, Bytes::copy_from_slice(key))).cloned())
+    }
+
+    fn scan<'a>(&'a self, table: Table, from: &[u8], to: &[u8]) -> Rows<'a> {
+        match self.lock() {
+            Ok(inner) => scan(Arc::clone(&inner.live), table, from, to),
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        }
+    }
+}
+
+impl Store for MemoryStore {
+    fn view(&self) -> Box<dyn View> {
+        Box::new(MemoryView(self.lock().map(|inner| Arc::clone(&inner.live))))
+    }
+
+    fn commit(&self, batch: &WriteBatch, persist: Persist) -> Result<(), StoreError> {
+        let mut inner = self.lock()?;
+        match &mut inner.commits_until_failure {
+            Some(0) => return Err(self.fail(&mut inner, "no space left on the disk")),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        for row in batch.rows() {
+            let key = (row.table, Bytes::copy_from_slice(row.key));
+            let value = row.value.map(Bytes::copy_from_slice);
+            change(Arc::make_mut(&mut inner.live), key.clone(), value.clone());
+            inner.unsynced.push((key, value));
+        }
+        inner.commits += 1;
+        drop(inner);
+        if persist == Persist::Sync { self.sync() } else { Ok(()) }
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        let mut inner = self.lock()?;
+        if inner.fail_syncs {
+            return Err(self.fail(&mut inner, "the disk failed to sync"));
+        }
+        inner.syncs += 1;
+        inner.sync();
+        Ok(())
+    }
+
+    fn disk_space(&self) -> Result<u64, StoreError> {
+        let inner = self.lock()?;
+        Ok(inner.live.iter().map(|((_, key), value)| (key.len() + value.len()) as u64).sum())
+    }
+
+    fn compact(&self) -> Result<(), StoreError> {
+        self.lock().map(drop)
+    }
+}
+
+struct MemoryView(Result<Arc<Content>, StoreError>);
+
+impl View for MemoryView {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        let content = self.0.as_ref().map_err(StoreError::clone)?;
+        Ok(content.get(&(table, Bytes::copy_from_slice(key))).cloned())
+    }
+
+    fn scan<'a>(&'a self, table: Table, from: &[u8], to: &[u8]) -> Rows<'a> {
+        match &self.0 {
+            Ok(content) => scan(Arc::clone(content), table, from, to),
+            Err(error) => Box::new(std::iter::once(Err(error.clone()))),
+        }
+    }
+}
+
+/// Seeks again for each row, so that the iterator can own what it walks.
+fn scan<'a>(content: Arc<Content>, table: Table, from: &[u8], to: &[u8]) -> Rows<'a> {
+    let mut next = Bound::Included((table, Bytes::copy_from_slice(from)));
+    let end = Bound::Excluded((table, Bytes::copy_from_slice(to)));
+    if from >= to {
+        return Box::new(std::iter::empty());
+    }
+    Box::new(std::iter::from_fn(move || {
+        let (key, value) = content.range((next.clone(), end.clone())).next()?;
+        next = Bound::Excluded(key.clone());
+        Some(Ok((key.1.clone(), value.clone())))
+    }))
+}

@@ -1,0 +1,307 @@
+//! Where everything is kept: two ordered tables of bytes, written in atomic batches.
+//!
+//! This folder alone knows what is on disk: the layout of keys (`rows`), the encoding of records
+//! (`codec`, `records`), and the engines below. The rest of the crate sees the traits.
+//!
+//! Ground rules:
+//! * A batch is applied whole or not at all, also by a crash.
+//! * `commit` with [`Persist::Sync`] returns when the batch is on stable storage. Before that no
+//!   reader sees any of it.
+//! * After a `commit` or `sync` that failed the store takes nothing more. It has to be opened
+//!   again, which gives what is really there.
+//! * One thread writes; any thread may read.
+
+mod batch;
+mod codec;
+mod directory;
+mod embedded;
+mod journal;
+mod memory;
+pub(crate) mod records;
+pub(crate) mod rows;
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+pub use batch::{Row, WriteBatch};
+pub use directory::Directory;
+pub use memory::MemoryDisk;
+
+/// One of the two tables.
+///
+/// ```
+/// use tickwheel_queue::store::Table;
+/// assert_ne!(Table::Jobs, Table::Index);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Table {
+    /// What callers handed in: one row a job, with its payload. Read by its key only.
+    Jobs,
+    /// Everything else, in small rows.
+    Index,
+}
+
+/// How durable a commit shall be when it returns.
+///
+/// ```
+/// use tickwheel_queue::store::Persist;
+/// assert_ne!(Persist::Sync, Persist::Buffer);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Persist {
+    /// On stable storage: it survives a power failure.
+    Sync,
+    /// With the operating system: it survives the end of the process.
+    Buffer,
+}
+
+/// What a store can be asked for.
+///
+/// ```
+/// use tickwheel_queue::store::{Disk, MemoryDisk, Persist, StoreOptions, Table, WriteBatch};
+///
+/// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+/// let mut batch = WriteBatch::new();
+/// batch.put(Table::Index, b"a", b"1");
+/// store.commit(&batch, Persist::Sync)?;
+/// assert_eq!(store.get(Table::Index, b"a")?.as_deref(), Some(&b"1"[..]));
+/// # Ok::<(), tickwheel_queue::store::StoreError>(())
+/// ```
+pub trait View: Send {
+    /// The value of a key.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions, Table};
+    ///
+    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+    /// assert_eq!(store.get(Table::Jobs, b"none")?, None);
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read.
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
+
+    /// The rows from one key on, in order, up to but without another.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, Persist, StoreOptions, Table, WriteBatch};
+    ///
+    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+    /// let mut batch = WriteBatch::new();
+    /// for key in [b"a", b"b", b"c"] {
+    ///     batch.put(Table::Index, key, b"");
+    /// }
+    /// store.commit(&batch, Persist::Sync)?;
+    /// assert_eq!(store.scan(Table::Index, b"a", b"c").count(), 2);
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
+    fn scan<'a>(&'a self, table: Table, from: &[u8], to: &[u8]) -> Rows<'a>;
+}
+
+/// The rows of a scan.
+///
+/// ```
+/// use tickwheel_queue::store::{Disk, MemoryDisk, Rows, StoreOptions, Table};
+///
+/// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+/// let mut rows: Rows<'_> = store.scan(Table::Jobs, b"a", b"z");
+/// assert!(rows.next().is_none());
+/// # drop(rows);
+/// # Ok::<(), tickwheel_queue::store::StoreError>(())
+/// ```
+pub type Rows<'a> = Box<dyn Iterator<Item = Result<(Bytes, Bytes), StoreError>> + 'a>;
+
+/// A store that is open.
+///
+/// ```
+/// use tickwheel_queue::store::{Disk, MemoryDisk, Persist, StoreOptions, Table, WriteBatch};
+///
+/// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+/// let before = store.view();
+/// let mut batch = WriteBatch::new();
+/// batch.put(Table::Index, b"a", b"1");
+/// store.commit(&batch, Persist::Sync)?;
+/// assert_eq!(before.get(Table::Index, b"a")?, None); // a view does not change
+/// # Ok::<(), tickwheel_queue::store::StoreError>(())
+/// ```
+pub trait Store: View + Sync {
+    /// What is there now, for reading at leisure on another thread.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions, Table};
+    ///
+    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+    /// let view = store.view();
+    /// std::thread::spawn(move || view.get(Table::Jobs, b"key")).join().unwrap()?;
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
+    fn view(&self) -> Box<dyn View>;
+
+    /// Applies a batch, whole or not at all.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, Persist, StoreOptions, Table, WriteBatch};
+    ///
+    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(Table::Jobs, b"key", b"value");
+    /// store.commit(&batch, Persist::Sync)?;
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If it may not be durable. The store takes nothing more after that.
+    fn commit(&self, batch: &WriteBatch, persist: Persist) -> Result<(), StoreError>;
+
+    /// Makes all that was committed durable.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
+    ///
+    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+    /// store.sync()?;
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If it may not be durable. The store takes nothing more after that.
+    fn sync(&self) -> Result<(), StoreError>;
+
+    /// Bytes on disk.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
+    ///
+    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+    /// assert_eq!(store.disk_space()?, 0);
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be found out.
+    fn disk_space(&self) -> Result<u64, StoreError>;
+
+    /// Gives space of removed rows back to the operating system. May take long; called on a
+    /// thread that has nothing else to do.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
+    ///
+    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+    /// store.compact()?;
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If it failed.
+    fn compact(&self) -> Result<(), StoreError>;
+}
+
+/// Where a store can be opened, and opened again.
+///
+/// ```
+/// use tickwheel_queue::store::{Directory, Disk, StoreOptions};
+///
+/// let folder = tempfile::tempdir()?;
+/// let disk = Directory::new(folder.path().join("queue"));
+/// let store = disk.open(&StoreOptions::default())?;
+/// assert!(store.disk_space()? > 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub trait Disk: Send + Sync + fmt::Debug {
+    /// Opens the store, or makes a new one.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreError, StoreOptions};
+    ///
+    /// let disk = MemoryDisk::new();
+    /// let store = disk.open(&StoreOptions::default())?;
+    /// assert_eq!(disk.open(&StoreOptions::default()).err(), Some(StoreError::Locked));
+    /// # Ok::<(), StoreError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened; the error says why and what to do.
+    fn open(&self, options: &StoreOptions) -> Result<Arc<dyn Store>, StoreError>;
+}
+
+/// How to open a store.
+///
+/// ```
+/// use tickwheel_queue::store::StoreOptions;
+/// assert_eq!(StoreOptions::default().cache, 32 << 20);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoreOptions {
+    /// Bytes of cache for blocks read from disk.
+    pub cache: u64,
+    /// Go on with what can be read if something is damaged, instead of refusing to open. Damaged
+    /// files are kept aside.
+    pub salvage: bool,
+    /// The last opening ended with a failed write or sync: trust nothing that only the operating
+    /// system's cache may hold.
+    pub after_failure: bool,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self { cache: 32 << 20, salvage: false, after_failure: false }
+    }
+}
+
+/// What went wrong in a store.
+///
+/// ```
+/// use tickwheel_queue::store::StoreError;
+/// assert_eq!(StoreError::Io("no space left".into()).to_string(), "no space left");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// It is open elsewhere.
+    Locked,
+    /// A newer version wrote it.
+    NewerVersion {
+        /// Its format.
+        found: u32,
+        /// The newest known one.
+        known: u32,
+    },
+    /// It is something else; what was found.
+    NotAQueue(String),
+    /// What the operating system said.
+    Io(String),
+    /// Something cannot be read; what, and where.
+    Damaged(String),
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Locked => f.write_str("the store is open elsewhere"),
+            Self::NewerVersion { found, known } => {
+                write!(f, "format {found} is newer than {known}, the newest known one")
+            }
+            Self::NotAQueue(why) => write!(f, "not a queue's store: {why}"),
+            Self::Io(why) => f.write_str(why),
+            Self::Damaged(why) => write!(f, "damaged: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+impl From<std::io::Error> for StoreError {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error.to_string())
+    }
+}

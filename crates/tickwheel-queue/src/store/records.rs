@@ -1,0 +1,488 @@
+//! The values of rows, as the engine sees them.
+//!
+//! Each opens with the version of its layout. A new layout gets a new number and its own arm in
+//! `decode`; what an older version wrote stays readable.
+
+use bytes::Bytes;
+
+use super::codec::{Decoder, Encode, Malformed};
+use super::rows::Place;
+use crate::job::{NewJob, State};
+use crate::retry::RetryPolicy;
+use crate::settings::{Keep, Pacing, QueueSettings, Retention};
+use crate::time::Time;
+
+const VERSION: u8 = 1;
+
+/// What was put: written once, and never changed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Record {
+    pub(crate) queue: u32,
+    pub(crate) seq: u64,
+    pub(crate) due: Time,
+    pub(crate) created: Time,
+    pub(crate) priority: i8,
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) retry: Option<RetryPolicy>,
+    pub(crate) key: Option<String>,
+    pub(crate) group: Option<String>,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) payload: Bytes,
+}
+
+impl Record {
+    pub(crate) fn encode(
+        bytes: &mut Vec<u8>,
+        (queue, seq): (u32, u64),
+        (due, created): (Time, Time),
+        job: &NewJob,
+    ) {
+        bytes.byte(VERSION);
+        bytes.number(u64::from(queue));
+        bytes.number(seq);
+        bytes.time(due);
+        bytes.time(created);
+        bytes.byte(job.priority.cast_unsigned());
+        bytes.option(job.max_attempts, |bytes, attempts| bytes.number(u64::from(attempts)));
+        bytes.option(job.retry.as_ref(), encode_retry);
+        bytes.option(job.key.as_deref(), Encode::text);
+        bytes.option(job.group.as_deref(), Encode::text);
+        bytes.number(job.headers.len() as u64);
+        for (name, value) in &job.headers {
+            bytes.text(name);
+            bytes.text(value);
+        }
+        bytes.slice(&job.payload);
+    }
+
+    pub(crate) fn decode(bytes: Bytes) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes, VERSION)?;
+        Ok(Self {
+            queue: decoder.number_as()?,
+            seq: decoder.number()?,
+            due: decoder.time()?,
+            created: decoder.time()?,
+            priority: decoder.byte()?.cast_signed(),
+            max_attempts: decoder.option(Decoder::number_as)?,
+            retry: decoder.option(decode_retry)?,
+            key: decoder.option(Decoder::text)?,
+            group: decoder.option(Decoder::text)?,
+            headers: decoder.list(|decoder| Ok((decoder.text()?, decoder.text()?)))?,
+            payload: decoder.rest(),
+        })
+    }
+
+    pub(crate) fn place(&self, due: Time) -> Place {
+        Place::new(due, self.priority, self.seq)
+    }
+}
+
+fn encode_retry(bytes: &mut Vec<u8>, policy: &RetryPolicy) {
+    match policy {
+        RetryPolicy::Fixed(delay) => {
+            bytes.byte(0);
+            bytes.duration(*delay);
+        }
+        RetryPolicy::Exponential { first, max, jitter } => {
+            bytes.byte(1);
+            bytes.duration(*first);
+            bytes.duration(*max);
+            bytes.byte(*jitter);
+        }
+        RetryPolicy::List(delays) => {
+            bytes.byte(2);
+            bytes.number(delays.len() as u64);
+            for delay in delays {
+                bytes.duration(*delay);
+            }
+        }
+    }
+}
+
+fn decode_retry(decoder: &mut Decoder) -> Result<RetryPolicy, Malformed> {
+    Ok(match decoder.byte()? {
+        0 => RetryPolicy::Fixed(decoder.duration()?),
+        1 => RetryPolicy::Exponential {
+            first: decoder.duration()?,
+            max: decoder.duration()?,
+            jitter: decoder.byte()?,
+        },
+        2 => RetryPolicy::List(decoder.list(Decoder::duration)?),
+        other => return Err(format!("retry policy {other}")),
+    })
+}
+
+/// What has happened to a job since it was put. A job that was never delivered nor moved has
+/// none.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Status {
+    /// `None` while it is live.
+    pub(crate) finished: Option<(State, Time)>,
+    pub(crate) due: Time,
+    pub(crate) attempts: u32,
+    pub(crate) last_error: Option<String>,
+}
+
+impl Status {
+    pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.byte(VERSION);
+        bytes.option(self.finished, |bytes, (state, time)| {
+            bytes.byte(match state {
+                State::Dead => 0,
+                State::Done => 1,
+                State::Cancelled => 2,
+                State::Scheduled | State::Ready | State::Leased => {
+                    unreachable!("a live job is not finished")
+                }
+            });
+            bytes.time(time);
+        });
+        bytes.time(self.due);
+        bytes.number(u64::from(self.attempts));
+        bytes.option(self.last_error.as_deref(), Encode::text);
+    }
+
+    pub(crate) fn decode(bytes: Bytes) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes, VERSION)?;
+        let status = Self {
+            finished: decoder.option(|decoder| {
+                let state = match decoder.byte()? {
+                    0 => State::Dead,
+                    1 => State::Done,
+                    2 => State::Cancelled,
+                    other => return Err(format!("finished state {other}")),
+                };
+                Ok((state, decoder.time()?))
+            })?,
+            due: decoder.time()?,
+            attempts: decoder.number_as()?,
+            last_error: decoder.option(Decoder::text)?,
+        };
+        decoder.end()?;
+        Ok(status)
+    }
+}
+
+/// A lease, with what an ack has to know of the job so that it need not read it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LeaseRow {
+    pub(crate) token: u64,
+    pub(crate) until: Time,
+    pub(crate) due: Time,
+    pub(crate) attempts: u32,
+    pub(crate) has_status: bool,
+    pub(crate) key: Option<String>,
+    pub(crate) group: Option<String>,
+}
+
+impl LeaseRow {
+    pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.byte(VERSION);
+        bytes.slice(&self.token.to_be_bytes());
+        bytes.time(self.until);
+        bytes.time(self.due);
+        bytes.number(u64::from(self.attempts));
+        bytes.byte(u8::from(self.has_status));
+        bytes.option(self.key.as_deref(), Encode::text);
+        bytes.option(self.group.as_deref(), Encode::text);
+    }
+
+    pub(crate) fn decode(bytes: Bytes) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes, VERSION)?;
+        let token: [u8; 8] = decoder.slice(8)?[..].try_into().expect("eight bytes were taken");
+        let lease = Self {
+            token: u64::from_be_bytes(token),
+            until: decoder.time()?,
+            due: decoder.time()?,
+            attempts: decoder.number_as()?,
+            has_status: decoder.flag()?,
+            key: decoder.option(Decoder::text)?,
+            group: decoder.option(Decoder::text)?,
+        };
+        decoder.end()?;
+        Ok(lease)
+    }
+}
+
+/// A queue's name and settings.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct QueueRow {
+    pub(crate) name: String,
+    pub(crate) paused: bool,
+    pub(crate) settings: QueueSettings,
+}
+
+impl QueueRow {
+    pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
+        let settings = &self.settings;
+        bytes.byte(VERSION);
+        bytes.text(&self.name);
+        bytes.byte(u8::from(self.paused));
+        bytes.duration(settings.lease);
+        bytes.number(u64::from(settings.max_attempts));
+        encode_retry(bytes, &settings.retry);
+        let Retention { done, dead, cancelled } = settings.retention;
+        for keep in [done, dead, cancelled] {
+            bytes.duration(keep.age);
+            bytes.number(keep.count);
+        }
+        for pacing in [settings.pacing, settings.group_pacing] {
+            bytes.option(pacing.starts, |bytes, (starts, window)| {
+                bytes.number(u64::from(starts));
+                bytes.duration(window);
+            });
+            bytes.option(pacing.concurrency, |bytes, jobs| bytes.number(u64::from(jobs)));
+        }
+    }
+
+    pub(crate) fn decode(bytes: Bytes) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes, VERSION)?;
+        let keep = |decoder: &mut Decoder| {
+            Ok::<_, Malformed>(Keep { age: decoder.duration()?, count: decoder.number()? })
+        };
+        let pacing = |decoder: &mut Decoder| {
+            Ok::<_, Malformed>(Pacing {
+                starts: decoder
+                    .option(|decoder| Ok((decoder.number_as()?, decoder.duration()?)))?,
+                concurrency: decoder.option(Decoder::number_as)?,
+            })
+        };
+        let row = Self {
+            name: decoder.text()?,
+            paused: decoder.flag()?,
+            settings: QueueSettings {
+                lease: decoder.duration()?,
+                max_attempts: decoder.number_as()?,
+                retry: decode_retry(&mut decoder)?,
+                retention: Retention {
+                    done: keep(&mut decoder)?,
+                    dead: keep(&mut decoder)?,
+                    cancelled: keep(&mut decoder)?,
+                },
+                pacing: pacing(&mut decoder)?,
+                group_pacing: pacing(&mut decoder)?,
+            },
+        };
+        decoder.end()?;
+        Ok(row)
+    }
+}
+
+/// How many jobs of a queue are in which state, and before which rows there is nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) waiting: u64,
+    pub(crate) leased: u64,
+    pub(crate) dead: u64,
+    pub(crate) done: u64,
+    pub(crate) cancelled: u64,
+    /// No due row lies before this place.
+    pub(crate) low: Place,
+    /// No finished row lies before these times: dead, done, cancelled.
+    pub(crate) finished_low: [Time; 3],
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self {
+            waiting: 0,
+            leased: 0,
+            dead: 0,
+            done: 0,
+            cancelled: 0,
+            low: Place::FIRST,
+            finished_low: [Time::default(); 3],
+        }
+    }
+}
+
+impl Counts {
+    pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.byte(VERSION);
+        for count in [self.waiting, self.leased, self.dead, self.done, self.cancelled] {
+            bytes.number(count);
+        }
+        bytes.time(self.low.due);
+        bytes.byte(self.low.rank);
+        bytes.number(self.low.seq);
+        for time in self.finished_low {
+            bytes.time(time);
+        }
+    }
+
+    pub(crate) fn decode(bytes: Bytes) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes, VERSION)?;
+        let counts = Self {
+            waiting: decoder.number()?,
+            leased: decoder.number()?,
+            dead: decoder.number()?,
+            done: decoder.number()?,
+            cancelled: decoder.number()?,
+            low: Place { due: decoder.time()?, rank: decoder.byte()?, seq: decoder.number()? },
+            finished_low: [decoder.time()?, decoder.time()?, decoder.time()?],
+        };
+        decoder.end()?;
+        Ok(counts)
+    }
+
+    /// Before which time there is no row of this finished state.
+    pub(crate) fn finished_low(&self, state: State) -> Time {
+        match state {
+            State::Done => self.finished_low[1],
+            State::Cancelled => self.finished_low[2],
+            _ => self.finished_low[0],
+        }
+    }
+
+    pub(crate) fn of(&mut self, state: State) -> &mut u64 {
+        match state {
+            State::Scheduled | State::Ready => &mut self.waiting,
+            State::Leased => &mut self.leased,
+            State::Dead => &mut self.dead,
+            State::Done => &mut self.done,
+            State::Cancelled => &mut self.cancelled,
+        }
+    }
+}
+
+/// When the last deliveries of a pace were: the first, and the differences.
+pub(crate) fn encode_starts(bytes: &mut Vec<u8>, starts: &[Time]) {
+    bytes.byte(VERSION);
+    bytes.number(starts.len() as u64);
+    let mut last = 0;
+    for start in starts {
+        bytes.number(start.as_millis().saturating_sub(last));
+        last = start.as_millis();
+    }
+}
+
+pub(crate) fn decode_starts(bytes: Bytes) -> Result<Vec<Time>, Malformed> {
+    let mut decoder = Decoder::new(bytes, VERSION)?;
+    let mut last = 0_u64;
+    let starts = decoder.list(|decoder| {
+        last = last.saturating_add(decoder.number()?);
+        Ok(Time::from_millis(last))
+    })?;
+    decoder.end()?;
+    Ok(starts)
+}
+
+/// Counters of the whole store, written with every commit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    /// Grows with every commit.
+    pub(crate) commit: u64,
+    /// The sequence number of the next put.
+    pub(crate) seq: u64,
+}
+
+impl Totals {
+    pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.byte(VERSION);
+        bytes.number(self.commit);
+        bytes.number(self.seq);
+    }
+
+    pub(crate) fn decode(bytes: Bytes) -> Result<Self, Malformed> {
+        let mut decoder = Decoder::new(bytes, VERSION)?;
+        let totals = Self { commit: decoder.number()?, seq: decoder.number()? };
+        decoder.end()?;
+        Ok(totals)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    fn encoded(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
+        let mut bytes = Vec::new();
+        write(&mut bytes);
+        bytes.into()
+    }
+
+    #[test]
+    fn records_come_back() {
+        let seconds = Duration::from_secs;
+        let policies = [
+            RetryPolicy::fixed(seconds(1)),
+            RetryPolicy::default(),
+            RetryPolicy::list([seconds(1), Duration::MAX]),
+        ];
+        for policy in policies {
+            let job = NewJob::new("q", "payload")
+                .key("key")
+                .group("group")
+                .header("a", "b")
+                .priority(-128)
+                .max_attempts(7)
+                .retry(policy.clone());
+            let times = (Time::MAX, Time::from_millis(3));
+            let bytes = encoded(|bytes| Record::encode(bytes, (9, u64::MAX), times, &job));
+            let record = Record::decode(bytes).unwrap();
+            assert_eq!((record.queue, record.seq, record.priority), (9, u64::MAX, -128));
+            assert_eq!((record.due, record.created), times);
+            assert_eq!((record.key, record.group), (job.key, job.group));
+            assert_eq!((record.headers, record.payload), (job.headers, job.payload));
+            assert_eq!((record.max_attempts, record.retry), (Some(7), Some(policy)));
+        }
+    }
+
+    #[test]
+    fn the_other_rows_come_back() {
+        for finished in [None, Some(State::Dead), Some(State::Done), Some(State::Cancelled)] {
+            let status = Status {
+                finished: finished.map(|state| (state, Time::from_millis(5))),
+                due: Time::MAX,
+                attempts: 3,
+                last_error: Some("no".into()),
+            };
+            assert_eq!(Status::decode(encoded(|bytes| status.encode(bytes))), Ok(status));
+        }
+        let lease = LeaseRow {
+            token: u64::MAX,
+            until: Time::MAX,
+            due: Time::from_millis(1),
+            attempts: 2,
+            has_status: true,
+            key: None,
+            group: Some("g".into()),
+        };
+        assert_eq!(LeaseRow::decode(encoded(|bytes| lease.encode(bytes))), Ok(lease));
+        let settings = QueueSettings {
+            pacing: Pacing::starts(3, Duration::from_millis(7)).concurrency(2),
+            ..QueueSettings::default()
+        };
+        let queue = QueueRow { name: "mail".into(), paused: true, settings };
+        assert_eq!(QueueRow::decode(encoded(|bytes| queue.encode(bytes))), Ok(queue));
+        let low = Place::new(Time::from_millis(4), 3, 2);
+        let counts = Counts { waiting: 1, cancelled: 5, low, ..Counts::default() };
+        assert_eq!(Counts::decode(encoded(|bytes| counts.encode(bytes))), Ok(counts));
+        let starts = [1, 1, 5, 1_700_000_000_000].map(Time::from_millis);
+        assert_eq!(
+            decode_starts(encoded(|bytes| encode_starts(bytes, &starts))),
+            Ok(starts.into())
+        );
+        let totals = Totals { commit: 300, seq: u64::MAX };
+        assert_eq!(Totals::decode(encoded(|bytes| totals.encode(bytes))), Ok(totals));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_a_reader_panic(mut bytes: Vec<u8>, versioned: bool) {
+            if versioned && !bytes.is_empty() {
+                bytes[0] = VERSION;
+            }
+            let bytes = Bytes::from(bytes);
+            let _ = Record::decode(bytes.clone());
+            let _ = Status::decode(bytes.clone());
+            let _ = LeaseRow::decode(bytes.clone());
+            let _ = QueueRow::decode(bytes.clone());
+            let _ = Counts::decode(bytes.clone());
+            let _ = decode_starts(bytes.clone());
+            let _ = Totals::decode(bytes);
+        }
+    }
+}

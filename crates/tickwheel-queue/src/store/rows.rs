@@ -1,0 +1,259 @@
+//! How the keys of the index are laid out.
+//!
+//! The first byte says what a row is. Numbers are big-endian, so that rows sort by them.
+//!
+//! | row | key | value |
+//! |---|---|---|
+//! | totals | 0 | counters of the whole store |
+//! | queue | 1, queue | name and settings |
+//! | counts | 2, queue | how many jobs are in which state, and low-water marks |
+//! | due | 3, queue, due, priority, sequence | id, and whether it has a status |
+//! | status | 4, id | what has happened to a job since it was put |
+//! | lease | 5, queue, id | token and end of a lease |
+//! | key | 6, queue, key | id of the live job with that key |
+//! | finished | 7, queue, state, time, id | nothing |
+//! | pace | 8, queue, group | when the last deliveries were; no group is the whole queue |
+//! | nothing | 255 | nothing, and never for long |
+//!
+//! In the table of jobs the key is the id.
+
+use crate::id::JobId;
+use crate::job::State;
+use crate::time::Time;
+
+pub(crate) const TOTALS: &[u8] = &[0];
+/// Written and removed at once, to give the store something to do.
+pub(crate) const NOTHING: &[u8] = &[u8::MAX];
+pub(crate) const QUEUE: u8 = 1;
+pub(crate) const COUNTS: u8 = 2;
+const DUE: u8 = 3;
+const STATUS: u8 = 4;
+pub(crate) const LEASE: u8 = 5;
+const KEY: u8 = 6;
+const FINISHED: u8 = 7;
+pub(crate) const PACE: u8 = 8;
+
+/// A place in the order of delivery: by due time, then priority, then order of insertion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Place {
+    pub(crate) due: Time,
+    /// 0 for the highest priority.
+    pub(crate) rank: u8,
+    /// Grows with every put.
+    pub(crate) seq: u64,
+}
+
+impl Place {
+    pub(crate) const FIRST: Self = Self { due: Time::from_millis(0), rank: 0, seq: 0 };
+
+    pub(crate) const MAX: Self = Self { due: Time::MAX, rank: u8::MAX, seq: u64::MAX };
+
+    pub(crate) fn new(due: Time, priority: i8, seq: u64) -> Self {
+        Self { due, rank: i8::MAX.abs_diff(priority), seq }
+    }
+
+    /// The first place of a millisecond.
+    pub(crate) fn start_of(due: Time) -> Self {
+        Self { due, rank: 0, seq: 0 }
+    }
+
+    /// The last place of a millisecond.
+    pub(crate) fn end_of(due: Time) -> Self {
+        Self { due, rank: u8::MAX, seq: u64::MAX }
+    }
+
+    /// The place right after this one.
+    pub(crate) fn next(self) -> Self {
+        Self { seq: self.seq.saturating_add(1), ..self }
+    }
+}
+
+/// Where the rows of one kind and one queue begin.
+pub(crate) fn of_queue(kind: u8, queue: u32) -> [u8; 5] {
+    let mut key = [kind; 5];
+    key[1..].copy_from_slice(&queue.to_be_bytes());
+    key
+}
+
+/// Where the rows of one kind and one queue end.
+pub(crate) fn after_queue(kind: u8, queue: u32) -> Vec<u8> {
+    match queue.checked_add(1) {
+        Some(next) => of_queue(kind, next).to_vec(),
+        None => vec![kind + 1],
+    }
+}
+
+pub(crate) const DUE_LENGTH: usize = 22;
+
+pub(crate) fn due(queue: u32, place: Place) -> [u8; DUE_LENGTH] {
+    let mut key = [DUE; DUE_LENGTH];
+    key[1..5].copy_from_slice(&queue.to_be_bytes());
+    key[5..13].copy_from_slice(&place.due.as_millis().to_be_bytes());
+    key[13] = place.rank;
+    key[14..].copy_from_slice(&place.seq.to_be_bytes());
+    key
+}
+
+pub(crate) fn due_end(queue: u32) -> Vec<u8> {
+    after_queue(DUE, queue)
+}
+
+/// The place in the key of a due row.
+pub(crate) fn place_of(key: &[u8]) -> Option<Place> {
+    if key.len() != DUE_LENGTH {
+        return None;
+    }
+    let due = u64::from_be_bytes(key[5..13].try_into().ok()?);
+    let seq = u64::from_be_bytes(key[14..].try_into().ok()?);
+    Some(Place { due: Time::from_millis(due), rank: key[13], seq })
+}
+
+/// The value of a due row.
+pub(crate) fn due_value(id: JobId, has_status: bool) -> [u8; 17] {
+    let mut value = [u8::from(has_status); 17];
+    value[..16].copy_from_slice(id.as_bytes());
+    value
+}
+
+/// What the value of a due row says.
+pub(crate) fn read_due_value(value: &[u8]) -> Option<(JobId, bool)> {
+    let (flag, id) = value.split_last()?;
+    Some((JobId::from_bytes(id.try_into().ok()?), *flag != 0))
+}
+
+pub(crate) fn status(id: JobId) -> [u8; 17] {
+    let mut key = [STATUS; 17];
+    key[1..].copy_from_slice(id.as_bytes());
+    key
+}
+
+pub(crate) fn lease(queue: u32, id: JobId) -> [u8; 21] {
+    let mut key = [LEASE; 21];
+    key[1..5].copy_from_slice(&queue.to_be_bytes());
+    key[5..].copy_from_slice(id.as_bytes());
+    key
+}
+
+pub(crate) fn key(queue: u32, key: &str) -> Vec<u8> {
+    let mut row = Vec::with_capacity(5 + key.len());
+    row.extend_from_slice(&of_queue(KEY, queue));
+    row.extend_from_slice(key.as_bytes());
+    row
+}
+
+pub(crate) fn pace(queue: u32, group: &str) -> Vec<u8> {
+    let mut row = Vec::with_capacity(5 + group.len());
+    row.extend_from_slice(&of_queue(PACE, queue));
+    row.extend_from_slice(group.as_bytes());
+    row
+}
+
+/// The queue and the group in the key of a pace row.
+pub(crate) fn read_pace_key(key: &[u8]) -> Option<(u32, &str)> {
+    let queue = u32::from_be_bytes(key.get(1..5)?.try_into().ok()?);
+    Some((queue, std::str::from_utf8(key.get(5..)?).ok()?))
+}
+
+/// The first row after all whose key has the given prefix.
+pub(crate) fn after_key_prefix(queue: u32, prefix: &str) -> Vec<u8> {
+    let mut end = key(queue, prefix);
+    while let Some(last) = end.pop() {
+        if last < u8::MAX {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    vec![KEY + 1]
+}
+
+const FINISHED_LENGTH: usize = 30;
+
+fn finished_code(state: State) -> u8 {
+    match state {
+        State::Dead => 0,
+        State::Done => 1,
+        State::Cancelled => 2,
+        State::Scheduled | State::Ready | State::Leased => {
+            unreachable!("a live job has no finished row")
+        }
+    }
+}
+
+pub(crate) fn finished(queue: u32, state: State, time: Time, id: JobId) -> [u8; FINISHED_LENGTH] {
+    let mut key = [FINISHED; FINISHED_LENGTH];
+    key[1..5].copy_from_slice(&queue.to_be_bytes());
+    key[5] = finished_code(state);
+    key[6..14].copy_from_slice(&time.as_millis().to_be_bytes());
+    key[14..].copy_from_slice(id.as_bytes());
+    key
+}
+
+/// From the first row of a finished state at or after a time.
+pub(crate) fn finished_from(queue: u32, state: State, time: Time) -> [u8; FINISHED_LENGTH] {
+    finished(queue, state, time, JobId::from_bytes([0; 16]))
+}
+
+pub(crate) fn finished_end(queue: u32, state: State) -> Vec<u8> {
+    let mut end = of_queue(FINISHED, queue).to_vec();
+    end.push(finished_code(state) + 1);
+    end
+}
+
+/// The time and the id in the key of a finished row.
+pub(crate) fn read_finished(key: &[u8]) -> Option<(Time, JobId)> {
+    if key.len() != FINISHED_LENGTH {
+        return None;
+    }
+    let time = u64::from_be_bytes(key[6..14].try_into().ok()?);
+    Some((Time::from_millis(time), JobId::from_bytes(key[14..].try_into().ok()?)))
+}
+
+/// The id in the key of a lease row.
+pub(crate) fn read_lease_key(key: &[u8]) -> Option<(u32, JobId)> {
+    let queue = u32::from_be_bytes(key.get(1..5)?.try_into().ok()?);
+    Some((queue, JobId::from_bytes(key.get(5..)?.try_into().ok()?)))
+}
+
+/// The queue's number in the key of a queue or counts row.
+pub(crate) fn read_queue_key(key: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(key.get(1..)?.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn due_rows_sort_as_places_do(
+            one: (u64, i8, u64), two: (u64, i8, u64), queue: u32,
+        ) {
+            let place = |(due, priority, seq)| Place::new(Time::from_millis(due), priority, seq);
+            let (one, two) = (place(one), place(two));
+            prop_assert_eq!(one.cmp(&two), due(queue, one).cmp(&due(queue, two)));
+            prop_assert_eq!(place_of(&due(queue, one)), Some(one));
+            prop_assert!(due(queue, one).as_slice() < due_end(queue).as_slice());
+        }
+
+        #[test]
+        fn a_prefix_ends_after_its_keys(prefix in "[a-c\u{7f}\u{10ffff}]{0,3}", rest: String) {
+            let row = key(7, &format!("{prefix}{rest}"));
+            prop_assert!(row >= key(7, &prefix) && row < after_key_prefix(7, &prefix));
+        }
+    }
+
+    #[test]
+    fn the_last_queue_has_an_end() {
+        assert!(
+            due(u32::MAX, Place::start_of(Time::MAX)).as_slice() < due_end(u32::MAX).as_slice()
+        );
+        assert!(key(u32::MAX, "\u{10ffff}") < after_key_prefix(u32::MAX, "\u{10ffff}"));
+    }
+
+    #[test]
+    fn a_higher_priority_comes_first() {
+        let place = |priority| Place::new(Time::MAX, priority, 5);
+        assert!(place(127) < place(1) && place(1) < place(0) && place(0) < place(-128));
+    }
+}

@@ -1,0 +1,172 @@
+//! Points in time, and the one place of this crate that asks for the present.
+//!
+//! The queue counts wall-clock milliseconds since 1970: a job has to be due at the same time after
+//! a restart, and no other clock survives one. The engine never asks; the present is handed to it
+//! as a [`Now`] with every group of commands.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use tickwheel::ManualClock;
+
+/// A point in time: milliseconds since 1970 began in UTC, up to the end of the year 9999.
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use tickwheel_queue::Time;
+///
+/// let time = Time::from_millis(1_500);
+/// assert_eq!(SystemTime::from(time), SystemTime::UNIX_EPOCH + Duration::from_millis(1_500));
+/// assert_eq!(Time::from(SystemTime::from(time)), time);
+/// assert_eq!(Time::from_millis(u64::MAX), Time::MAX);
+/// ```
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(u64);
+
+impl Time {
+    /// The last millisecond of the year 9999.
+    ///
+    /// ```
+    /// use tickwheel_queue::Time;
+    /// assert_eq!(Time::MAX.as_millis(), 253_402_300_799_999);
+    /// ```
+    pub const MAX: Self = Self(253_402_300_799_999);
+
+    /// The time that many milliseconds after 1970 began; [`Time::MAX`] for anything later.
+    ///
+    /// ```
+    /// use tickwheel_queue::Time;
+    /// assert!(Time::from_millis(1) < Time::from_millis(2));
+    /// ```
+    pub const fn from_millis(millis: u64) -> Self {
+        if millis > Self::MAX.0 { Self::MAX } else { Self(millis) }
+    }
+
+    /// Milliseconds since 1970 began.
+    ///
+    /// ```
+    /// use tickwheel_queue::Time;
+    /// assert_eq!(Time::from_millis(7).as_millis(), 7);
+    /// ```
+    pub const fn as_millis(self) -> u64 {
+        self.0
+    }
+
+    /// This much later; [`Time::MAX`] if that is out of range. Parts of a millisecond count as a
+    /// whole one, so that nothing becomes due early.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::Time;
+    ///
+    /// assert_eq!(Time::from_millis(5).after(Duration::from_micros(1)), Time::from_millis(6));
+    /// assert_eq!(Time::from_millis(5).after(Duration::MAX), Time::MAX);
+    /// ```
+    #[must_use]
+    pub fn after(self, delay: Duration) -> Self {
+        Self::from_millis(self.0.saturating_add(millis(delay)))
+    }
+
+    pub(crate) const fn after_a_millisecond(self) -> Self {
+        Self::from_millis(self.0 + 1)
+    }
+
+    /// How long it is from an earlier time to this one; zero if it is not earlier.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::Time;
+    ///
+    /// assert_eq!(Time::from_millis(9).since(Time::from_millis(4)), Duration::from_millis(5));
+    /// assert_eq!(Time::from_millis(4).since(Time::from_millis(9)), Duration::ZERO);
+    /// ```
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// The milliseconds of a duration, rounded up; as many as fit.
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+impl From<SystemTime> for Time {
+    /// Rounded up to a millisecond; anything before 1970 is its beginning.
+    fn from(time: SystemTime) -> Self {
+        Self::from_millis(time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, millis))
+    }
+}
+
+impl From<Time> for SystemTime {
+    fn from(time: Time) -> Self {
+        Self::UNIX_EPOCH + Duration::from_millis(time.0)
+    }
+}
+
+impl fmt::Debug for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ms", self.0)
+    }
+}
+
+/// The present, as the engine is told it: how long ago 1970 began.
+///
+/// A clock shows more than milliseconds. What is *due* is decided by the millisecond that has
+/// begun, and a *delay* counts from the one that has not: so nothing is early by a fraction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Now(pub(crate) Duration);
+
+impl Now {
+    /// The millisecond that has begun.
+    pub(crate) fn time(self) -> Time {
+        Time::from_millis(u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// The first whole millisecond at which this much time has passed; no delay is now.
+    pub(crate) fn after(self, delay: Duration) -> Time {
+        if delay.is_zero() { self.time() } else { Time::from_millis(millis(self.0)).after(delay) }
+    }
+
+    /// How long ago that was.
+    pub(crate) fn since(self, time: Time) -> Duration {
+        self.0.saturating_sub(Duration::from_millis(time.as_millis()))
+    }
+}
+
+/// Where the present comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum Clock {
+    System,
+    Manual(ManualClock),
+}
+
+impl Clock {
+    pub(crate) fn now(&self) -> Now {
+        let wall = match self {
+            Self::System => SystemTime::now(),
+            Self::Manual(clock) => clock.wall(),
+        };
+        Now(wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+    }
+}
+
+/// The monotonic time, for waiting with a limit.
+pub(crate) fn instant_now() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_due_a_fraction_early() {
+        let now = Now(Duration::from_micros(1_200));
+        assert_eq!(now.time(), Time::from_millis(1));
+        assert_eq!(now.after(Duration::ZERO), Time::from_millis(1));
+        assert_eq!(now.after(Duration::from_millis(5)), Time::from_millis(7));
+        assert_eq!(now.after(Duration::from_nanos(1)), Time::from_millis(3));
+        assert_eq!(now.after(Duration::MAX), Time::MAX);
+        assert_eq!(now.since(Time::from_millis(1)), Duration::from_micros(200));
+    }
+}

@@ -1,0 +1,388 @@
+//! The writer: one thread that owns the engine and commits groups of commands.
+//!
+//! A turn of its loop takes all that callers have left, applies it, commits the changes as one
+//! batch with one sync, and only then answers. While it syncs, the next group gathers: that is the
+//! group commit. When a group had many callers, it waits a moment for the same number to come back
+//! before it starts the next, so that they share a sync instead of splitting into two camps.
+//!
+//! Ground rules:
+//! * Nobody is told anything that is not committed.
+//! * When a commit fails, everybody in the group is told that the outcome is unknown. The engine
+//!   and the store are thrown away, and nothing is taken up until the store could be opened again,
+//!   which is tried each second.
+//! * This thread alone changes the store. It never waits for a caller.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::answer::Promise;
+use crate::engine::{Command, Engine, EngineOptions, Outcome as Done, Reserve};
+use crate::error::{Error, Limit};
+use crate::housekeeping::Housekeeping;
+use crate::hub::{Ask, Hub, Outcome, Request, Submission};
+use crate::id::{JobId, random};
+use crate::stats::{Durability, QueueInfo, Stats};
+use crate::store::{Disk, Persist, Store, StoreError, StoreOptions};
+use crate::time::{Clock, instant_now};
+use crate::waiters::{Waiter, Waiters};
+use crate::wakeup::Alarm;
+
+/// Bytes after which the rest of the commands waits for the next group.
+const GROUP_BYTES: usize = 16 << 20;
+/// How long to wait between two attempts to open a store that failed.
+const REOPEN: Duration = Duration::from_secs(1);
+
+pub(crate) struct WriterOptions {
+    pub(crate) engine: EngineOptions,
+    pub(crate) store: StoreOptions,
+    pub(crate) durability: Durability,
+    /// How long to wait at most for the callers of the last group.
+    pub(crate) patience: Duration,
+}
+
+pub(crate) struct Writer {
+    hub: Arc<Hub>,
+    disk: Box<dyn Disk>,
+    options: WriterOptions,
+    open: Option<Open>,
+    waiters: Waiters,
+    alarm: Alarm,
+    /// What the last turn could not take up.
+    left_over: Vec<Submission>,
+    /// How many callers the last group had.
+    last_group: usize,
+    failures: u64,
+    reopen_at: Instant,
+}
+
+/// What there is while the store is open.
+struct Open {
+    store: Arc<dyn Store>,
+    engine: Engine,
+    housekeeping: Housekeeping,
+    sync_at: Option<Instant>,
+    commits: u64,
+    commit_time: tickwheel::Histogram,
+}
+
+/// Who gets which outcome once the group is committed.
+type Replies = Vec<(Promise, Outcome)>;
+
+impl Writer {
+    pub(crate) fn new(
+        hub: &Arc<Hub>,
+        disk: Box<dyn Disk>,
+        store: Arc<dyn Store>,
+        options: WriterOptions,
+    ) -> Result<Self, StoreError> {
+        let mut writer = Self {
+            hub: Arc::clone(hub),
+            disk,
+            alarm: Alarm::new(hub),
+            options,
+            open: None,
+            waiters: Waiters::default(),
+            left_over: Vec::new(),
+            last_group: 0,
+            failures: 0,
+            reopen_at: instant_now(),
+        };
+        writer.start(store)?;
+        Ok(writer)
+    }
+
+    fn start(&mut self, store: Arc<dyn Store>) -> Result<(), StoreError> {
+        let engine = Engine::open(&*store, self.options.engine, self.hub.clock.now())?;
+        self.hub.add_names(engine.queues());
+        self.hub.set_store(Ok(Arc::clone(&store)));
+        self.open = Some(Open {
+            store,
+            engine,
+            housekeeping: Housekeeping::new(self.options.engine.limits.disk),
+            sync_at: None,
+            commits: 0,
+            commit_time: tickwheel::Histogram::default(),
+        });
+        Ok(())
+    }
+
+    /// Works until the inbox is closed and empty.
+    pub(crate) fn run(mut self) {
+        while self.take_submissions() {
+            if self.open.is_some() {
+                if let Err(error) = self.turn() {
+                    self.store_failed(&error);
+                }
+            } else {
+                self.turn_while_down();
+            }
+        }
+        self.waiters.take_all();
+        self.close();
+    }
+
+    fn close(&mut self) {
+        self.hub.set_store(Err(Error::Closed));
+        if let Some(mut open) = self.open.take() {
+            open.housekeeping.finish();
+            if let Err(error) = open.store.sync() {
+                tracing::error!(%error, "the last sync failed");
+            }
+        }
+    }
+
+    /// Waits until there is something to do; `false` when there never will be again.
+    fn take_submissions(&mut self) -> bool {
+        let inbox = &self.hub.inbox;
+        if !self.left_over.is_empty() {
+            inbox.take(&mut self.left_over, Some(instant_now()), 0, Duration::ZERO);
+            return true;
+        }
+        let until = self.alarm.set(self.next_wake());
+        inbox.take(&mut self.left_over, until, self.last_group, self.options.patience)
+    }
+
+    /// When something is to be done without a caller: by the wall clock, and by the monotonic one.
+    fn next_wake(&self) -> (Option<crate::time::Time>, Option<Instant>) {
+        let Some(open) = &self.open else {
+            return (None, Some(self.reopen_at));
+        };
+        let instants = [self.waiters.next_timeout(), open.sync_at, open.housekeeping.next_look()];
+        (open.engine.next_wake(), instants.into_iter().flatten().min())
+    }
+
+    /// One group: apply, commit, answer.
+    fn turn(&mut self) -> Result<(), StoreError> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let store = Arc::clone(&open.store);
+        open.engine.begin(&*store, self.hub.clock.now(), random());
+        let mut replies = Replies::new();
+        // Those who wait come before those who have just arrived.
+        self.serve_waiters(&*store, &mut replies);
+        self.apply_submissions(&*store, &mut replies);
+        self.serve_waiters(&*store, &mut replies);
+        let callers = replies.len();
+        if let Err(error) = self.commit() {
+            let failed = Error::Failed(error.to_string());
+            for (reply, _) in replies {
+                reply.keep(Outcome::Refused(failed.clone()));
+            }
+            return Err(error);
+        }
+        self.last_group = callers;
+        for (reply, outcome) in replies {
+            if let Some(unwanted) = reply.keep(outcome) {
+                self.hub.take_back(unwanted);
+            }
+        }
+        self.end_waiting();
+        Ok(())
+    }
+
+    fn apply_submissions(&mut self, store: &dyn Store, replies: &mut Replies) {
+        let mut submissions = std::mem::take(&mut self.left_over).into_iter();
+        let Some(open) = &mut self.open else { return };
+        let limit = self.options.engine.limits.batch;
+        for Submission { request, reply } in submissions.by_ref() {
+            match request {
+                Request::Command(command) if command.len() as u64 > limit => {
+                    let (allowed, found) = (limit, command.len() as u64);
+                    let error = Error::OverLimit { limit: Limit::Batch, allowed, found };
+                    replies.push((reply, Outcome::Refused(error)));
+                }
+                Request::Command(mut command) => {
+                    prepare(&mut command, &self.hub.clock);
+                    let outcome = open.engine.apply(store, &mut command);
+                    match (outcome, command) {
+                        (Done::Later | Done::More, command) => {
+                            let request = Request::Command(command);
+                            self.left_over.push(Submission { request, reply });
+                        }
+                        (Done::Deliveries(Ok(none)), Command::Reserve(reserve))
+                            if none.is_empty() && !reserve.wait.is_zero() =>
+                        {
+                            let until = self.alarm.now() + reserve.wait;
+                            self.waiters.push(Waiter { reserve, until, reply });
+                        }
+                        (outcome, _) => replies.push((reply, Outcome::Done(outcome))),
+                    }
+                }
+                Request::Ask(ask) => {
+                    let outcome = self.options.answer(open, &ask, self.failures, &self.hub.clock);
+                    replies.push((reply, outcome));
+                }
+                Request::Read(_) => unreachable!("reads are left with the reader"),
+            }
+            if open.engine.batch_bytes() > GROUP_BYTES {
+                break;
+            }
+        }
+        self.left_over.extend(submissions);
+    }
+
+    /// Gives jobs that have become ready to those who wait for them.
+    fn serve_waiters(&mut self, store: &dyn Store, replies: &mut Replies) {
+        let Some(open) = &mut self.open else { return };
+        for number in open.engine.take_woken() {
+            let name = Arc::clone(&open.engine.queues()[number as usize].name);
+            while let Some(waiter) = self.waiters.pop(&name) {
+                let Waiter { reserve, until, reply } = waiter;
+                let mut command = Command::Reserve(reserve);
+                let outcome = open.engine.apply(store, &mut command);
+                let Command::Reserve(reserve) = command else {
+                    unreachable!("a command stays what it is");
+                };
+                match outcome {
+                    Done::Later => {
+                        // Tried again in the next group, when its rows are read.
+                        self.left_over.push(again(reserve, until, self.alarm.now(), reply));
+                        break;
+                    }
+                    Done::Deliveries(Ok(none)) if none.is_empty() => {
+                        self.waiters.push_front(Waiter { reserve, until, reply });
+                        break;
+                    }
+                    outcome => replies.push((reply, Outcome::Done(outcome))),
+                }
+            }
+        }
+    }
+
+    fn commit(&mut self) -> Result<(), StoreError> {
+        let Some(open) = &mut self.open else { return Ok(()) };
+        let now = instant_now();
+        if let Some(batch) = open.engine.finish() {
+            let persist = match self.options.durability {
+                Durability::Sync => Persist::Sync,
+                Durability::Interval(_) | Durability::None => Persist::Buffer,
+            };
+            open.housekeeping.note(batch.removals());
+            open.store.commit(batch, persist)?;
+            open.engine.committed();
+            open.commits += 1;
+            open.commit_time.record(now.elapsed());
+            if let Durability::Interval(interval) = self.options.durability {
+                open.sync_at.get_or_insert(now + interval);
+            }
+            self.hub.add_names(open.engine.queues());
+        }
+        if open.sync_at.is_some_and(|at| at <= now) {
+            open.store.sync()?;
+            open.sync_at = None;
+        }
+        open.housekeeping.look(&open.store, &mut open.engine, now);
+        Ok(())
+    }
+
+    /// Sends those home who have waited long enough.
+    fn end_waiting(&mut self) {
+        if self.waiters.next_timeout().is_none_or(|timeout| timeout > self.alarm.now()) {
+            return;
+        }
+        for waiter in self.waiters.expired(self.alarm.now()) {
+            waiter.reply.keep(Outcome::Done(Done::Deliveries(Ok(Vec::new()))));
+        }
+    }
+
+    fn store_failed(&mut self, error: &StoreError) {
+        tracing::error!(%error, "the store failed; it will be opened again");
+        self.failures += 1;
+        let down = Error::Unavailable(error.to_string());
+        self.hub.set_store(Err(down.clone()));
+        if let Some(mut open) = self.open.take() {
+            open.housekeeping.finish();
+        }
+        for waiter in self.waiters.take_all() {
+            waiter.reply.keep(Outcome::Refused(down.clone()));
+        }
+        self.last_group = 0;
+        self.reopen_at = self.alarm.now();
+    }
+
+    /// Refuses what callers ask for, and tries to open the store again.
+    fn turn_while_down(&mut self) {
+        if self.reopen_at <= self.alarm.now() {
+            self.reopen_at = self.alarm.now() + REOPEN;
+            let options = StoreOptions { after_failure: true, ..self.options.store };
+            match self.disk.open(&options).and_then(|store| self.start(store)) {
+                Ok(()) => return,
+                Err(error) => {
+                    tracing::error!(%error, "the store could not be opened again");
+                    self.hub.set_store(Err(Error::Unavailable(error.to_string())));
+                }
+            }
+        }
+        let why = self.hub.store().err().unwrap_or(Error::Closed);
+        for submission in std::mem::take(&mut self.left_over) {
+            submission.reply.keep(Outcome::Refused(why.clone()));
+        }
+    }
+}
+
+/// A waiting worker as a submission for the next group, with what is left of its patience.
+fn again(reserve: Reserve, until: Instant, now: Instant, reply: Promise) -> Submission {
+    // At least a moment, so that it waits again if its rows are not due after all.
+    let wait = until.saturating_duration_since(now).max(Duration::from_nanos(1));
+    Submission { request: Request::Command(Command::Reserve(Reserve { wait, ..reserve })), reply }
+}
+
+/// Gives a command what the engine must not make up by itself.
+fn prepare(command: &mut Command, clock: &Clock) {
+    if let Command::Put(jobs) = command {
+        let now = clock.now().time();
+        for job in jobs {
+            job.id.get_or_insert_with(|| JobId::new(now));
+        }
+    }
+}
+
+impl WriterOptions {
+    fn answer(&self, open: &Open, ask: &Ask, failures: u64, clock: &Clock) -> Outcome {
+        let engine = &open.engine;
+        match ask {
+            Ask::Stats => {
+                let mut stats = Stats {
+                    durability: self.durability,
+                    horizon: self.engine.horizon,
+                    queues: engine.queues().len() as u64,
+                    pending: engine.pending(),
+                    leased: engine.queues().iter().map(|queue| queue.counts().leased).sum(),
+                    in_memory: engine.in_memory() as u64,
+                    disk: open.housekeeping.disk(),
+                    commits: open.commits,
+                    failures,
+                    commit_time: open.commit_time.clone(),
+                    ..Stats::default()
+                };
+                engine.tally.add_to(&mut stats);
+                Outcome::Stats(Box::new(stats))
+            }
+            Ask::Queues(name) => {
+                let wanted = |queue: &&crate::engine::Queue| {
+                    name.as_ref().is_none_or(|name| **name == *queue.name)
+                };
+                let now = clock.now().time();
+                Outcome::Queues(
+                    engine.queues().iter().filter(wanted).map(|queue| info(queue, now)).collect(),
+                )
+            }
+        }
+    }
+}
+
+fn info(queue: &crate::engine::Queue, now: crate::time::Time) -> QueueInfo {
+    let counts = queue.counts();
+    let (ready, more_ready) = queue.ready(now);
+    QueueInfo {
+        name: queue.name.to_string(),
+        settings: queue.settings.clone(),
+        paused: queue.paused,
+        scheduled: counts.waiting.saturating_sub(ready),
+        ready,
+        more_ready,
+        leased: counts.leased,
+        dead: counts.dead,
+        done: counts.done,
+        cancelled: counts.cancelled,
+    }
+}

@@ -1,0 +1,240 @@
+//! What has to hold, by the accounts.
+//!
+//! An operation that was begun and not answered may have happened or not. After the crash the
+//! queue itself says which; from then on that is a fact like any other.
+
+use std::collections::{HashMap, HashSet};
+
+use tickwheel_queue::{Job, JobId, List, Queues, State};
+
+use crate::load::QUEUE;
+use crate::log::{Entry, Event};
+
+/// The order of everything: round and sequence number.
+type Stamp = (u64, u64);
+
+#[derive(Debug, Default)]
+struct Facts {
+    /// Since when it certainly is in the queue.
+    put: Option<Stamp>,
+    /// Since when it certainly is not there any more.
+    gone: Option<Stamp>,
+    /// Operations under way that may end it.
+    ending: u32,
+    /// Operations under way that may move it.
+    moving: u32,
+    /// When it is due, and since when that is known.
+    due: Option<(u64, Stamp)>,
+    /// What a move that is under way would make of it.
+    new_due: u64,
+    /// When its last lease ends.
+    until: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Account {
+    jobs: HashMap<JobId, Facts>,
+    errors: Vec<String>,
+    last: Stamp,
+    puts: u64,
+    deliveries: u64,
+    acks: u64,
+    unknown: u64,
+}
+
+impl Account {
+    pub(crate) fn add(&mut self, mut entries: Vec<Entry>) {
+        entries.sort_by_key(|(round, seq, _)| (*round, *seq));
+        for (round, seq, event) in entries {
+            self.last = (round, seq);
+            self.note((round, seq), &event);
+        }
+    }
+
+    fn note(&mut self, stamp: Stamp, event: &Event) {
+        match *event {
+            Event::Put { id, due } => {
+                let facts = self.jobs.entry(id).or_default();
+                facts.due = Some((due, stamp));
+            }
+            Event::PutDone { id, replaced } => {
+                self.puts += 1;
+                self.job(id).put = Some(stamp);
+                if let Some(old) = replaced {
+                    self.ended(old, true, stamp);
+                }
+            }
+            Event::MayReplace { id } | Event::Cancel { id } | Event::Ack { id } => {
+                self.job(id).ending += 1;
+            }
+            Event::ReplaceOver { id } => self.job(id).ending -= 1,
+            Event::CancelDone { id, done } => self.ended(id, done, stamp),
+            Event::AckDone { id, done } => {
+                self.acks += u64::from(done);
+                self.ended(id, done, stamp);
+            }
+            Event::Move { id, due } => {
+                let facts = self.job(id);
+                facts.moving += 1;
+                facts.new_due = due;
+            }
+            Event::MoveDone { id, done } => {
+                let facts = self.job(id);
+                facts.moving -= 1;
+                if done {
+                    facts.due = Some((facts.new_due, stamp));
+                }
+            }
+            Event::Fail { id } => {
+                let facts = self.job(id);
+                facts.moving += 1;
+                // From now on it may be delivered again, at a time that only the queue knows.
+                facts.until = 0;
+                facts.due = None;
+            }
+            Event::FailDone { id, .. } => {
+                let facts = self.job(id);
+                facts.moving -= 1;
+                facts.due = None;
+            }
+            Event::Delivered { id, begun, due, until, now } => {
+                self.deliveries += 1;
+                self.delivered(id, (stamp.0, begun), (due, until, now));
+            }
+        }
+    }
+
+    fn job(&mut self, id: JobId) -> &mut Facts {
+        self.jobs.entry(id).or_default()
+    }
+
+    fn gone(&mut self, id: JobId, stamp: Stamp) {
+        let facts = self.job(id);
+        facts.gone.get_or_insert(stamp);
+    }
+
+    fn ended(&mut self, id: JobId, done: bool, stamp: Stamp) {
+        self.job(id).ending -= 1;
+        if done {
+            self.gone(id, stamp);
+        }
+    }
+
+    fn delivered(&mut self, id: JobId, begun: Stamp, (due, until, now): (u64, u64, u64)) {
+        let mut errors = Vec::new();
+        match self.jobs.get_mut(&id) {
+            None => errors.push(format!("{id} was delivered, and nobody put it")),
+            Some(facts) => {
+                if now < due {
+                    errors.push(format!("{id} was delivered at {now}, due at {due}"));
+                }
+                if facts.gone.is_some_and(|gone| gone < begun) {
+                    errors.push(format!("{id} was delivered after it was done or cancelled"));
+                }
+                let known = facts.due.filter(|(_, since)| *since < begun && facts.moving == 0);
+                if let Some((known, _)) = known.filter(|(known, _)| *known != due) {
+                    errors.push(format!("{id} was delivered as due at {due}, but was {known}"));
+                }
+                if now < facts.until {
+                    errors.push(format!("{id} was delivered at {now}, leased to {}", facts.until));
+                }
+                facts.until = until;
+            }
+        }
+        self.errors.extend(errors);
+    }
+
+    /// Compares with what is in the queue, after a crash and before anything else is done.
+    pub(crate) fn check(&mut self, queues: &Queues) -> Result<(), String> {
+        let found = everything(queues)?;
+        self.check_keys(&found);
+        self.check_counts(queues, &found)?;
+        let found: HashMap<JobId, Job> = found.into_iter().map(|job| (job.id, job)).collect();
+        for id in found.keys().filter(|id| !self.jobs.contains_key(id)) {
+            self.errors.push(format!("{id} is in the queue, and nobody put it"));
+        }
+        let last = (self.last.0, u64::MAX);
+        for (id, facts) in &mut self.jobs {
+            let is_unknown = facts.ending > 0 || (facts.put.is_none() && facts.gone.is_none());
+            self.unknown += u64::from(is_unknown);
+            match (found.get(id), facts.gone) {
+                (Some(_), Some(_)) => {
+                    self.errors.push(format!("{id} is there, but was done or cancelled"));
+                }
+                (None, None) if !is_unknown => {
+                    self.errors.push(format!("{id} was put and is lost"));
+                }
+                // What was under way when it crashed is decided now.
+                (None, None) => facts.gone = Some(last),
+                (None, Some(_)) => {}
+                (Some(job), None) => {
+                    let due = job.due.as_millis();
+                    let known = facts.due.filter(|_| facts.moving == 0);
+                    if let Some((known, _)) = known.filter(|(known, _)| *known != due) {
+                        self.errors.push(format!("{id} is due at {due}, but was {known}"));
+                    }
+                    facts.put.get_or_insert(last);
+                    facts.due = Some((due, last));
+                }
+            }
+            facts.ending = 0;
+            facts.moving = 0;
+        }
+        // Settled for good: what is gone is only looked for in the queue's own list.
+        if self.errors.is_empty() { Ok(()) } else { Err(self.errors.join("\n")) }
+    }
+
+    fn check_keys(&mut self, found: &[Job]) {
+        let mut keys = HashSet::new();
+        for job in found.iter().filter(|job| job.state.is_live()) {
+            if let Some(key) = job.key.as_ref().filter(|key| !keys.insert((*key).clone())) {
+                self.errors.push(format!("the key {key:?} is there twice"));
+            }
+        }
+    }
+
+    fn check_counts(&mut self, queues: &Queues, found: &[Job]) -> Result<(), String> {
+        let info = queues.queue(QUEUE).wait().map_err(|error| error.to_string())?;
+        let Some(info) = info else { return Ok(()) };
+        let live = found.iter().filter(|job| job.state.is_live()).count() as u64;
+        let dead = found.iter().filter(|job| job.state == State::Dead).count() as u64;
+        let counted = info.scheduled + info.ready + info.leased;
+        if (counted, info.dead) != (live, dead) {
+            self.errors.push(format!(
+                "{live} live and {dead} dead jobs are counted as {counted} and {}",
+                info.dead
+            ));
+        }
+        Ok(())
+    }
+
+    /// Says what was done, and refuses a test that did nothing.
+    pub(crate) fn report(&self, how: &str, rounds: u64) -> Result<(), String> {
+        println!(
+            "{how} {rounds} times: {} puts, {} deliveries and {} acks were acknowledged, {} \
+             operations were cut off",
+            self.puts, self.deliveries, self.acks, self.unknown
+        );
+        if rounds >= 5 && (self.puts == 0 || self.acks == 0 || self.unknown == 0) {
+            return Err("the load did next to nothing: this test proves nothing".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// All jobs of the queue.
+fn everything(queues: &Queues) -> Result<Vec<Job>, String> {
+    let mut jobs = Vec::new();
+    let mut list = List::of(QUEUE).limit(10_000);
+    loop {
+        let page = queues.list(list.clone()).wait().map_err(|error| error.to_string())?;
+        if let Some(id) = page.damaged.first() {
+            return Err(format!("{id} is damaged"));
+        }
+        jobs.extend(page.jobs);
+        list.after = page.next;
+        if list.after.is_none() {
+            return Ok(jobs);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The crash test: whatever was acknowledged holds after the process was killed.
+//!
+//! A child process works on a queue with several threads and writes down what it is about to do and
+//! what it was told, each thread in a file of its own. The parent kills it at a random moment, opens
+//! the queue, and compares it with the accounts: no acknowledged put lost, no cancelled or
+//! acknowledged job delivered again, none delivered early or twice within a lease, keys unique. The
+//! same is done in one process with a disk that fails its writes and syncs and loses what was not
+//! synced.
+//!
+//! ```sh
+//! cargo test -p tickwheel-queue --test crash -- --rounds 200
+//! ```
+
+mod account;
+mod load;
+mod log;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use account::Account;
+use load::Load;
+use log::Log;
+use tickwheel_queue::Queues;
+use tickwheel_queue::store::MemoryDisk;
+
+const ROUNDS: u64 = 20;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [child, folder, round] = args.as_slice()
+        && child == "child"
+    {
+        work_until_killed(Path::new(folder), round.parse().expect("a number"));
+        return ExitCode::SUCCESS;
+    }
+    let rounds = match rounds(&args) {
+        Ok(rounds) => rounds,
+        Err(why) => {
+            eprintln!("error: {why}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let start = Instant::now();
+    let folder = tempfile::tempdir().expect("a folder");
+    let outcome = creation_rounds(folder.path(), rounds)
+        .and_then(|()| kill_rounds(folder.path(), rounds))
+        .and_then(|()| fault_rounds(rounds));
+    match outcome {
+        Ok(()) => {
+            println!("crash: {rounds} rounds of each kind in {:.1?}", start.elapsed());
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            let kept = folder.keep();
+            eprintln!("error: {why}\nthe queue and its accounts are in {}", kept.display());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The number after `--rounds`. Whatever else a test program is given has no meaning here.
+fn rounds(args: &[String]) -> Result<u64, String> {
+    match args.iter().position(|arg| arg == "--rounds") {
+        None => Ok(ROUNDS),
+        Some(place) => {
+            let number = args.get(place + 1).and_then(|number| number.parse().ok());
+            number.ok_or_else(|| "`--rounds` wants a number".to_owned())
+        }
+    }
+}
+
+/// A number that differs each time.
+fn chance(below: u64) -> u64 {
+    let id = tickwheel_queue::JobId::new(tickwheel_queue::Time::default());
+    u64::from_be_bytes(id.as_bytes()[8..].try_into().expect("eight bytes")) % below
+}
+
+fn logs(folder: &Path) -> PathBuf {
+    folder.join("accounts")
+}
+
+fn work_until_killed(folder: &Path, round: u64) {
+    let queues = Queues::open(folder.join("queue")).expect("the queue opens");
+    let load = Load::new(queues, round);
+    load.run(|thread| Log::file(&logs(folder), round, thread));
+}
+
+/// Starts a child and kills it after this time.
+fn start_and_kill(folder: &Path, round: u64, after: Duration) -> Result<(), String> {
+    std::fs::create_dir_all(logs(folder)).map_err(|error| error.to_string())?;
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut child = Command::new(this)
+        .arg("child")
+        .arg(folder)
+        .arg(round.to_string())
+        .spawn()
+        .map_err(|error| format!("the child does not start: {error}"))?;
+    std::thread::sleep(after);
+    child.kill().map_err(|error| format!("the child cannot be killed: {error}"))?;
+    let status = child.wait().map_err(|error| error.to_string())?;
+    match status.code() {
+        Some(_) => Err(format!("round {round}: the child ended by itself: {status}")),
+        None => Ok(()),
+    }
+}
+
+/// Kills while the directory is being made: it has to open after that.
+fn creation_rounds(folder: &Path, rounds: u64) -> Result<(), String> {
+    for round in 0..rounds {
+        let folder = folder.join(format!("new-{round}"));
+        start_and_kill(&folder, round, Duration::from_micros(chance(20_000)))?;
+        let mut account = Account::default();
+        account.add(log::read(&logs(&folder), round)?);
+        let queues = Queues::open(folder.join("queue"))
+            .map_err(|error| format!("killed while it was made, round {round}: {error}"))?;
+        account.check(&queues)?;
+        drop(queues);
+        std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+fn kill_rounds(folder: &Path, rounds: u64) -> Result<(), String> {
+    let mut account = Account::default();
+    for round in 0..rounds {
+        start_and_kill(folder, round, Duration::from_millis(30 + chance(250)))?;
+        account.add(log::read(&logs(folder), round)?);
+        let queues = Queues::open(folder.join("queue"))
+            .map_err(|error| format!("round {round}: {error}"))?;
+        account.check(&queues).map_err(|why| format!("round {round}: {why}"))?;
+    }
+    account.report("killed", rounds)
+}
+
+/// The same with a disk that fails.
+fn fault_rounds(rounds: u64) -> Result<(), String> {
+    let disk = MemoryDisk::new();
+    let mut account = Account::default();
+    for round in 0..rounds {
+        let open = || Queues::builder().open_disk(disk.clone()).map_err(|error| error.to_string());
+        let load = Load::new(open()?, round);
+        let log = Log::shared();
+        let stop = load.stop.clone();
+        std::thread::scope(|scope| {
+            scope.spawn(|| load.run(|_| log.clone()));
+            std::thread::sleep(Duration::from_millis(10 + chance(40)));
+            match round % 3 {
+                0 => disk.crash(),
+                1 => disk.fail_syncs(true),
+                _ => disk.fail_commits_after(Some(chance(20))),
+            }
+            // Those who wait for jobs see no failure until they are told.
+            std::thread::sleep(Duration::from_millis(10));
+            stop.store(true, Ordering::Relaxed);
+        });
+        disk.crash();
+        drop(load);
+        disk.fail_syncs(false);
+        disk.fail_commits_after(None);
+        account.add(log.take());
+        account.check(&open()?).map_err(|why| format!("faults, round {round}: {why}"))?;
+    }
+    account.report("failed", rounds)
+}

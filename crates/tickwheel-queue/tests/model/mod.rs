@@ -1,0 +1,216 @@
+//! A plain queue: a list of jobs, looked through from end to end for everything.
+
+use std::collections::HashMap;
+
+use tickwheel_queue::{JobId, OnConflict, Retry, State};
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ModelJob {
+    pub(crate) id: JobId,
+    pub(crate) queue: usize,
+    pub(crate) key: Option<String>,
+    pub(crate) priority: i8,
+    pub(crate) seq: u64,
+    pub(crate) due: u64,
+    pub(crate) attempts: u32,
+    pub(crate) max_attempts: u32,
+    /// Waiting jobs are `Scheduled` here; whether they are ready is a question of the time.
+    pub(crate) state: State,
+    pub(crate) lease: Option<(u64, u64)>,
+    pub(crate) last_error: Option<String>,
+}
+
+/// The delay between attempts, for every job of the test.
+pub(crate) const RETRY: u64 = 700;
+
+#[derive(Default)]
+pub(crate) struct Model {
+    pub(crate) jobs: Vec<ModelJob>,
+    pub(crate) now: u64,
+    pub(crate) paused: HashMap<usize, bool>,
+    pub(crate) next_seq: u64,
+}
+
+pub(crate) struct NewModelJob {
+    pub(crate) id: JobId,
+    pub(crate) queue: usize,
+    pub(crate) key: Option<String>,
+    pub(crate) priority: i8,
+    pub(crate) delay: u64,
+    pub(crate) max_attempts: u32,
+}
+
+impl Model {
+    /// Leases that have run out.
+    pub(crate) fn catch_up(&mut self) {
+        let now = self.now;
+        for job in &mut self.jobs {
+            if job.lease.is_some_and(|(_, until)| until <= now) {
+                job.lease = None;
+                job.last_error = Some("the lease ran out".into());
+                job.state =
+                    if job.attempts >= job.max_attempts { State::Dead } else { State::Scheduled };
+            }
+        }
+    }
+
+    pub(crate) fn holder(&self, queue: usize, key: &str) -> Option<JobId> {
+        let is_it = |job: &&ModelJob| {
+            job.queue == queue && job.key.as_deref() == Some(key) && job.state.is_live()
+        };
+        self.jobs.iter().find(is_it).map(|job| job.id)
+    }
+
+    pub(crate) fn get(&mut self, id: JobId) -> Option<&mut ModelJob> {
+        self.jobs.iter_mut().find(|job| job.id == id)
+    }
+
+    /// `Ok` with the job that has the key then; `Err` if it was rejected.
+    pub(crate) fn put(&mut self, job: NewModelJob, on_conflict: OnConflict) -> Result<JobId, ()> {
+        if let Some(holder) = job.key.as_ref().and_then(|key| self.holder(job.queue, key)) {
+            match on_conflict {
+                OnConflict::Keep => return Ok(holder),
+                OnConflict::Reject => return Err(()),
+                OnConflict::Replace => self.jobs.retain(|job| job.id != holder),
+            }
+        }
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        self.jobs.push(ModelJob {
+            id: job.id,
+            queue: job.queue,
+            key: job.key,
+            priority: job.priority,
+            seq,
+            due: self.now + job.delay,
+            attempts: 0,
+            max_attempts: job.max_attempts,
+            state: State::Scheduled,
+            lease: None,
+            last_error: None,
+        });
+        Ok(job.id)
+    }
+
+    /// `true` if there was such a live job.
+    pub(crate) fn cancel(&mut self, id: JobId) -> bool {
+        let is_live = self.get(id).is_some_and(|job| job.state.is_live());
+        if is_live {
+            self.jobs.retain(|job| job.id != id);
+        }
+        is_live
+    }
+
+    pub(crate) fn reschedule(&mut self, id: JobId, delay: u64) -> bool {
+        let now = self.now;
+        match self.get(id) {
+            Some(job) if job.state == State::Scheduled => {
+                job.due = now + delay;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The waiting jobs of a queue, in order of delivery.
+    pub(crate) fn waiting(&self, queue: usize) -> Vec<&ModelJob> {
+        let mut waiting: Vec<_> = self
+            .jobs
+            .iter()
+            .filter(|job| job.queue == queue && job.state == State::Scheduled)
+            .collect();
+        waiting.sort_by_key(|job| (job.due, -i16::from(job.priority), job.seq));
+        waiting
+    }
+
+    /// The jobs that the next reserve has to give.
+    pub(crate) fn next_ready(&self, queue: usize, jobs: usize) -> Vec<JobId> {
+        if self.paused.get(&queue) == Some(&true) {
+            return Vec::new();
+        }
+        let ready = self.waiting(queue).into_iter().filter(|job| job.due <= self.now);
+        ready.take(jobs).map(|job| job.id).collect()
+    }
+
+    pub(crate) fn lease(&mut self, id: JobId, token: u64, length: u64) {
+        let until = self.now + length;
+        let job = self.get(id).expect("a reserved job is in the model");
+        job.state = State::Leased;
+        job.attempts += 1;
+        job.lease = Some((token, until));
+    }
+
+    /// The leased job, if the token is the right one.
+    fn leased(&mut self, id: JobId, token: u64) -> Option<&mut ModelJob> {
+        self.get(id).filter(|job| job.lease.is_some_and(|(its, _)| its == token))
+    }
+
+    pub(crate) fn ack(&mut self, id: JobId, token: u64) -> bool {
+        let is_leased = self.leased(id, token).is_some();
+        if is_leased {
+            self.jobs.retain(|job| job.id != id);
+        }
+        is_leased
+    }
+
+    pub(crate) fn fail(&mut self, id: JobId, token: u64, error: &str, retry: Retry) -> bool {
+        let now = self.now;
+        let Some(job) = self.leased(id, token) else { return false };
+        job.lease = None;
+        job.last_error = Some(error.into());
+        let delay = match retry {
+            Retry::ByPolicy => RETRY,
+            Retry::After(delay) => delay.as_millis() as u64,
+            Retry::Never => {
+                job.state = State::Dead;
+                return true;
+            }
+        };
+        if job.attempts >= job.max_attempts {
+            job.state = State::Dead;
+        } else {
+            job.state = State::Scheduled;
+            job.due = now + delay;
+        }
+        true
+    }
+
+    pub(crate) fn extend(&mut self, id: JobId, token: u64, length: u64) -> bool {
+        let until = self.now + length;
+        let Some(job) = self.leased(id, token) else { return false };
+        job.lease = Some((token, until));
+        true
+    }
+
+    pub(crate) fn release(&mut self, id: JobId, token: u64, delay: u64) -> bool {
+        let now = self.now;
+        let Some(job) = self.leased(id, token) else { return false };
+        job.lease = None;
+        job.state = State::Scheduled;
+        job.attempts -= 1;
+        if delay > 0 {
+            job.due = now + delay;
+        }
+        true
+    }
+
+    pub(crate) fn kick(&mut self, id: JobId) -> bool {
+        let now = self.now;
+        let Some(job) = self.get(id).filter(|job| job.state == State::Dead) else { return false };
+        let (queue, key) = (job.queue, job.key.clone());
+        if key.is_some_and(|key| self.holder(queue, &key).is_some()) {
+            return false;
+        }
+        let job = self.get(id).expect("it was there");
+        job.state = State::Scheduled;
+        job.due = now;
+        job.attempts = 0;
+        true
+    }
+
+    pub(crate) fn drop_all(&mut self, queue: usize, state: State) -> u64 {
+        let before = self.jobs.len();
+        self.jobs.retain(|job| job.queue != queue || job.state != state);
+        (before - self.jobs.len()) as u64
+    }
+}

@@ -1,0 +1,286 @@
+//! The directory on disk: who may open it, what is done about damage, and what an older version
+//! left.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tickwheel_queue::{JobId, List, NewJob, OpenError, Queues, State};
+
+fn put(queues: &Queues, count: usize) -> Vec<JobId> {
+    (0..count)
+        .map(|number| {
+            let job = NewJob::new("q", format!("job {number} {}", "x".repeat(500)));
+            queues.put(job.key(number.to_string())).wait().unwrap().id
+        })
+        .collect()
+}
+
+fn present(queues: &Queues, ids: &[JobId]) -> usize {
+    ids.iter().filter(|&&id| queues.get(id).wait().unwrap().is_some()).count()
+}
+
+/// The journal that is written to.
+fn journal(folder: &Path) -> PathBuf {
+    let entries = fs::read_dir(folder.join("store")).unwrap();
+    let journals = entries.map(|entry| entry.unwrap().path());
+    journals.filter(|path| path.extension().is_some_and(|ext| ext == "jnl")).max().unwrap()
+}
+
+/// Where a text is in a file.
+fn find(bytes: &[u8], text: &str) -> usize {
+    bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap()
+}
+
+#[test]
+fn what_was_put_is_there_after_opening_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let queues = Queues::open(folder.path()).unwrap();
+    let ids = put(&queues, 100);
+    queues.cancel(("q", "7")).wait().unwrap();
+    drop(queues);
+    let queues = Queues::open(folder.path()).unwrap();
+    assert_eq!(present(&queues, &ids), 99);
+    assert_eq!(queues.get(("q", "8")).wait().unwrap().unwrap().id, ids[8]);
+    assert_eq!(queues.get(("q", "7")).wait().unwrap(), None);
+}
+
+#[test]
+fn a_directory_is_opened_by_one_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let queues = Queues::open(folder.path()).unwrap();
+    let error = Queues::open(folder.path()).unwrap_err();
+    assert_eq!(error, OpenError::Locked { path: folder.path().into() });
+    assert!(error.to_string().contains("open already"), "{error}");
+    drop(queues);
+    Queues::open(folder.path()).unwrap();
+}
+
+#[test]
+fn a_foreign_or_newer_directory_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("letter.txt"), "dear").unwrap();
+    let error = Queues::open(folder.path()).unwrap_err();
+    assert!(matches!(error, OpenError::NotAQueue { .. }), "{error}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+
+    let folder = tempfile::tempdir().unwrap();
+    drop(Queues::open(folder.path()).unwrap());
+    fs::write(folder.path().join("FORMAT"), "tickwheel queue, format 2\n").unwrap();
+    let error = Queues::open(folder.path()).unwrap_err();
+    let path = folder.path().into();
+    assert_eq!(error, OpenError::NewerVersion { path, found: 2, known: 1 });
+    fs::write(folder.path().join("FORMAT"), "\0\0\0").unwrap();
+    assert!(matches!(Queues::open(folder.path()), Err(OpenError::NotAQueue { .. })));
+}
+
+#[test]
+fn what_cannot_be_written_is_said() {
+    // Nobody may write there, not even root.
+    let path = Path::new("/sys/tickwheel-queue-test");
+    let error = Queues::open(path).unwrap_err();
+    assert!(matches!(&error, OpenError::Io { path: found, .. } if found == path), "{error}");
+    // A file is in the way.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    assert!(matches!(Queues::open(file.path()), Err(OpenError::Io { .. })));
+}
+
+#[test]
+fn a_torn_end_that_nobody_was_told_of_is_cut_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let queues = Queues::open(folder.path()).unwrap();
+    let ids = put(&queues, 20);
+    drop(queues);
+    // A crash in the middle of a write: the beginning of a batch at the end.
+    let path = journal(folder.path());
+    let mut bytes = fs::read(&path).unwrap();
+    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+    let start = find(&bytes, "FJL\u{3}") + 4;
+    let half: Vec<u8> = bytes[start..start + 40].to_vec();
+    bytes[end..end + 40].copy_from_slice(&half);
+    fs::write(&path, bytes).unwrap();
+    let queues = Queues::open(folder.path()).unwrap();
+    assert_eq!(present(&queues, &ids), 20);
+    put(&queues, 1);
+}
+
+#[test]
+fn a_flipped_bit_is_found_before_anything_is_lost_and_the_rest_can_be_salvaged() {
+    let folder = tempfile::tempdir().unwrap();
+    let queues = Queues::open(folder.path()).unwrap();
+    let ids = put(&queues, 20);
+    drop(queues);
+    let path = journal(folder.path());
+    let whole = fs::read(&path).unwrap();
+    let job = find(&whole, "job 10 ");
+    // In the payload, where only a checksum can tell, and in the tag of the item.
+    for offset in [job + 3, job.saturating_sub(40)] {
+        let mut bytes = whole.clone();
+        bytes[offset] ^= 0x10;
+        fs::write(&path, &bytes).unwrap();
+        let error = Queues::open(folder.path()).unwrap_err();
+        assert!(matches!(&error, OpenError::Damaged { .. }), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), bytes, "nothing was changed");
+    }
+    let queues = Queues::builder().salvage(true).open(folder.path()).unwrap();
+    assert_eq!(present(&queues, &ids), 19);
+    assert_eq!(queues.get(ids[10]).wait().unwrap(), None);
+    assert_eq!(fs::read_dir(folder.path().join("damaged")).unwrap().count(), 1);
+    drop(queues);
+    let queues = Queues::open(folder.path()).unwrap();
+    assert_eq!(present(&queues, &ids), 19);
+}
+
+#[test]
+fn a_journal_cut_short_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let queues = Queues::open(folder.path()).unwrap();
+    let ids = put(&queues, 20);
+    drop(queues);
+    let path = journal(folder.path());
+    let bytes = fs::read(&path).unwrap();
+    let middle = find(&bytes, "job 10 ") + 100;
+    fs::write(&path, &bytes[..middle]).unwrap();
+    let error = Queues::open(folder.path()).unwrap_err();
+    assert!(error.to_string().contains("acknowledged"), "{error}");
+    let queues = Queues::builder().salvage(true).open(folder.path()).unwrap();
+    assert_eq!(present(&queues, &ids), 10);
+    // What was taken up after that is acknowledged anew.
+    put(&queues, 1);
+    drop(queues);
+    Queues::open(folder.path()).unwrap();
+}
+
+#[test]
+fn space_of_finished_jobs_comes_back() {
+    use tickwheel_queue::store::{Directory, Disk, Persist, StoreOptions, Table, WriteBatch};
+    let folder = tempfile::tempdir().unwrap();
+    let store = Directory::new(folder.path()).open(&StoreOptions::default()).unwrap();
+    let key = |number: u32| number.to_be_bytes();
+    let mut batch = WriteBatch::new();
+    for number in 0..40_000 {
+        // Bytes that do not compress.
+        let value: Vec<u8> = (0..500_u32).map(|byte| ((byte * number) >> 3) as u8).collect();
+        batch.put(Table::Jobs, &key(number), &value);
+    }
+    store.commit(&batch, Persist::Sync).unwrap();
+    store.compact().unwrap();
+    let full = tables(folder.path());
+    assert!((0..40_000).all(|number| store.get(Table::Jobs, &key(number)).unwrap().is_some()));
+    batch.clear();
+    (0..40_000).for_each(|number| batch.remove(Table::Jobs, &key(number)));
+    store.commit(&batch, Persist::Sync).unwrap();
+    store.compact().unwrap();
+    let empty = tables(folder.path());
+    assert!(full > 15_000_000 && empty < full / 10, "{full} bytes before, {empty} after");
+}
+
+/// Bytes of the tables, without the journals.
+fn tables(folder: &Path) -> u64 {
+    fn size(path: &Path) -> u64 {
+        if path.is_dir() {
+            fs::read_dir(path).unwrap().map(|entry| size(&entry.unwrap().path())).sum()
+        } else {
+            path.metadata().unwrap().len()
+        }
+    }
+    size(&folder.join("store").join("keyspaces"))
+}
+
+/// A directory that version 0.1 wrote. It must stay readable for ever.
+#[test]
+fn the_directory_of_format_1_opens() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-1");
+    let folder = tempfile::tempdir().unwrap();
+    copy(&fixture, folder.path());
+    let queues = Queues::open(folder.path()).unwrap();
+    check_fixture(&queues);
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            fs::copy(&path, &target).unwrap();
+        }
+    }
+}
+
+/// Writes the fixture anew; see `tests/fixtures/README.md`.
+#[test]
+#[ignore = "writes the fixture of this version"]
+fn write_the_fixture() {
+    use tickwheel_queue::{Keep, Pacing, QueueSettings, Retention, Retry, RetryPolicy, Time};
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-1");
+    fs::create_dir_all(&path).unwrap();
+    let queues = Queues::open(&path).unwrap();
+    let retention =
+        Retention { done: Keep::FOREVER, cancelled: Keep::FOREVER, ..Retention::default() };
+    let settings = QueueSettings {
+        lease: Duration::from_secs(86_400 * 36_500),
+        max_attempts: 3,
+        retention,
+        pacing: Pacing::starts(100, Duration::from_secs(1)).concurrency(50),
+        ..QueueSettings::default()
+    };
+    queues.configure("mail", settings).wait().unwrap();
+    for name in ["done", "dead", "leased", "retried"] {
+        let job = NewJob::new("mail", name).key(name).header("kind", name).priority(3);
+        queues.put(job).wait().unwrap();
+        let lease = queues.reserve("mail", 1, None).wait().unwrap()[0].lease;
+        match name {
+            "done" => queues.ack(lease).wait().unwrap(),
+            "dead" => drop(queues.fail(lease, "no", Retry::Never).wait().unwrap()),
+            "retried" => {
+                let later = Retry::After(Duration::from_secs(86_400 * 36_500));
+                queues.fail(lease, "busy", later).wait().unwrap();
+            }
+            _ => {}
+        }
+    }
+    let retry = RetryPolicy::list([Duration::from_secs(1)]);
+    let far = NewJob::new("mail", "far").key("far").group("g").retry(retry).at(Time::MAX);
+    queues.put(far).wait().unwrap();
+    queues.put(NewJob::new("mail", "gone").key("gone").at(Time::MAX)).wait().unwrap();
+    queues.cancel(("mail", "gone")).wait().unwrap();
+    queues.put(NewJob::new("paused", "ready")).wait().unwrap();
+    queues.pause("paused").wait().unwrap();
+    check_fixture(&queues);
+    drop(queues);
+    // The preallocated zeroes at the end of the journal are of no use here.
+    let journal = journal(&path);
+    let bytes = fs::read(&journal).unwrap();
+    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
+    fs::write(&journal, &bytes[..end]).unwrap();
+}
+
+fn check_fixture(queues: &Queues) {
+    let page = queues.list(List::of("mail")).wait().unwrap();
+    let mut found: Vec<(String, State, u32)> = page
+        .jobs
+        .iter()
+        .map(|job| (String::from_utf8_lossy(&job.payload).into(), job.state, job.attempts))
+        .collect();
+    found.sort();
+    let expected = [
+        ("dead", State::Dead, 1),
+        ("done", State::Done, 1),
+        ("far", State::Scheduled, 0),
+        ("gone", State::Cancelled, 0),
+        ("leased", State::Leased, 1),
+        ("retried", State::Scheduled, 1),
+    ];
+    assert_eq!(found, expected.map(|(name, state, attempts)| (name.to_owned(), state, attempts)));
+    let retried = queues.get(("mail", "retried")).wait().unwrap().unwrap();
+    assert_eq!(retried.last_error.as_deref(), Some("busy"));
+    assert_eq!(retried.headers, [("kind".to_owned(), "retried".to_owned())]);
+    let info = queues.queue("mail").wait().unwrap().unwrap();
+    assert_eq!((info.settings.max_attempts, info.leased, info.scheduled), (3, 1, 2));
+    assert!(queues.queue("paused").wait().unwrap().unwrap().paused);
+    assert!(queues.reserve("paused", 1, None).wait().unwrap().is_empty());
+    queues.put(NewJob::new("paused", "another")).wait().unwrap();
+}

@@ -1,0 +1,370 @@
+//! The edges: of the horizon, of memory, of the clock, of a lease, of what a queue may hold.
+
+mod rig;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use rig::{Rig, millis, seconds};
+use tickwheel_queue::{
+    Error, JobId, Keep, Limit, Limits, List, NewJob, QueueSettings, Queues, Retention, Retry,
+    RetryPolicy, State, Time,
+};
+
+/// A builder with a horizon of a second and room for very few jobs in memory.
+fn narrow() -> tickwheel_queue::Builder {
+    Queues::builder().horizon(seconds(1)).near(0)
+}
+
+#[test]
+fn jobs_around_the_horizon_come_exactly_at_their_time() {
+    let rig = Rig::with(narrow());
+    // A job for every millisecond around the horizon and around where reading stops.
+    let delays: Vec<u64> = (990..1_010).chain(1_490..1_510).chain([0, 1, 5_000]).collect();
+    for &delay in delays.iter().rev() {
+        rig.put(&delay.to_string(), millis(delay));
+    }
+    let mut sorted = delays;
+    sorted.sort_unstable();
+    let mut now = 0;
+    for delay in sorted {
+        if delay > now {
+            rig.clock.advance(millis(delay - now - 1));
+            assert_eq!(rig.names(), [""; 0], "just before {delay}");
+            rig.clock.advance(millis(1));
+        }
+        assert_eq!(rig.names(), [delay.to_string()]);
+        now = delay;
+    }
+}
+
+#[test]
+fn a_job_put_behind_the_edge_and_cancelled_there_never_comes() {
+    let rig = Rig::with(narrow());
+    rig.put("far", seconds(10));
+    let job = NewJob::new("q", "gone").delay(seconds(20)).key("gone");
+    rig.queues().put(job).wait().unwrap();
+    rig.queues().cancel(("q", "gone")).wait().unwrap();
+    rig.put("near", millis(10));
+    rig.clock.advance(seconds(60));
+    assert_eq!(rig.names(), ["near", "far"]);
+}
+
+#[test]
+fn a_far_job_is_not_in_memory_and_a_near_one_is() {
+    let rig = Rig::with(narrow());
+    for number in 0..100 {
+        rig.put(&number.to_string(), seconds(3_600 + number));
+    }
+    assert_eq!(rig.queues().stats().wait().unwrap().in_memory, 0);
+    // Read when it comes within the horizon, with what follows within half of one.
+    rig.clock.advance(seconds(3_599));
+    assert_eq!(rig.queues().stats().wait().unwrap().in_memory, 1);
+}
+
+#[test]
+fn a_queue_that_nobody_reads_stays_on_disk() {
+    let mut rig = Rig::with(narrow());
+    let jobs = (0..5_000).map(|number| NewJob::new("q", number.to_string()));
+    rig.queues().put_all(jobs).wait().unwrap();
+    assert!(rig.queues().stats().wait().unwrap().in_memory <= 64);
+    rig.restart();
+    assert!(rig.queues().stats().wait().unwrap().in_memory <= 64);
+    // And all of it comes when somebody does, in order.
+    let names = rig.names();
+    assert!(names.iter().map(|name| name.parse::<usize>().unwrap()).eq(0..5_000));
+}
+
+#[test]
+fn a_hundred_thousand_jobs_in_one_millisecond_come_once_each_in_order() {
+    const JOBS: usize = 100_000;
+    let rig = Rig::new();
+    let due = Time::from(rig.clock.wall()).after(seconds(5));
+    for start in (0..JOBS).step_by(10_000) {
+        let job = |number: usize| NewJob::new("q", number.to_string()).at(due);
+        rig.queues().put_all((start..start + 10_000).map(job)).wait().unwrap();
+    }
+    rig.clock.advance(millis(4_999));
+    assert_eq!(rig.names(), [""; 0]);
+    rig.clock.advance(millis(1));
+    let names = rig.names();
+    assert!(names.iter().map(|name| name.parse::<usize>().unwrap()).eq(0..JOBS));
+}
+
+#[test]
+fn a_clock_set_forward_makes_jobs_due_and_one_set_back_holds_them() {
+    let rig = Rig::with(narrow());
+    let start = rig.clock.wall();
+    rig.put("in a minute", seconds(60));
+    rig.put("in an hour", seconds(3_600));
+    rig.clock.set_wall(start + seconds(61));
+    // Its time had come, but the clock says again that it has not.
+    rig.queues().stats().wait().unwrap();
+    rig.clock.set_wall(start);
+    assert_eq!(rig.names(), [""; 0]);
+    rig.clock.set_wall(start + seconds(59));
+    assert_eq!(rig.names(), [""; 0]);
+    rig.clock.set_wall(start + seconds(60));
+    assert_eq!(rig.names(), ["in a minute"]);
+    rig.clock.set_wall(start + seconds(7_200));
+    assert_eq!(rig.names(), ["in an hour"]);
+}
+
+#[test]
+fn a_waiting_worker_follows_the_clock_that_is_set() {
+    let rig = Rig::new();
+    rig.put("job", seconds(3_600));
+    std::thread::scope(|scope| {
+        let queues = rig.queues();
+        let worker = scope.spawn(|| queues.reserve_within("q", 1, None, seconds(999)).wait());
+        // Whether the worker waits already or not, it has to get the job.
+        rig.clock.set_wall(rig.clock.wall() + seconds(3_600));
+        assert_eq!(worker.join().unwrap().unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn order_is_by_due_time_then_priority_then_insertion() {
+    let rig = Rig::new();
+    let due = Time::from(rig.clock.wall()).after(seconds(1));
+    for (name, priority, late) in
+        [("c", 0, 0), ("d", 0, 0), ("e", -1, 0), ("b", 1, 0), ("a", 127, 0), ("f", 127, 1)]
+    {
+        let job = NewJob::new("q", name).priority(priority).at(due.after(millis(late)));
+        rig.queues().put(job).wait().unwrap();
+    }
+    rig.clock.advance(seconds(2));
+    assert_eq!(rig.names(), ["a", "b", "c", "d", "e", "f"]);
+}
+
+#[test]
+fn a_job_that_always_fails_dies_after_its_last_attempt() {
+    let rig = Rig::new();
+    let delays = [millis(100), millis(500)];
+    let job = NewJob::new("q", "bad").max_attempts(4).retry(RetryPolicy::list(delays));
+    let id = rig.queues().put(job).wait().unwrap().id;
+    for (attempt, delay) in [(1, 100), (2, 500), (3, 500)] {
+        let delivery = rig.take(1).remove(0);
+        assert_eq!(delivery.job.attempts, attempt);
+        let state = rig.queues().fail(delivery.lease, format!("error {attempt}"), Retry::ByPolicy);
+        assert_eq!(state.wait(), Ok(State::Scheduled));
+        rig.clock.advance(millis(delay - 1));
+        assert!(rig.take(1).is_empty());
+        rig.clock.advance(millis(1));
+    }
+    let delivery = rig.take(1).remove(0);
+    assert_eq!(delivery.job.last_error.as_deref(), Some("error 3"));
+    let fate = rig.queues().fail(delivery.lease, "the end", Retry::After(millis(1))).wait();
+    assert_eq!(fate, Ok(State::Dead));
+    let job = rig.queues().get(id).wait().unwrap().unwrap();
+    assert_eq!((job.state, job.attempts), (State::Dead, 4));
+    assert_eq!(job.last_error.as_deref(), Some("the end"));
+    rig.queues().kick(id).wait().unwrap();
+    assert_eq!(rig.take(1)[0].job.attempts, 1);
+}
+
+#[test]
+fn leases_that_run_out_during_a_restart_are_delivered_again() {
+    let mut rig = Rig::new();
+    rig.put("job", Duration::ZERO);
+    let old = rig.queues().reserve("q", 1, seconds(10)).wait().unwrap().remove(0);
+    rig.crash();
+    // The lease holds across the restart,
+    assert!(rig.take(1).is_empty());
+    rig.clock.advance(seconds(11));
+    rig.restart();
+    // and ends while nobody was there.
+    let new = rig.take(1).remove(0);
+    assert_eq!((new.job.id, new.job.attempts), (old.job.id, 2));
+    assert_eq!(new.job.last_error.as_deref(), Some("the lease ran out"));
+    // The late worker gets an error, and nothing changes.
+    let id = old.job.id;
+    assert_eq!(rig.queues().ack(old.lease).wait(), Err(Error::StaleLease { id }));
+    assert_eq!(rig.queues().extend(old.lease, seconds(1)).wait(), Err(Error::StaleLease { id }));
+    let failed = rig.queues().fail(old.lease, "late", Retry::Never).wait();
+    assert_eq!(failed, Err(Error::StaleLease { id }));
+    rig.queues().ack(new.lease).wait().unwrap();
+    assert_eq!(rig.queues().ack(new.lease).wait(), Err(Error::NotFound(id.into())));
+}
+
+#[test]
+fn a_lease_that_runs_out_on_the_last_attempt_is_the_end() {
+    let rig = Rig::new();
+    let id = rig.queues().put(NewJob::new("q", "").max_attempts(1)).wait().unwrap().id;
+    rig.queues().reserve("q", 1, seconds(1)).wait().unwrap();
+    rig.clock.advance(seconds(1));
+    rig.queues().stats().wait().unwrap();
+    assert_eq!(rig.queues().get(id).wait().unwrap().unwrap().state, State::Dead);
+}
+
+#[test]
+fn every_limit_is_named() {
+    let limits = Limits {
+        payload: 10,
+        headers: 5,
+        key: 3,
+        queue_name: 4,
+        batch: 2,
+        queues: 2,
+        pending: 3,
+        leased: 1,
+        ..Limits::default()
+    };
+    let rig = Rig::with(Queues::builder().limits(limits));
+    let job = || NewJob::new("q", "");
+    let refused = |job: NewJob| match rig.queues().put(job).wait() {
+        Err(Error::OverLimit { limit, allowed, found }) => (limit, allowed, found),
+        other => panic!("not refused: {other:?}"),
+    };
+    assert_eq!(refused(NewJob::new("q", "12345678901")), (Limit::Payload, 10, 11));
+    assert_eq!(refused(job().header("abc", "def")), (Limit::Headers, 5, 6));
+    assert_eq!(refused(job().key("four")), (Limit::Key, 3, 4));
+    assert_eq!(refused(job().group("four")), (Limit::Group, 3, 4));
+    assert_eq!(refused(NewJob::new("queue", "")), (Limit::QueueName, 4, 5));
+    for queue in ["q", "r", "q"] {
+        rig.queues().put(NewJob::new(queue, "")).wait().unwrap();
+    }
+    assert_eq!(refused(job()), (Limit::Pending, 3, 4));
+    rig.queues()
+        .cancel_all(rig.queues().list(List::of("r")).wait().unwrap().jobs.iter().map(|job| job.id))
+        .wait()
+        .unwrap();
+    assert_eq!(refused(NewJob::new("s", "")), (Limit::Queues, 2, 3));
+    let many = rig.queues().put_all([job(), job(), job()]).wait();
+    let batch = Error::OverLimit { limit: Limit::Batch, allowed: 2, found: 3 };
+    assert_eq!(many.unwrap_err(), batch);
+    assert_eq!(rig.queues().reserve("q", 2, None).wait().unwrap().len(), 1);
+    let leased = Error::OverLimit { limit: Limit::Leased, allowed: 1, found: 2 };
+    assert_eq!(rig.queues().reserve("q", 1, None).wait().unwrap_err(), leased);
+}
+
+#[test]
+fn senseless_values_are_refused() {
+    let rig = Rig::new();
+    let queues = rig.queues();
+    let wrong = |answer: Result<(), Error>| assert!(matches!(answer, Err(Error::Invalid(_))));
+    wrong(queues.put(NewJob::new("", "")).wait().map(drop));
+    wrong(queues.put(NewJob::new("a\n", "")).wait().map(drop));
+    wrong(queues.put(NewJob::new("q", "").key("")).wait().map(drop));
+    wrong(queues.put(NewJob::new("q", "").max_attempts(0)).wait().map(drop));
+    let settings = QueueSettings { lease: Duration::ZERO, ..QueueSettings::default() };
+    wrong(queues.configure("q", settings).wait());
+    wrong(queues.list(List::of("q").limit(0)).wait().map(drop));
+    wrong(queues.purge("q", State::Ready, Time::MAX).wait().map(drop));
+    assert_eq!(queues.drain("none").wait(), Err(Error::NoSuchQueue("none".into())));
+    assert_eq!(queues.queues().wait().unwrap(), []);
+}
+
+#[test]
+fn finished_jobs_are_kept_by_age_and_number() {
+    let mut rig = Rig::new();
+    let done = Keep { age: seconds(60), count: 3 };
+    let cancelled = Keep { age: seconds(10), count: 100 };
+    let retention = Retention { done, cancelled, ..Retention::default() };
+    let settings = QueueSettings { retention, ..QueueSettings::default() };
+    rig.queues().configure("q", settings).wait().unwrap();
+    let mut ids = Vec::new();
+    for number in 0..5 {
+        rig.put(&number.to_string(), Duration::ZERO);
+        let delivery = rig.take(1).remove(0);
+        rig.queues().ack(delivery.lease).wait().unwrap();
+        ids.push(delivery.job.id);
+        rig.clock.advance(seconds(1));
+    }
+    let listed = |rig: &Rig, state| -> Vec<JobId> {
+        rig.queues().stats().wait().unwrap();
+        let page = rig.queues().list(List::of("q").state(state)).wait().unwrap();
+        page.jobs.iter().map(|job| job.id).collect()
+    };
+    assert_eq!(listed(&rig, State::Done), ids[2..]);
+    rig.restart();
+    rig.put("cancelled", seconds(1));
+    let id = rig.queues().list(List::of("q").state(State::Scheduled)).wait().unwrap().jobs[0].id;
+    rig.queues().cancel(id).wait().unwrap();
+    assert_eq!(listed(&rig, State::Cancelled), [id]);
+    rig.clock.advance(seconds(10));
+    assert_eq!(listed(&rig, State::Cancelled), []);
+    assert_eq!(listed(&rig, State::Done), ids[2..]);
+    rig.clock.advance(seconds(60));
+    assert_eq!(listed(&rig, State::Done), []);
+    assert_eq!(rig.queues().get(ids[4]).wait().unwrap(), None);
+}
+
+#[test]
+fn large_sweeps_go_in_steps_and_let_others_in() {
+    let rig = Rig::new();
+    for _ in 0..3 {
+        let jobs = (0..5_000).map(|_| NewJob::new("q", "").delay(seconds(3_600)));
+        rig.queues().put_all(jobs).wait().unwrap();
+    }
+    let done = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            assert_eq!(rig.queues().drain("q").wait(), Ok(15_000));
+            done.fetch_add(1, Ordering::Relaxed);
+        });
+        rig.queues().put(NewJob::new("other", "")).wait().unwrap();
+    });
+    assert_eq!(rig.queues().queue("q").wait().unwrap().unwrap().scheduled, 0);
+    assert_eq!(rig.queues().stats().wait().unwrap().pending, 1);
+}
+
+#[test]
+fn a_reserve_that_is_dropped_gives_its_jobs_back() {
+    let rig = Rig::new();
+    let waiting = rig.queues().reserve_within("q", 1, None, seconds(60));
+    let mut waiting = Box::pin(waiting);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(Future::poll(waiting.as_mut(), &mut context).is_pending());
+    rig.put("job", Duration::ZERO);
+    drop(waiting);
+    // Whether it was given to the waiting one or not, it is there for the next.
+    let mut names = rig.names();
+    while names.is_empty() {
+        std::thread::yield_now();
+        names = rig.names();
+    }
+    assert_eq!(names, ["job"]);
+}
+
+#[test]
+fn waiting_ends_when_its_time_is_over() {
+    let rig = Rig::new();
+    std::thread::scope(|scope| {
+        let queues = rig.queues();
+        let worker = scope.spawn(|| queues.reserve_within("q", 1, None, seconds(5)).wait());
+        while !worker.is_finished() {
+            rig.clock.advance(seconds(1));
+            std::thread::yield_now();
+        }
+        assert_eq!(worker.join().unwrap(), Ok(vec![]));
+    });
+}
+
+#[test]
+fn a_handle_that_is_closed_refuses() {
+    let queues = Queues::in_memory();
+    let put = queues.put(NewJob::new("q", ""));
+    let waiting = {
+        let queues = queues.clone();
+        std::thread::spawn(move || queues.reserve_within("q", 1, None, seconds(999)).wait())
+    };
+    // The clone in the thread keeps the queues open; its answer alone does not.
+    drop(queues);
+    assert!(put.wait().is_ok());
+    assert_eq!(waiting.join().unwrap().unwrap().len(), 1);
+}
+
+#[test]
+fn times_up_to_the_year_9999_come_back() {
+    let mut rig = Rig::new();
+    for when in [Time::MAX, Time::from_millis(0)] {
+        rig.queues().put(NewJob::new("q", "").at(when)).wait().unwrap();
+    }
+    rig.queues().put(NewJob::new("q", "").delay(Duration::MAX)).wait().unwrap();
+    rig.restart();
+    let dues: Vec<Time> =
+        rig.queues().list(List::of("q")).wait().unwrap().jobs.iter().map(|job| job.due).collect();
+    assert_eq!(dues, [Time::from_millis(0), Time::MAX, Time::MAX]);
+    assert_eq!(rig.take(9).len(), 1);
+}

@@ -1,0 +1,220 @@
+//! A disk that fails: nothing is acknowledged that is not durable, and nothing durable is lost.
+
+mod rig;
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use rig::{Rig, millis, seconds};
+use tickwheel_queue::store::{MemoryDisk, Table};
+use tickwheel_queue::{Durability, Error, JobId, Limit, Limits, List, NewJob, Queues, State};
+
+fn put(queues: &Queues, name: &str) -> Result<JobId, Error> {
+    queues.put(NewJob::new("q", name.to_owned())).wait().map(|put| put.id)
+}
+
+#[test]
+fn after_a_failed_write_nothing_is_acknowledged_until_the_store_is_open_again() {
+    let rig = Rig::new();
+    put(rig.queues(), "before").unwrap();
+    rig.disk.fail_commits_after(Some(0));
+    rig.disk.fail_opening(true);
+    assert!(matches!(put(rig.queues(), "lost"), Err(Error::Failed(_))));
+    for _ in 0..3 {
+        assert!(matches!(put(rig.queues(), "refused"), Err(Error::Unavailable(_))));
+        assert!(matches!(rig.queues().stats().wait(), Err(Error::Unavailable(_))));
+        let page = rig.queues().list(List::of("q")).wait();
+        assert!(matches!(page, Err(Error::Unavailable(_))));
+        rig.clock.advance(seconds(1));
+    }
+    rig.disk.fail_commits_after(None);
+    rig.disk.fail_opening(false);
+    rig.clock.advance(seconds(2));
+    while matches!(put(rig.queues(), "after"), Err(Error::Unavailable(_))) {
+        rig.clock.advance(seconds(1));
+    }
+    assert_eq!(rig.names(), ["before", "after"]);
+    assert_eq!(rig.queues().stats().wait().unwrap().failures, 1);
+}
+
+#[test]
+fn a_failed_sync_fails_everybody_in_the_group_and_waiting_workers_are_told() {
+    let rig = Rig::new();
+    put(rig.queues(), "before").unwrap();
+    rig.names();
+    rig.disk.fail_syncs(true);
+    rig.disk.fail_opening(true);
+    std::thread::scope(|scope| {
+        let queues = rig.queues();
+        let worker = scope.spawn(|| queues.reserve_within("none", 1, None, seconds(999)).wait());
+        let putters: Vec<_> = (0..8).map(|_| scope.spawn(|| put(queues, "x"))).collect();
+        for putter in putters {
+            let error = putter.join().unwrap().unwrap_err();
+            assert!(matches!(error, Error::Failed(_) | Error::Unavailable(_)), "{error}");
+        }
+        assert!(matches!(worker.join().unwrap(), Err(Error::Unavailable(_))));
+    });
+}
+
+#[test]
+fn what_was_acknowledged_survives_any_number_of_failures() {
+    let rig = Rig::new();
+    let mut kept = Vec::new();
+    for round in 0..50_u64 {
+        rig.disk.fail_commits_after(Some(round % 7));
+        for number in 0..10 {
+            if let Ok(id) = put(rig.queues(), &format!("{round}-{number}")) {
+                kept.push(id);
+            }
+        }
+        rig.disk.fail_commits_after(None);
+        rig.clock.advance(seconds(2));
+        while rig.queues().stats().wait().is_err() {
+            rig.clock.advance(seconds(1));
+        }
+    }
+    assert!(kept.len() > 100);
+    for id in &kept {
+        assert!(rig.queues().get(*id).wait().unwrap().is_some());
+    }
+    // Nothing else is there: a failed group leaves no trace on this disk.
+    assert_eq!(rig.queues().stats().wait().unwrap().pending, kept.len() as u64);
+}
+
+#[test]
+fn durability_decides_what_a_power_failure_takes() {
+    let put_and_crash = |durability| {
+        let mut rig = Rig::with(Queues::builder().durability(durability));
+        let id = put(rig.queues(), "job").unwrap();
+        rig.crash();
+        rig.queues().get(id).wait().unwrap().is_some()
+    };
+    assert!(put_and_crash(Durability::Sync));
+    assert!(!put_and_crash(Durability::None));
+    assert!(!put_and_crash(Durability::Interval(seconds(60))));
+}
+
+#[test]
+fn an_interval_syncs_in_the_end() {
+    let disk = MemoryDisk::new();
+    let builder = Queues::builder().durability(Durability::Interval(millis(5)));
+    let queues = builder.open_disk(disk.clone()).unwrap();
+    for number in 0..50 {
+        put(&queues, &number.to_string()).unwrap();
+    }
+    while disk.syncs() == 0 {
+        std::thread::sleep(millis(1));
+    }
+    assert!(disk.syncs() < 50);
+}
+
+#[test]
+fn callers_share_syncs() {
+    const CALLERS: u64 = 16;
+    const PUTS: u64 = 200;
+    let disk = MemoryDisk::new();
+    let queues = Queues::builder().open_disk(disk.clone()).unwrap();
+    std::thread::scope(|scope| {
+        for _ in 0..CALLERS {
+            scope.spawn(|| assert!((0..PUTS).all(|_| put(&queues, "").is_ok())));
+        }
+    });
+    assert_eq!(queues.stats().wait().unwrap().pending, CALLERS * PUTS);
+    assert!(disk.syncs() < CALLERS * PUTS / 2, "{} syncs", disk.syncs());
+}
+
+#[test]
+fn a_damaged_job_is_reported_and_the_rest_is_served() {
+    let mut rig = Rig::new();
+    let ids: Vec<JobId> =
+        (0..5).map(|number| put(rig.queues(), &number.to_string()).unwrap()).collect();
+    let key = |id: JobId| (Table::Jobs, id.as_bytes().to_vec().into());
+    rig.disk.tamper(|rows| {
+        rows.insert(key(ids[1]), b"garbage"[..].into());
+        rows.remove(&key(ids[3]));
+    });
+    rig.restart();
+    let found = rig.queues().get(ids[1]).wait();
+    assert!(matches!(found, Err(Error::Damaged { id, .. }) if id == ids[1]));
+    assert_eq!(rig.queues().list(List::of("q")).wait().unwrap().damaged, [ids[1]]);
+    assert_eq!(rig.names(), ["0", "2", "4"]);
+    assert_eq!(rig.queues().stats().wait().unwrap().damaged, 2);
+    let info = rig.queues().queue("q").wait().unwrap().unwrap();
+    assert_eq!((info.ready, info.dead), (0, 1));
+    assert_eq!(rig.queues().purge("q", State::Dead, tickwheel_queue::Time::MAX).wait(), Ok(1));
+}
+
+#[test]
+fn an_async_caller_is_answered_on_any_runtime() {
+    let queues = Queues::in_memory();
+    let work = async || -> Result<(), Error> {
+        let id = queues.put(NewJob::new("q", "hello").delay(millis(5))).await?.id;
+        assert_eq!(queues.get(id).await?.unwrap().id, id);
+        assert_eq!(queues.list(List::of("q")).await?.jobs.len(), 1);
+        let jobs = queues.reserve_within("q", 5, None, seconds(30)).await?;
+        assert_eq!(jobs.len(), 1);
+        queues.ack(jobs[0].lease).await
+    };
+    let single = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    single.block_on(work()).unwrap();
+    let many = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().unwrap();
+    many.block_on(work()).unwrap();
+}
+
+#[test]
+fn many_threads_put_reserve_and_ack_with_exact_accounts() {
+    const PRODUCERS: usize = 4;
+    const WORKERS: usize = 4;
+    const JOBS: usize = 1_000;
+    let queues = Queues::in_memory();
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for producer in 0..PRODUCERS {
+            let queues = &queues;
+            scope.spawn(move || {
+                for number in 0..JOBS {
+                    let name = (producer * JOBS + number).to_string();
+                    let delay = Duration::from_millis(number as u64 % 3);
+                    queues.put(NewJob::new("q", name).delay(delay)).wait().unwrap();
+                }
+            });
+        }
+        for _ in 0..WORKERS {
+            scope.spawn(|| {
+                while done.lock().unwrap().len() < PRODUCERS * JOBS {
+                    let jobs = queues.reserve_within("q", 7, None, millis(20)).wait().unwrap();
+                    let acks = queues.ack_all(jobs.iter().map(|job| job.lease)).wait().unwrap();
+                    assert!(acks.iter().all(Result::is_ok));
+                    let mut done = done.lock().unwrap();
+                    done.extend(jobs.iter().map(|job| job.job.payload.clone()));
+                }
+            });
+        }
+    });
+    let done = done.into_inner().unwrap();
+    let mut done: Vec<usize> =
+        done.iter().map(|name| String::from_utf8_lossy(name).parse().unwrap()).collect();
+    done.sort_unstable();
+    assert!(done.into_iter().eq(0..PRODUCERS * JOBS));
+    assert_eq!(queues.stats().wait().unwrap().pending, 0);
+}
+
+#[test]
+fn a_full_disk_refuses_puts_and_lets_work_go_on() {
+    let limits = Limits { disk: 100_000, ..Limits::default() };
+    let queues = Queues::builder().limits(limits).in_memory().unwrap();
+    let put = || queues.put(NewJob::new("q", vec![0; 1_000])).wait();
+    let error = std::iter::repeat_with(put).find_map(Result::err).unwrap();
+    assert!(matches!(error, Error::OverLimit { limit: Limit::Disk, .. }), "{error}");
+    loop {
+        let jobs = queues.reserve("q", 1_000, None).wait().unwrap();
+        if jobs.is_empty() {
+            break;
+        }
+        queues.ack_all(jobs.iter().map(|job| job.lease)).wait().unwrap();
+    }
+    // Noticed at the next look.
+    while put().is_err() {
+        std::thread::sleep(millis(10));
+    }
+}

@@ -1,0 +1,396 @@
+//! Random commands against a plain model, on a clock that the test moves, with restarts and power
+//! failures after any step. After every step everything is read back and compared.
+
+mod model;
+
+use std::time::{Duration, SystemTime};
+
+use model::{Model, NewModelJob, RETRY};
+use proptest::prelude::*;
+use tickwheel::ManualClock;
+use tickwheel_queue::store::{Directory, Disk, MemoryDisk};
+use tickwheel_queue::{
+    Job, JobId, JobRef, Lease, List, NewJob, OnConflict, Queues, Retry, RetryPolicy, State, Time,
+};
+
+const QUEUES: [&str; 2] = ["alpha", "beta"];
+/// The wall clock at the start: whole milliseconds, so that the model need not round.
+const START: u64 = 1_700_000_000_000;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put { queue: usize, key: Option<u8>, conflict: OnConflict, priority: i8, delay: u64, max: u32 },
+    PutMany { queue: usize, count: usize, delay: u64, spread: u64 },
+    Cancel(usize),
+    CancelKey(usize, u8),
+    Reschedule(usize, u64),
+    Reserve { queue: usize, jobs: usize, lease: u64 },
+    Ack(usize),
+    Fail(usize, Retry),
+    Extend(usize, u64),
+    Release(usize, u64),
+    Kick(usize),
+    KickAll(usize),
+    Purge(usize),
+    Drain(usize),
+    Pause(usize, bool),
+    Advance(u64),
+    SetClock(i64),
+    Restart,
+    Crash,
+}
+
+fn millis() -> impl Strategy<Value = u64> {
+    // Now, within the horizon, around its edge, and far away.
+    prop_oneof![3 => Just(0), 4 => 1..2_000_u64, 3 => 900..1_600_u64, 2 => 5_000..90_000_u64]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let queue = || 0..QUEUES.len();
+    let any_job = || 0..1_000_usize;
+    let conflict =
+        prop_oneof![Just(OnConflict::Replace), Just(OnConflict::Keep), Just(OnConflict::Reject)];
+    let retry = prop_oneof![
+        Just(Retry::ByPolicy),
+        Just(Retry::Never),
+        (0..2_000_u64).prop_map(|delay| Retry::After(Duration::from_millis(delay)))
+    ];
+    prop_oneof![
+        12 => (queue(), prop::option::of(0..4_u8), conflict, -1..2_i8, millis(), 1..4_u32)
+            .prop_map(|(queue, key, conflict, priority, delay, max)| {
+                Step::Put { queue, key, conflict, priority, delay, max }
+            }),
+        2 => (queue(), 1..60_usize, millis(), 0..100_u64).prop_map(
+            |(queue, count, delay, spread)| Step::PutMany { queue, count, delay, spread }
+        ),
+        5 => any_job().prop_map(Step::Cancel),
+        2 => (queue(), 0..4_u8).prop_map(|(queue, key)| Step::CancelKey(queue, key)),
+        5 => (any_job(), millis()).prop_map(|(job, delay)| Step::Reschedule(job, delay)),
+        10 => (queue(), 0..9_usize, 1..3_000_u64).prop_map(|(queue, jobs, lease)| {
+            Step::Reserve { queue, jobs, lease }
+        }),
+        6 => any_job().prop_map(Step::Ack),
+        5 => (any_job(), retry).prop_map(|(lease, retry)| Step::Fail(lease, retry)),
+        2 => (any_job(), 1..5_000_u64).prop_map(|(lease, length)| Step::Extend(lease, length)),
+        2 => (any_job(), millis()).prop_map(|(lease, delay)| Step::Release(lease, delay)),
+        3 => any_job().prop_map(Step::Kick),
+        1 => queue().prop_map(Step::KickAll),
+        1 => queue().prop_map(Step::Purge),
+        1 => queue().prop_map(Step::Drain),
+        2 => (queue(), any::<bool>()).prop_map(|(queue, paused)| Step::Pause(queue, paused)),
+        10 => millis().prop_map(Step::Advance),
+        2 => (-100_000..100_000_i64).prop_map(Step::SetClock),
+        3 => Just(Step::Restart),
+        2 => Just(Step::Crash),
+    ]
+}
+
+/// The disk of a test, which may lose its power.
+trait TestDisk: Disk + Clone + 'static {
+    fn crash(&self) {}
+}
+
+impl TestDisk for MemoryDisk {
+    fn crash(&self) {
+        MemoryDisk::crash(self);
+    }
+}
+
+impl TestDisk for Directory {}
+
+struct Run<D> {
+    disk: D,
+    clock: ManualClock,
+    queues: Option<Queues>,
+    model: Model,
+    leases: Vec<Lease>,
+    ids: Vec<JobId>,
+}
+
+impl<D: TestDisk> Run<D> {
+    fn new(disk: D) -> Self {
+        let clock = ManualClock::new();
+        clock.set_wall(SystemTime::UNIX_EPOCH + Duration::from_millis(START));
+        let mut run = Self {
+            disk,
+            clock,
+            queues: None,
+            model: Model { now: START, ..Model::default() },
+            leases: Vec::new(),
+            ids: Vec::new(),
+        };
+        run.open();
+        run
+    }
+
+    fn open(&mut self) {
+        // A small horizon and hardly any room: jobs keep crossing the edge of what is in memory.
+        let builder =
+            Queues::builder().horizon(Duration::from_secs(1)).near(0).clock(self.clock.clone());
+        self.queues = Some(builder.open_disk(self.disk.clone()).expect("it opens"));
+    }
+
+    fn queues(&self) -> &Queues {
+        self.queues.as_ref().expect("it is open")
+    }
+
+    fn id(&self, number: usize) -> Option<JobId> {
+        (!self.ids.is_empty()).then(|| self.ids[number % self.ids.len()])
+    }
+
+    fn any_lease(&self, number: usize) -> Option<Lease> {
+        (!self.leases.is_empty()).then(|| self.leases[number % self.leases.len()])
+    }
+
+    fn take(&mut self, step: &Step) {
+        self.model.catch_up();
+        match step.clone() {
+            Step::Put { queue, key, conflict, priority, delay, max } => {
+                self.put(queue, key, conflict, priority, delay, max);
+            }
+            Step::PutMany { queue, count, delay, spread } => {
+                for number in 0..count as u64 {
+                    self.put(queue, None, OnConflict::Keep, 0, delay + number * spread, 2);
+                }
+            }
+            Step::Cancel(number) => {
+                let Some(id) = self.id(number) else { return };
+                assert_eq!(self.queues().cancel(id).wait().is_ok(), self.model.cancel(id));
+            }
+            Step::CancelKey(queue, key) => {
+                let job = JobRef::from((QUEUES[queue], key.to_string()));
+                let cancelled = self.queues().cancel(job).wait().is_ok();
+                let holder = self.model.holder(queue, &key.to_string());
+                assert_eq!(cancelled, holder.is_some_and(|id| self.model.cancel(id)));
+            }
+            Step::Reschedule(number, delay) => {
+                let Some(id) = self.id(number) else { return };
+                let moved = self.queues().reschedule(id, Duration::from_millis(delay)).wait();
+                assert_eq!(moved.is_ok(), self.model.reschedule(id, delay));
+            }
+            Step::Reserve { queue, jobs, lease } => self.reserve(queue, jobs, lease),
+            Step::Advance(by) => {
+                self.clock.advance(Duration::from_millis(by));
+                self.model.now += by;
+                self.settle();
+            }
+            Step::SetClock(by) => {
+                self.model.now = self.model.now.saturating_add_signed(by);
+                let wall = SystemTime::UNIX_EPOCH + Duration::from_millis(self.model.now);
+                self.clock.set_wall(wall);
+                self.settle();
+            }
+            Step::Restart => {
+                self.queues = None;
+                self.open();
+            }
+            Step::Crash => {
+                self.disk.crash();
+                self.queues = None;
+                self.open();
+            }
+            other => self.treat(other),
+        }
+    }
+
+    /// Steps that need a lease, a dead job or a whole queue.
+    fn treat(&mut self, step: Step) {
+        let after = Duration::from_millis;
+        match step {
+            Step::Ack(number) => {
+                let Some(lease) = self.any_lease(number) else { return };
+                let acked = self.queues().ack(lease).wait().is_ok();
+                assert_eq!(acked, self.model.ack(lease.id, lease.token));
+            }
+            Step::Fail(number, retry) => {
+                let Some(lease) = self.any_lease(number) else { return };
+                let failed = self.queues().fail(lease, "no luck", retry).wait().is_ok();
+                assert_eq!(failed, self.model.fail(lease.id, lease.token, "no luck", retry));
+            }
+            Step::Extend(number, length) => {
+                let Some(lease) = self.any_lease(number) else { return };
+                let extended = self.queues().extend(lease, after(length)).wait().is_ok();
+                assert_eq!(extended, self.model.extend(lease.id, lease.token, length));
+            }
+            Step::Release(number, delay) => {
+                let Some(lease) = self.any_lease(number) else { return };
+                let released = self.queues().release(lease, after(delay)).wait().is_ok();
+                assert_eq!(released, self.model.release(lease.id, lease.token, delay));
+            }
+            Step::Kick(number) => {
+                let Some(id) = self.id(number) else { return };
+                assert_eq!(self.queues().kick(id).wait().is_ok(), self.model.kick(id));
+            }
+            Step::KickAll(queue) => {
+                let kicked = self.queues().kick_some(QUEUES[queue], u64::MAX).wait();
+                // In the order in which they died, which matters for keys that several have: the
+                // model cannot know it, so it asks who is alive now.
+                let dead: Vec<JobId> = self
+                    .model
+                    .jobs
+                    .iter()
+                    .filter(|job| job.queue == queue && job.state == State::Dead)
+                    .map(|job| job.id)
+                    .collect();
+                let alive = dead.into_iter().filter(|&id| {
+                    let job = self.queues().get(id).wait().expect("it can be read");
+                    job.is_some_and(|job| job.state.is_live())
+                });
+                let alive: Vec<JobId> = alive.collect();
+                let count = alive.len() as u64;
+                assert!(alive.into_iter().all(|id| self.model.kick(id)));
+                assert_eq!(kicked.unwrap_or(0), count);
+            }
+            Step::Purge(queue) => {
+                let purged = self.queues().purge(QUEUES[queue], State::Dead, Time::MAX).wait();
+                assert_eq!(purged.unwrap_or(0), self.model.drop_all(queue, State::Dead));
+            }
+            Step::Drain(queue) => {
+                let drained = self.queues().drain(QUEUES[queue]).wait();
+                assert_eq!(drained.unwrap_or(0), self.model.drop_all(queue, State::Scheduled));
+            }
+            Step::Pause(queue, paused) => {
+                let name = QUEUES[queue];
+                let queues = self.queues();
+                let done = if paused { queues.pause(name) } else { queues.resume(name) };
+                done.wait().expect("a queue can be paused");
+                self.model.paused.insert(queue, paused);
+            }
+            other => unreachable!("{other:?} is taken elsewhere"),
+        }
+    }
+
+    /// Has the writer look at the clock.
+    fn settle(&mut self) {
+        self.queues().stats().wait().expect("there are stats");
+        self.model.catch_up();
+    }
+
+    fn put(
+        &mut self,
+        queue: usize,
+        key: Option<u8>,
+        conflict: OnConflict,
+        priority: i8,
+        delay: u64,
+        max: u32,
+    ) {
+        let id = JobId::new(Time::from_millis(self.model.now));
+        let key = key.map(|key| key.to_string());
+        let mut job = NewJob::new(QUEUES[queue], format!("payload of {id}"))
+            .id(id)
+            .priority(priority)
+            .delay(Duration::from_millis(delay))
+            .max_attempts(max)
+            .on_conflict(conflict)
+            .retry(RetryPolicy::fixed(Duration::from_millis(RETRY)));
+        job.key.clone_from(&key);
+        let put = self.queues().put(job).wait().map(|put| put.id);
+        let new = NewModelJob { id, queue, key, priority, delay, max_attempts: max };
+        assert_eq!(put.map_err(drop), self.model.put(new, conflict));
+        self.ids.push(id);
+    }
+
+    fn reserve(&mut self, queue: usize, jobs: usize, lease: u64) {
+        let mut expected = self.model.next_ready(queue, jobs);
+        let length = Duration::from_millis(lease);
+        // One call may give fewer than there are, never none while there are some.
+        while !expected.is_empty() {
+            let got = self.queues().reserve(QUEUES[queue], expected.len(), length).wait();
+            let got = got.expect("reserving works");
+            assert!(!got.is_empty(), "{} jobs are ready", expected.len());
+            for delivery in got {
+                assert_eq!(delivery.job.id, expected.remove(0), "in order of delivery");
+                assert!(delivery.job.due.as_millis() <= self.model.now, "not early");
+                let payload = format!("payload of {}", delivery.job.id);
+                assert_eq!(delivery.job.payload, payload.as_bytes());
+                self.model.lease(delivery.lease.id, delivery.lease.token, lease);
+                let attempts = self.model.get(delivery.job.id).expect("known").attempts;
+                assert_eq!(delivery.job.attempts, attempts);
+                self.leases.push(delivery.lease);
+            }
+        }
+        if self.model.next_ready(queue, 1).is_empty() {
+            let got = self.queues().reserve(QUEUES[queue], 1, length).wait();
+            assert_eq!(got.expect("reserving works"), []);
+        }
+    }
+
+    /// Reads everything back.
+    fn compare(&mut self) {
+        self.model.catch_up();
+        for (number, name) in QUEUES.into_iter().enumerate() {
+            let mut found = Vec::new();
+            let mut list = List::of(name).limit(7);
+            loop {
+                let page = self.queues().list(list.clone()).wait().expect("a page");
+                assert_eq!(page.damaged, []);
+                found.extend(page.jobs);
+                list.after = page.next;
+                if list.after.is_none() {
+                    break;
+                }
+            }
+            self.compare_queue(number, name, &found);
+        }
+        let pending = self.model.jobs.iter().filter(|job| job.state.is_live()).count() as u64;
+        assert_eq!(self.queues().stats().wait().expect("stats").pending, pending);
+    }
+
+    fn compare_queue(&self, number: usize, name: &str, found: &[Job]) {
+        let of_queue: Vec<_> = self.model.jobs.iter().filter(|job| job.queue == number).collect();
+        assert_eq!(found.len(), of_queue.len(), "jobs of {name}");
+        let waiting: Vec<JobId> = self.model.waiting(number).iter().map(|job| job.id).collect();
+        let is_waiting = |job: &&Job| matches!(job.state, State::Scheduled | State::Ready);
+        let found_waiting: Vec<JobId> = found.iter().filter(is_waiting).map(|job| job.id).collect();
+        assert_eq!(found_waiting, waiting, "in order of delivery");
+        for job in of_queue {
+            let found = found.iter().find(|found| found.id == job.id).expect("it is listed");
+            let state = match job.state {
+                State::Scheduled if job.due <= self.model.now => State::Ready,
+                state => state,
+            };
+            assert_eq!((found.state, found.attempts), (state, job.attempts), "{}", job.id);
+            assert_eq!((found.due.as_millis(), &found.key), (job.due, &job.key));
+            let until = job.lease.map(|(_, until)| Time::from_millis(until));
+            assert_eq!((found.leased_until, &found.last_error), (until, &job.last_error));
+        }
+        let Some(info) = self.queues().queue(name).wait().expect("an answer") else { return };
+        let count = |state| found.iter().filter(|job| job.state == state).count() as u64;
+        let waiting = count(State::Scheduled) + count(State::Ready);
+        assert_eq!(info.scheduled + info.ready, waiting);
+        if !info.more_ready {
+            assert_eq!(info.ready, count(State::Ready));
+        }
+        assert_eq!((info.leased, info.dead), (count(State::Leased), count(State::Dead)));
+    }
+}
+
+fn run(disk: impl TestDisk, steps: &[Step]) {
+    let mut run = Run::new(disk);
+    for step in steps {
+        run.take(step);
+        run.compare();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_queue_in_memory_does_what_the_model_does(
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
+        run(MemoryDisk::new(), &steps);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_queue_on_disk_does_what_the_model_does(steps in prop::collection::vec(step(), 1..60)) {
+        let folder = tempfile::tempdir().expect("a folder");
+        run(Directory::new(folder.path()), &steps);
+    }
+}

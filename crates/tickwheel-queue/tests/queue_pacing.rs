@@ -1,0 +1,157 @@
+//! Pacing: no window holds more deliveries than it may, wherever it begins, also across restarts.
+
+mod rig;
+
+use std::collections::HashMap;
+
+use proptest::prelude::*;
+use rig::{Rig, millis, seconds};
+use tickwheel_queue::{Lease, NewJob, Pacing, QueueSettings, Time};
+
+fn paced(pacing: Pacing, group_pacing: Pacing) -> Rig {
+    let rig = Rig::new();
+    let settings = QueueSettings { pacing, group_pacing, ..QueueSettings::default() };
+    rig.queues().configure("q", settings).wait().unwrap();
+    rig
+}
+
+fn put(rig: &Rig, count: usize, group: &str) {
+    let job = || NewJob::new("q", group.to_owned()).group(group);
+    rig.queues().put_all((0..count).map(|_| job())).wait().unwrap();
+}
+
+/// The groups of all that may be delivered now, and their leases.
+fn take(rig: &Rig) -> Vec<(String, Lease)> {
+    let deliveries = rig.take(100).into_iter();
+    deliveries.map(|job| (job.job.group.unwrap_or_default(), job.lease)).collect()
+}
+
+#[test]
+fn a_queue_gives_out_so_many_in_a_window_and_goes_on_after_it() {
+    let mut rig = paced(Pacing::starts(3, seconds(1)), Pacing::default());
+    put(&rig, 7, "g");
+    assert_eq!(take(&rig).len(), 3);
+    rig.clock.advance(millis(600));
+    rig.crash();
+    assert_eq!(take(&rig).len(), 0);
+    rig.clock.advance(millis(400));
+    assert_eq!(take(&rig).len(), 0, "a window has both its ends");
+    rig.clock.advance(millis(1));
+    assert_eq!(take(&rig).len(), 3);
+}
+
+#[test]
+fn a_blocked_group_does_not_hold_up_the_others() {
+    let rig = paced(Pacing::default(), Pacing::starts(1, seconds(1)));
+    put(&rig, 3, "a");
+    put(&rig, 1, "b");
+    rig.put("without a group", millis(0));
+    let groups: Vec<String> = take(&rig).into_iter().map(|(group, _)| group).collect();
+    assert_eq!(groups, ["a", "b", ""]);
+    rig.clock.advance(millis(1_001));
+    assert_eq!(take(&rig).len(), 1);
+    // A held job can be cancelled like any other.
+    assert_eq!(rig.queues().drain("q").wait(), Ok(1));
+    rig.clock.advance(seconds(5));
+    assert_eq!(take(&rig).len(), 0);
+}
+
+#[test]
+fn concurrency_is_kept_until_a_lease_ends() {
+    let mut rig = paced(Pacing::default().concurrency(3), Pacing::default().concurrency(2));
+    put(&rig, 5, "a");
+    put(&rig, 5, "b");
+    let out = take(&rig);
+    assert_eq!(out.iter().filter(|(group, _)| group == "a").count(), 2);
+    assert_eq!(out.len(), 3);
+    rig.crash();
+    assert_eq!(take(&rig).len(), 0, "leases count across a restart");
+    rig.queues().ack(out[0].1).wait().unwrap();
+    assert_eq!(take(&rig).len(), 1);
+}
+
+#[test]
+fn a_waiting_worker_gets_the_job_when_the_pace_allows() {
+    let rig = paced(Pacing::starts(1, seconds(1)), Pacing::default());
+    put(&rig, 2, "g");
+    assert_eq!(take(&rig).len(), 1);
+    std::thread::scope(|scope| {
+        let queues = rig.queues();
+        let worker = scope.spawn(|| queues.reserve_within("q", 1, None, seconds(500)).wait());
+        while !worker.is_finished() {
+            rig.clock.advance(millis(100));
+            std::thread::yield_now();
+        }
+        assert_eq!(worker.join().unwrap().unwrap().len(), 1);
+    });
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Put { count: usize, group: u8 },
+    Take,
+    Advance(u64),
+    Ack(usize),
+    Restart,
+    SetBack(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        3 => (1..6_usize, 0..3_u8).prop_map(|(count, group)| Step::Put { count, group }),
+        5 => Just(Step::Take),
+        5 => (0..400_u64).prop_map(Step::Advance),
+        2 => (0..100_usize).prop_map(Step::Ack),
+        1 => Just(Step::Restart),
+        1 => (0..2_000_u64).prop_map(Step::SetBack),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_window_holds_more_than_it_may(steps in prop::collection::vec(step(), 1..60)) {
+        const QUEUE: (usize, u64) = (5, 300);
+        const GROUP: (usize, u64) = (2, 500);
+        let pacing = |(starts, window)| Pacing::starts(starts as u32, millis(window));
+        let mut rig = paced(pacing(QUEUE), pacing(GROUP));
+        // By the monotonic time: a clock that is set back must not make room.
+        let start = rig.clock.now();
+        let mut all: Vec<u64> = Vec::new();
+        let mut groups: HashMap<String, Vec<u64>> = HashMap::new();
+        let mut leases = Vec::new();
+        for step in steps {
+            match step {
+                Step::Put { count, group } => put(&rig, count, &group.to_string()),
+                Step::Take => {
+                    let now = (rig.clock.now() - start).as_millis() as u64;
+                    for (group, lease) in take(&rig) {
+                        all.push(now);
+                        groups.entry(group).or_default().push(now);
+                        leases.push(lease);
+                    }
+                }
+                Step::Advance(by) => rig.clock.advance(millis(by)),
+                Step::Ack(number) if !leases.is_empty() => {
+                    let lease = leases.swap_remove(number % leases.len());
+                    // Its lease may have run out.
+                    drop(rig.queues().ack(lease).wait());
+                }
+                Step::Ack(_) => {}
+                Step::Restart => rig.crash(),
+                Step::SetBack(by) => {
+                    let wall = Time::from(rig.clock.wall()).as_millis() - by;
+                    rig.clock.set_wall(Time::from_millis(wall).into());
+                }
+            }
+        }
+        let fits = |times: &[u64], (limit, window): (usize, u64)| {
+            times.windows(limit + 1).all(|starts| starts[limit] - starts[0] > window)
+        };
+        prop_assert!(fits(&all, QUEUE), "{:?}", all);
+        for times in groups.values() {
+            prop_assert!(fits(times, GROUP), "{:?}", times);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What the tests of the queue share.
+
+#![allow(dead_code, reason = "no test needs all of it")]
+
+use std::time::{Duration, SystemTime};
+
+use tickwheel::ManualClock;
+use tickwheel_queue::store::MemoryDisk;
+use tickwheel_queue::{Builder, Delivery, NewJob, Queues};
+
+pub(crate) fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub(crate) fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// Queues on a disk in memory, with a clock that the test moves.
+pub(crate) struct Rig {
+    pub(crate) clock: ManualClock,
+    pub(crate) disk: MemoryDisk,
+    builder: Builder,
+    queues: Option<Queues>,
+}
+
+impl Rig {
+    pub(crate) fn new() -> Self {
+        Self::with(Queues::builder())
+    }
+
+    pub(crate) fn with(builder: Builder) -> Self {
+        let clock = ManualClock::new();
+        clock.set_wall(SystemTime::UNIX_EPOCH + seconds(1_700_000_000));
+        let builder = builder.clock(clock.clone());
+        let mut rig = Self { clock, disk: MemoryDisk::new(), builder, queues: None };
+        rig.open();
+        rig
+    }
+
+    fn open(&mut self) {
+        let queues = self.builder.clone().open_disk(self.disk.clone());
+        self.queues = Some(queues.expect("it opens"));
+    }
+
+    pub(crate) fn queues(&self) -> &Queues {
+        self.queues.as_ref().expect("it is open")
+    }
+
+    pub(crate) fn restart(&mut self) {
+        self.queues = None;
+        self.open();
+    }
+
+    pub(crate) fn crash(&mut self) {
+        self.disk.crash();
+        self.restart();
+    }
+
+    /// Puts a job; its payload is its name.
+    pub(crate) fn put(&self, name: &str, delay: Duration) {
+        self.queues().put(NewJob::new("q", name.to_owned()).delay(delay)).wait().expect("a put");
+    }
+
+    /// All that is ready, at most so many at a time.
+    pub(crate) fn take(&self, at_a_time: usize) -> Vec<Delivery> {
+        let mut all = Vec::new();
+        loop {
+            let some = self.queues().reserve("q", at_a_time, seconds(60)).wait().expect("jobs");
+            if some.is_empty() {
+                return all;
+            }
+            all.extend(some);
+        }
+    }
+
+    /// The payloads of all that is ready, which is acknowledged.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        loop {
+            let jobs = self.queues().reserve("q", 1_000, seconds(60)).wait().expect("jobs");
+            if jobs.is_empty() {
+                return names;
+            }
+            let acks = self.queues().ack_all(jobs.iter().map(|job| job.lease)).wait();
+            assert!(acks.expect("acks").iter().all(Result::is_ok));
+            let name = |job: &Delivery| String::from_utf8_lossy(&job.job.payload).into_owned();
+            names.extend(jobs.iter().map(name));
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! `cargo xtask crash`: the queue is killed again and again, and has to keep its word.
+//!
+//! The test itself is a program of the queue's crate; `cargo xtask test` runs a short form of it
+//! with the other tests.
+
+use crate::process::{Failure, Invocation};
+
+pub(crate) fn run(rounds: u32) -> Result<(), Failure> {
+    let rounds = rounds.to_string();
+    let fixed = ["test", "--release", "--package", "tickwheel-queue", "--test", "crash", "--"];
+    Invocation::cargo(fixed.into_iter().chain(["--rounds", &rounds])).run()
+}

@@ -61,6 +61,8 @@ pub(crate) use shared::Shared;
 pub(crate) use sleepers::Progress;
 #[cfg(feature = "async")]
 pub(crate) use state::shrink;
+#[cfg(feature = "async")]
+pub(crate) use sync::{Mutex, MutexGuard};
 
 use job::Job;
 use record::Fate;

@@ -93,7 +93,8 @@ fn steps() -> Vec<Step> {
             "models: loom tries every order in which threads can meet",
             vec![
                 cargo(
-                    "test --package tickwheel --release --test timer_loom --target-dir target/loom",
+                    "test --package tickwheel --release --test timer_loom --test queue_loom \
+                     --target-dir target/loom",
                 )
                 .env("RUSTFLAGS", "--cfg tickwheel_loom"),
             ],

@@ -62,6 +62,8 @@ pub(crate) use shared::Shared;
 pub(crate) use sleepers::Progress;
 #[cfg(feature = "async")]
 pub(crate) use state::shrink;
+#[cfg(feature = "async")]
+pub(crate) use sync::{Mutex, MutexGuard};
 
 use record::Fate;
 use state::Phase;

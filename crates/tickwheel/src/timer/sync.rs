@@ -1,8 +1,8 @@
 //! What the threads of a timer and its callers meet at: locks, condition variables, atomics.
 //!
-//! They come from here so that the models in `tests/timer_loom.rs` can put loom's in their place
-//! (`--cfg tickwheel_loom`), which tries every order in which threads can meet. In such a build
-//! time stands still.
+//! They come from here so that the models in `tests/timer_loom.rs` and `tests/queue_loom.rs` can
+//! put loom's in their place (`--cfg tickwheel_loom`), which tries every order in which threads can
+//! meet. In such a build time stands still.
 //!
 //! `Arc` is always the standard one: nothing depends on the order in which clones are dropped
 //! except that the last one comes last.
@@ -10,13 +10,17 @@
 #[cfg(not(tickwheel_loom))]
 pub(super) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 #[cfg(not(tickwheel_loom))]
-pub(super) use std::sync::{Condvar, Mutex, MutexGuard};
+pub(super) use std::sync::Condvar;
+#[cfg(not(tickwheel_loom))]
+pub(crate) use std::sync::{Mutex, MutexGuard};
 #[cfg(not(tickwheel_loom))]
 pub(super) use std::thread_local;
 
 #[cfg(tickwheel_loom)]
+pub(super) use loom::sync::Condvar;
+#[cfg(tickwheel_loom)]
 pub(super) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 #[cfg(tickwheel_loom)]
-pub(super) use loom::sync::{Condvar, Mutex, MutexGuard};
+pub(crate) use loom::sync::{Mutex, MutexGuard};
 #[cfg(tickwheel_loom)]
 pub(super) use loom::thread_local;

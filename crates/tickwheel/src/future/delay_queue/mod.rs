@@ -22,7 +22,7 @@ use core::fmt;
 use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::task::Wake;
 use std::time::Instant;
 use std::vec::Vec;
@@ -33,6 +33,7 @@ pub use push::{KeyedItem, PushError};
 
 use super::Deadline;
 use super::block_on::block_on;
+use crate::timer::{Mutex, MutexGuard};
 use crate::{Timer, default_timer, wheel};
 use state::{Now, State};
 use waiters::Ticket;

@@ -1,0 +1,189 @@
+//! Models of the delay queue and of futures on a timer: loom runs each in every order in which its
+//! threads can meet, up to a number of preemptions, and finds a lost wake-up as a deadlock.
+//!
+//! As in `timer_loom.rs` time stands still at 0: an item with no delay is due at once.
+#![cfg(tickwheel_loom)]
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use loom::sync::{Condvar, Mutex};
+use loom::thread;
+use tickwheel::{DelayQueue, Timer};
+
+const NOW: Duration = Duration::ZERO;
+const NEVER_HERE: Duration = Duration::from_secs(1);
+
+/// Runs a model in every order that has at most so many preemptions.
+fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+/// A waker that loom knows.
+struct Signal {
+    woken: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        *self.woken.lock().unwrap() = true;
+        self.changed.notify_one();
+    }
+}
+
+impl Signal {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { woken: Mutex::new(false), changed: Condvar::new() })
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let signal = Signal::new();
+    let waker = Waker::from(signal.clone());
+    loop {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return output;
+        }
+        let mut woken = signal.woken.lock().unwrap();
+        while !*woken {
+            woken = signal.changed.wait(woken).unwrap();
+        }
+        *woken = false;
+    }
+}
+
+/// Polls once, and gives up if that was not enough.
+fn poll_once<F: Future>(future: F) -> Option<F::Output> {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
+
+/// A timer that starts no thread, and is not needed where everything is due at once. The thread
+/// that serves futures when it is stopped is loom's.
+fn timer() -> Timer {
+    let hook = |body: tickwheel::ThreadBody| {
+        thread::spawn(body);
+        Ok(())
+    };
+    Timer::builder().caller_driven().thread_hook(hook).build().unwrap()
+}
+
+#[test]
+fn a_push_meets_a_consumer_that_begins_to_wait() {
+    explore(5, || {
+        let queue = DelayQueue::new(&timer());
+        let consumer = thread::spawn({
+            let queue = queue.clone();
+            move || block_on(queue.pop())
+        });
+        queue.push(7, NOW).unwrap();
+        assert_eq!(consumer.join().unwrap(), Some(7));
+    });
+}
+
+#[test]
+fn a_consumer_that_gives_up_passes_its_wake_up_on() {
+    explore(4, || {
+        let queue = DelayQueue::new(&timer());
+        let stays = thread::spawn({
+            let queue = queue.clone();
+            move || block_on(queue.pop())
+        });
+        let gives_up = thread::spawn({
+            let queue = queue.clone();
+            move || poll_once(queue.pop()).flatten()
+        });
+        queue.push(1, NOW).unwrap();
+        if gives_up.join().unwrap().is_some() {
+            queue.push(2, NOW).unwrap();
+        }
+        assert!(stays.join().unwrap().is_some());
+        assert!(queue.is_empty());
+    });
+}
+
+#[test]
+fn two_items_reach_two_consumers() {
+    explore(3, || {
+        let queue = DelayQueue::new(&timer());
+        let consume = || {
+            let queue = queue.clone();
+            thread::spawn(move || block_on(queue.pop()))
+        };
+        let (one, other) = (consume(), consume());
+        queue.push(1, NOW).unwrap();
+        queue.push(2, NOW).unwrap();
+        let mut items = [one.join().unwrap(), other.join().unwrap()];
+        items.sort_unstable();
+        assert_eq!(items, [Some(1), Some(2)]);
+    });
+}
+
+#[test]
+fn room_reaches_a_producer_also_past_one_that_gives_up() {
+    explore(4, || {
+        let queue = DelayQueue::bounded(&timer(), 1);
+        queue.push(1, NOW).unwrap();
+        let stays = thread::spawn({
+            let queue = queue.clone();
+            move || block_on(queue.push_wait(2, NOW)).unwrap()
+        });
+        let gives_up = thread::spawn({
+            let queue = queue.clone();
+            move || poll_once(queue.key("third").push_wait(3, NEVER_HERE)).is_some()
+        });
+        assert_eq!(queue.try_pop(), Some(1));
+        if gives_up.join().unwrap() {
+            // It was in time, and its item is in the way.
+            assert_eq!(queue.key("third").remove(), Some(3));
+        }
+        stays.join().unwrap();
+        assert_eq!(queue.close(), [2]);
+    });
+}
+
+#[test]
+fn closing_meets_a_consumer_that_begins_to_wait() {
+    explore(5, || {
+        let queue = DelayQueue::new(&timer());
+        let consumer = thread::spawn({
+            let queue = queue.clone();
+            move || block_on(queue.pop())
+        });
+        queue.push(7, NOW).unwrap();
+        let rest = queue.close();
+        assert_eq!(consumer.join().unwrap().into_iter().chain(rest).collect::<Vec<_>>(), [7]);
+    });
+}
+
+#[test]
+fn a_stop_meets_a_future_that_falls_asleep() {
+    explore(4, || {
+        let timer = timer();
+        let signal = Signal::new();
+        let sleeper = thread::spawn({
+            let (timer, waker) = (timer.clone(), Waker::from(signal.clone()));
+            move || {
+                let mut sleep = timer.sleep(NEVER_HERE);
+                let polled = pin!(&mut sleep).poll(&mut Context::from_waker(&waker));
+                assert!(polled.is_pending());
+                // On this timer, to be woken by the stop, or on another since the stop.
+                (timer.pending(), sleep)
+            }
+        });
+        assert!(timer.stop().is_empty());
+        let (pending, sleep) = sleeper.join().unwrap();
+        assert!(pending == 0 || *signal.woken.lock().unwrap(), "it sleeps on a stopped timer");
+        assert_eq!(timer.pending(), 0);
+        drop(sleep);
+    });
+}

@@ -71,6 +71,6 @@ mod future;
 pub use future::*;
 
 /// The examples of the README, as tests.
-#[cfg(all(doctest, feature = "std"))]
+#[cfg(all(doctest, feature = "async", feature = "cron"))]
 #[doc = include_str!("../../../README.md")]
 mod readme {}

@@ -23,6 +23,7 @@ on_both_wheels! {
     a_million_fired_timers_give_their_memory_back,
     a_million_due_timers_give_their_memory_back_when_removed,
     a_million_due_timers_give_their_memory_back_when_cleared,
+    a_cleared_wheel_sweeps_as_a_new_one_does,
     an_emptied_wheel_shrinks_to_its_floor,
 }
 
@@ -217,4 +218,18 @@ fn an_emptied_wheel_shrinks_to_its_floor<K: Kind>() {
     assert!(used <= FLOOR, "{used} bytes are kept");
     wheel.insert(5, 5);
     assert_eq!(pop_all(&mut wheel, 5), [(5, 5)]);
+}
+
+/// How many stale references a large wheel may have says nothing about it once it is empty.
+fn a_cleared_wheel_sweeps_as_a_new_one_does<K: Kind>() {
+    let bound = bound::<K>(1);
+    let (mut wheel, keys) = filled::<K>(1_000_000, &mut Random(5));
+    wheel.remove(keys[0]);
+    wheel.clear();
+    wheel.shrink_to_fit();
+    for round in 0..200_000 {
+        let key = wheel.insert(SPAN + round, round);
+        assert!(wheel.remove(key).is_some());
+    }
+    assert!(wheel.memory_usage() <= bound, "{} bytes for nothing", wheel.memory_usage());
 }

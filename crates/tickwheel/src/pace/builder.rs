@@ -86,12 +86,40 @@ impl Builder {
     }
 
     /// How many tasks may wait for one key: a million unless said here; no limit if 0.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::pace::{PaceError, Pacer};
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// let pacer = Pacer::builder(&timer, 100, Duration::from_secs(1)).max_queued(2).build()?;
+    /// pacer.submit(|| {})?;
+    /// pacer.submit(|| {})?;
+    /// assert_eq!(pacer.submit(|| {}).unwrap_err(), PaceError::Full { limit: 2, queued: 2 });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max_queued(mut self, limit: usize) -> Self {
         self.max_queued = limit;
         self
     }
 
     /// How many tasks may wait for all keys together; no limit if 0, or not said.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::pace::{PaceError, Pacer};
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// let builder = Pacer::builder(&timer, 100, Duration::from_secs(1)).max_queued_total(2);
+    /// let pacer = builder.build_keyed()?;
+    /// pacer.key("acme").submit(|| {})?;
+    /// pacer.key("umbrella").submit(|| {})?;
+    /// let error = pacer.key("initech").submit(|| {}).unwrap_err();
+    /// assert_eq!(error, PaceError::TotalFull { limit: 2, queued: 2 });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max_queued_total(mut self, limit: usize) -> Self {
         self.max_queued_total = limit;
         self
@@ -99,12 +127,42 @@ impl Builder {
 
     /// How many tasks of one key may run at once; no limit if 0, or not said. A start takes one of
     /// these places until the task has ended, also by a panic, or its permit was dropped.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::pace::Pacer;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let pacer = Pacer::builder(&timer, 100, Duration::from_secs(1)).max_running(1).build()?;
+    /// let permit = pacer.try_acquire()?;
+    /// let ticket = pacer.submit(|| {})?;
+    /// clock.advance(Duration::from_secs(60));
+    /// assert!(ticket.is_queued()); // the rate allows it, but one is at work
+    /// drop(permit);
+    /// clock.advance(Duration::ZERO);
+    /// assert!(ticket.is_started());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn max_running(mut self, limit: usize) -> Self {
         self.max_running = limit;
         self
     }
 
     /// Builds a pacer.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::pace::{Pacer, RateError};
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// assert!(Pacer::builder(&timer, 100, Duration::from_secs(1)).build().is_ok());
+    /// let error = Pacer::builder(&timer, 100, Duration::ZERO).build().unwrap_err();
+    /// assert_eq!(error, RateError::ZeroWindow { starts: 100 });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

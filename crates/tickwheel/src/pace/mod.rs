@@ -275,6 +275,26 @@ impl Pacer {
     }
 
     /// Waits in line for a permit, before those of a lower priority.
+    ///
+    /// ```
+    /// use futures::FutureExt;
+    /// use futures::executor::block_on;
+    /// use std::time::Duration;
+    /// use tickwheel::pace::Pacer;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let pacer = Pacer::new(&timer, 1, Duration::from_secs(1));
+    /// let permit = block_on(pacer.acquire_with(9))?; // at once: the first of this window
+    /// let (mut report, mut payment) = (pacer.acquire_with(0), pacer.acquire_with(9));
+    /// assert!((&mut report).now_or_never().is_none());
+    /// assert!((&mut payment).now_or_never().is_none());
+    /// clock.advance(Duration::from_secs(1));
+    /// assert!(payment.now_or_never().is_some());
+    /// assert!(report.now_or_never().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[cfg(feature = "async")]
     pub fn acquire_with(&self, priority: i8) -> Acquire {
         self.only.key(()).acquire_with(priority)
@@ -305,6 +325,20 @@ impl Pacer {
     }
 
     /// Lets tasks start again after [`pause`](Self::pause).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::pace::Pacer;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// let pacer = Pacer::new(&timer, 1, Duration::from_secs(1));
+    /// pacer.pause();
+    /// assert!(pacer.try_acquire().is_err());
+    /// pacer.resume();
+    /// assert!(pacer.try_acquire().is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn resume(&self) {
         self.only.resume();
     }
@@ -362,16 +396,64 @@ impl Pacer {
     }
 
     /// How many tasks wait, futures included. Exact, at the moment of asking.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::pace::Pacer;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let pacer = Pacer::new(&timer, 1, Duration::from_secs(1));
+    /// for _ in 0..3 {
+    ///     pacer.submit(|| {})?;
+    /// }
+    /// assert_eq!(pacer.queued(), 3);
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(pacer.queued(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn queued(&self) -> usize {
         self.only.stats().queued
     }
 
     /// What the pacer has done so far.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::pace::Pacer;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let pacer = Pacer::new(&timer, 1, Duration::from_secs(1));
+    /// pacer.submit(|| {})?;
+    /// pacer.submit(|| {})?.cancel();
+    /// clock.advance(Duration::ZERO);
+    /// let stats = pacer.stats();
+    /// assert_eq!((stats.submitted, stats.started, stats.cancelled), (2, 1, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stats(&self) -> PacerStats {
         self.only.stats()
     }
 
     /// How many bytes the pacer has allocated.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::pace::Pacer;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// let pacer = Pacer::new(&timer, 1, Duration::from_secs(1));
+    /// let empty = pacer.memory_usage();
+    /// for _ in 0..1_000 {
+    ///     pacer.submit(|| {})?;
+    /// }
+    /// assert!(pacer.memory_usage() > empty);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn memory_usage(&self) -> usize {
         self.only.memory_usage()
     }

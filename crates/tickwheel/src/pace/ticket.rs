@@ -86,11 +86,40 @@ impl Ticket {
     }
 
     /// Whether the task was cancelled.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::pace::Pacer;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// let pacer = Pacer::new(&timer, 1, Duration::from_secs(1));
+    /// let ticket = pacer.submit(|| {})?;
+    /// assert!(!ticket.is_cancelled());
+    /// ticket.cancel();
+    /// assert!(ticket.is_cancelled());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
     }
 
     /// Whether the task waits for its start.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::pace::Pacer;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let pacer = Pacer::new(&timer, 1, Duration::from_secs(1));
+    /// let ticket = pacer.submit(|| {})?;
+    /// assert!(ticket.is_queued());
+    /// clock.advance(Duration::ZERO);
+    /// assert!(!ticket.is_queued());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_queued(&self) -> bool {
         self.desk.fate(self.task) == Fate::Waits
     }
@@ -100,6 +129,23 @@ impl Ticket {
     ///
     /// Where tasks ahead of it or behind it were cancelled this takes time in proportion to the
     /// number of those ahead or behind, whichever are fewer.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::pace::Pacer;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let pacer = Pacer::new(&timer, 1, Duration::from_secs(1));
+    /// let report = pacer.submit(|| {})?;
+    /// assert_eq!(report.position(), Some(0));
+    /// pacer.submit_with(9, || println!("a payment"))?; // overtakes it
+    /// assert_eq!(report.position(), Some(1));
+    /// clock.advance(Duration::from_secs(1));
+    /// assert_eq!(report.position(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn position(&self) -> Option<usize> {
         self.desk.position(self.task)
     }
@@ -107,6 +153,22 @@ impl Ticket {
     /// When the task is expected to start, as things stand: if nobody overtakes it or is
     /// cancelled, and if a limit on how many run does not hold it up. `None` if it does not wait,
     /// if it is paused, or if it will never be its turn.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::pace::Pacer;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let clock = ManualClock::new();
+    /// let timer = Timer::builder().clock(clock.clone()).build()?;
+    /// let pacer = Pacer::new(&timer, 1, Duration::from_secs(1));
+    /// pacer.submit(|| println!("now"))?;
+    /// let ticket = pacer.submit(|| println!("in a second"))?;
+    /// assert_eq!(ticket.expected_start(), Some(clock.now() + Duration::from_secs(1)));
+    /// pacer.pause();
+    /// assert_eq!(ticket.expected_start(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn expected_start(&self) -> Option<Instant> {
         self.desk.expected_start(self.task)
     }

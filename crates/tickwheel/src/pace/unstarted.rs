@@ -54,12 +54,40 @@ impl<K> Unstarted<K> {
     }
 
     /// The priority that the task was submitted with.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::pace::Pacer;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// let pacer = Pacer::new(&timer, 1, Duration::from_secs(1));
+    /// pacer.submit_with(0, || println!("a report"))?;
+    /// pacer.submit_with(9, || println!("a payment"))?;
+    /// let priorities: Vec<i8> = pacer.stop().iter().map(|task| task.priority()).collect();
+    /// assert_eq!(priorities, [9, 0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn priority(&self) -> i8 {
         self.priority
     }
 
     /// Runs the task now, on this thread. A panic in it is caught and logged, as the timer would
     /// have done. Says whether it ended without one.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::pace::Pacer;
+    /// use tickwheel::{ManualClock, Timer};
+    ///
+    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
+    /// let pacer = Pacer::new(&timer, 1, Duration::from_secs(1));
+    /// pacer.submit(|| println!("late, but done"))?;
+    /// pacer.submit(|| panic!("a bug"))?;
+    /// let ended: Vec<bool> = pacer.stop().into_iter().map(|task| task.run()).collect();
+    /// assert_eq!(ended, [true, false]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn run(self) -> bool {
         let Self { job, host, .. } = self;
         !host.catch(|| job.call())

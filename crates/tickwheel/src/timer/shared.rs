@@ -107,11 +107,12 @@ impl Shared {
         state.scheduled += 1;
         let place = state.insert(at, job);
         let timeout = Timeout::plain(Arc::clone(self), place);
-        self.announce(state, at).inspect_err(|_| {
-            // No thread, no task: what is refused must not run later.
-            timeout.cancel();
-        })?;
-        Ok(timeout)
+        match self.announce(state, at) {
+            // No thread, no task: what is refused must not run later. But a thread that another
+            // caller could start may have run it, and then it was not refused.
+            Err(error) if timeout.cancel() => Err(error),
+            _ => Ok(timeout),
+        }
     }
 
     /// Schedules a task that has a key, a period or a wall-clock deadline.
@@ -126,12 +127,11 @@ impl Shared {
         let record = Arc::new(Record::new(key, series, wall, work));
         let mut state = self.lock();
         let named = record.key.as_ref().and_then(|key| state.names.get(key)).cloned();
-        // The task that is replaced makes room for this one; but not on a timer that takes none.
-        let replaced = named.filter(|named| {
-            state.takes_tasks() && matches!(state.cancel(named), Cancelled::Pending(_))
-        });
-        let admitted = state.admit();
+        // The task that is replaced makes room for this one; on a timer that takes none it stays.
+        let admitted = if named.is_some() { state.admit_instead() } else { state.admit() };
+        let mut replaced = None;
         if admitted.is_ok() {
+            replaced = named.filter(|named| matches!(state.cancel(named), Cancelled::Pending(_)));
             state.scheduled += 1;
             state.place(&record, at, &self.clock);
             if let Some(key) = &record.key {
@@ -149,10 +149,11 @@ impl Shared {
             drop(replaced.take_work());
         }
         admitted?;
-        announced.inspect_err(|_| {
-            self.cancel_record(&record);
-        })?;
-        Ok(Timeout::record(Arc::clone(self), record))
+        match announced {
+            // As in `schedule`.
+            Err(error) if self.cancel_record(&record) => Err(error),
+            _ => Ok(Timeout::record(Arc::clone(self), record)),
+        }
     }
 
     /// Cancels a plain task.

@@ -8,8 +8,8 @@
 //! Ground rules:
 //! * The wheel belongs to the timer's lock. Wakers are cloned, woken and dropped without it:
 //!   whose they are may call back.
-//! * A sleeper in the wheel has a tick after the wheel's time. What is due sooner than that is
-//!   not put there; its future is ready.
+//! * A sleeper is put into the wheel with a tick after the wheel's time. What is due sooner than
+//!   that is not put there; its future is ready.
 //! * Hence, up to the tick `woken_through` no sleeper is in the wheel, and a future whose tick
 //!   that is knows without the lock that it was woken. It never goes back.
 //! * Sleepers are not tasks: `max_pending` does not limit them, and `stop` does not hand them back

@@ -171,15 +171,19 @@ impl State {
     /// Whether one more task may be scheduled.
     #[inline]
     pub(super) fn admit(&mut self) -> Result<(), ScheduleError> {
-        if !self.takes_tasks() {
-            return Err(ScheduleError::Stopped);
-        }
+        self.admit_instead()?;
         let pending = self.pending_tasks();
         if pending >= self.max_pending {
             self.rejected += 1;
             return Err(ScheduleError::Full { limit: self.max_pending, pending });
         }
         Ok(())
+    }
+
+    /// Whether a task may be scheduled that takes the place of another.
+    #[inline]
+    pub(super) fn admit_instead(&self) -> Result<(), ScheduleError> {
+        if self.takes_tasks() { Ok(()) } else { Err(ScheduleError::Stopped) }
     }
 
     #[inline]

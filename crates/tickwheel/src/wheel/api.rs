@@ -1,8 +1,8 @@
 //! What both wheels have in common on the outside: the inherent methods with their
 //! documentation, and those parts of [`Wheel`](super::Wheel) that do not depend on where timers
-//! wait. A wheel has the fields `entries`, `lists`, `overdue`, `now` and `wake`, a method `place` that gives
-//! an entry a reference, `pop_next` that takes out the first timer up to `now`, and `tidy` that
-//! sees to stale references.
+//! wait. A wheel has the fields `entries`, `lists`, `overdue`, `patience`, `now` and `wake`, a
+//! method `place` that gives an entry a reference, `pop_next` that takes out the first timer up to
+//! `now`, and `tidy` that sees to stale references.
 
 /// `wheel_api!(trait)` writes the methods of the trait that are the same for both wheels;
 /// `wheel_api!(Type, "constructor")` writes all methods of the trait as inherent ones.

@@ -499,6 +499,7 @@ impl<T> Wheel<T> for HashedWheel<T> {
         self.beyond_earliest = u64::MAX;
         (self.due, self.next_due) = (Vec::new(), 0);
         self.overdue = Overdue::new();
+        self.patience = Patience::NEW;
         (self.cursor, self.wake) = (self.now, u64::MAX);
         self.entries.drain()
     }

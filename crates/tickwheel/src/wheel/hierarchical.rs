@@ -337,6 +337,7 @@ impl<T> Wheel<T> for HierarchicalWheel<T> {
         self.lists.clear();
         self.overdue = Overdue::new();
         self.batch = Batch::EMPTY;
+        self.patience = Patience::NEW;
         (self.cursor, self.wake) = (self.now, u64::MAX);
         self.entries.drain()
     }

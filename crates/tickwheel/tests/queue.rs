@@ -3,7 +3,9 @@
 mod rig;
 mod wakers;
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
+#[cfg(feature = "stream")]
+use std::pin::pin;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};

@@ -51,6 +51,25 @@ fn the_timer() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+#[cfg(feature = "async")]
+#[test]
+fn the_futures() -> Result<(), Box<dyn Error>> {
+    fn work() -> impl Future<Output = u32> {
+        std::future::ready(42)
+    }
+
+    let timer = Timer::new();
+    futures::executor::block_on(async {
+        let start = Instant::now();
+        timer.sleep(Duration::from_millis(5)).await;
+        assert!(start.elapsed() >= Duration::from_millis(5));
+        assert_eq!(timer.timeout(Duration::from_secs(1), work()).await?, 42);
+        let mut ticks = timer.interval(Duration::from_secs(1));
+        assert!(ticks.tick().await >= start);
+        Ok(())
+    })
+}
+
 #[test]
 fn the_wheels() {
     let mut wheel: HierarchicalWheel<&str> = HierarchicalWheel::new();

@@ -3,10 +3,11 @@
 mod rig;
 mod wakers;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 #[cfg(feature = "stream")]
 use std::pin::pin;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -466,6 +467,50 @@ fn what_the_queue_says_of_itself() {
     let said = format!("{queue:?}");
     assert_eq!(said, "DelayQueue { len: 1, capacity: Some(5), closed: false, .. }");
     assert_eq!(DelayQueue::<u8>::default().capacity(), None);
+}
+
+#[test]
+fn a_thread_that_cannot_be_started_is_not_a_silent_hang() {
+    let allowed = Arc::new(AtomicBool::new(false));
+    let hook = {
+        let allowed = allowed.clone();
+        move |body: tickwheel::ThreadBody| {
+            if !allowed.load(Ordering::SeqCst) {
+                return Err(std::io::Error::other("no threads today"));
+            }
+            std::thread::Builder::new().spawn(body).map(drop)
+        }
+    };
+    let queue = DelayQueue::new(&Timer::builder().thread_hook(hook).build().unwrap());
+    queue.push(1, 5 * MS).unwrap();
+    let mut consumer = pop(&queue);
+    let (count, waker) = Count::new();
+    let polled = catch_unwind(AssertUnwindSafe(|| poll(&mut consumer, &waker)));
+    let message = *polled.unwrap_err().downcast::<String>().unwrap();
+    assert!(message.contains("no threads today"), "{message}");
+    drop(consumer);
+    assert_eq!(held(&count), 0);
+    allowed.store(true, Ordering::SeqCst);
+    assert_eq!(queue.pop_blocking(), Some(1));
+}
+
+#[test]
+fn a_thread_hook_may_use_the_queue() {
+    let known = Arc::new(Mutex::new(None::<DelayQueue<u8>>));
+    let hook = {
+        let known = known.clone();
+        move |body: tickwheel::ThreadBody| {
+            if let Some(queue) = &*known.lock().unwrap() {
+                queue.push(1, MS).unwrap();
+            }
+            std::thread::Builder::new().spawn(body).map(drop)
+        }
+    };
+    let queue = DelayQueue::new(&Timer::builder().thread_hook(hook).build().unwrap());
+    *known.lock().unwrap() = Some(queue.clone());
+    queue.push(2, 5 * MS).unwrap();
+    assert_eq!((queue.pop_blocking(), queue.pop_blocking()), (Some(1), Some(2)));
+    known.lock().unwrap().take();
 }
 
 #[test]

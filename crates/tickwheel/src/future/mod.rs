@@ -10,7 +10,8 @@
 //!   or dropping one is cheap.
 //! * A future that is ready at once never touches the wheel. One that waits is there once, from
 //!   its first poll until it is ready or dropped.
-//! * Only `timer/sleepers.rs` wakes anybody, and never under a lock.
+//! * Nobody is woken under a lock, and no waker of a caller's is cloned or dropped
+//!   there: it may call back.
 
 mod block_on;
 mod delay_queue;

@@ -115,12 +115,13 @@ impl Sleep {
         self.progress = if at <= now { Progress::Elapsed } else { Progress::New };
     }
 
-    /// Sets the deadline and waits for it, in one go. Wakes nobody.
-    pub(super) fn wait_until(&mut self, at: Nanos, waker: &Waker) -> Poll<()> {
+    /// Sets the deadline and waits for it, in one go. Calls nothing of a caller's: if it says so, a
+    /// thread has to be started for its timer.
+    pub(super) fn wait_until(&mut self, at: Nanos, waker: &Waker) -> (Poll<()>, bool) {
         drop(self.set(at));
         match self.progress {
-            Progress::Waits(_) => Poll::Pending,
-            _ => self.poll_elapsed(&Context::from_waker(waker)),
+            Progress::Waits(_) => (Poll::Pending, false),
+            _ => self.poll_quietly(waker),
         }
     }
 
@@ -174,18 +175,29 @@ impl Sleep {
 
     #[inline]
     pub(super) fn poll_elapsed(&mut self, cx: &Context<'_>) -> Poll<()> {
+        let (polled, must_start) = self.poll_quietly(cx.waker());
+        if must_start && let Err(error) = self.timer.shared().start_for_accepted() {
+            self.leave();
+            panic!("nobody can wake this future: {error}");
+        }
+        polled
+    }
+
+    /// As [`poll_elapsed`](Self::poll_elapsed), but starts no thread, and says if that has to be
+    /// done.
+    #[inline]
+    fn poll_quietly(&mut self, waker: &Waker) -> (Poll<()>, bool) {
         loop {
             let shared = self.timer.shared();
-            self.progress = match self.progress {
-                Progress::New => shared
-                    .fall_asleep(self.at, cx.waker())
-                    .unwrap_or_else(|error| panic!("nobody can wake this future: {error}")),
-                Progress::Waits(place) => shared.go_on_sleeping(place, cx.waker()),
-                Progress::Elapsed => Progress::Elapsed,
+            let must_start;
+            (self.progress, must_start) = match self.progress {
+                Progress::New => shared.fall_asleep(self.at, waker),
+                Progress::Waits(place) => (shared.go_on_sleeping(place, waker), false),
+                Progress::Elapsed => (Progress::Elapsed, false),
             };
             match self.progress {
-                Progress::Waits(_) => return Poll::Pending,
-                Progress::Elapsed => return Poll::Ready(()),
+                Progress::Waits(_) => return (Poll::Pending, must_start),
+                Progress::Elapsed => return (Poll::Ready(()), false),
                 // The timer was stopped, but a future has no other fate than to get ready.
                 Progress::New => self.timer = shared.successor(),
             }

@@ -73,11 +73,18 @@ impl Shared {
     /// Unlocks, and wakes or starts the thread that waits for deadlines if `at` is earlier than
     /// what it waits for.
     #[inline]
-    pub(super) fn announce(
+    fn announce(
         self: &Arc<Self>,
-        mut state: MutexGuard<'_, State>,
+        state: MutexGuard<'_, State>,
         at: Nanos,
     ) -> Result<(), ScheduleError> {
+        if self.alert(state, at) { self.start_for_accepted() } else { Ok(()) }
+    }
+
+    /// Unlocks, and wakes the thread that waits for deadlines if `at` is earlier than what it
+    /// waits for. Says whether a thread is to be started.
+    #[inline]
+    pub(super) fn alert(&self, mut state: MutexGuard<'_, State>, at: Nanos) -> bool {
         let wake = state.threads.expects_later_than(at);
         let without_thread = !state.threads.are_there() && self.has_threads();
         let start = state.phase == Phase::NotStarted || without_thread;
@@ -85,9 +92,11 @@ impl Shared {
         if wake {
             self.leader.notify_one();
         }
-        if !start {
-            return Ok(());
-        }
+        start
+    }
+
+    /// Starts a thread for what was accepted.
+    pub(crate) fn start_for_accepted(self: &Arc<Self>) -> Result<(), ScheduleError> {
         match self.start() {
             // It was accepted, and then handed back.
             Err(ScheduleError::Stopped) => Ok(()),

@@ -17,7 +17,7 @@
 
 use core::sync::atomic::Ordering;
 use core::task::Waker;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::vec::Vec;
 
 use super::builder::Config;
@@ -25,7 +25,7 @@ use super::clock::Nanos;
 use super::shared::Shared;
 use super::state::{Phase, State};
 use super::sync::{AtomicU64, MutexGuard};
-use super::{ScheduleError, Timer, panics};
+use super::{Timer, panics};
 use crate::wheel::{self, HierarchicalWheel};
 
 /// So many are woken before somebody else may have the lock, or a task its turn.
@@ -88,16 +88,13 @@ impl Sleepers {
 
 impl Shared {
     /// Begins to wait: puts a waker on the wheel, unless the deadline has come. Gives
-    /// [`Progress::New`] if the timer is stopped.
-    pub(crate) fn fall_asleep(
-        self: &Arc<Self>,
-        at: Nanos,
-        waker: &Waker,
-    ) -> Result<Progress, ScheduleError> {
+    /// [`Progress::New`] if the timer is stopped. Says as well whether a thread is to be started,
+    /// which calls what belongs to the timer's owner.
+    pub(crate) fn fall_asleep(&self, at: Nanos, waker: &Waker) -> (Progress, bool) {
         let waker = waker.clone();
         let mut state = self.lock();
         if state.phase == Phase::Stopped {
-            return Ok(Progress::New);
+            return (Progress::New, false);
         }
         let tick = state.tick_of(at);
         // Asking for the time costs more than the rest. It is only of use where nobody else is
@@ -105,12 +102,11 @@ impl Shared {
         let has_come = tick <= state.sleepers.wheel.now()
             || (!state.threads.look_by(at) && at <= self.clock.now());
         if has_come {
-            return Ok(Progress::Elapsed);
+            return (Progress::Elapsed, false);
         }
         state.scheduled += 1;
         let place = Place { key: state.sleepers.wheel.insert(tick, waker), tick };
-        self.announce(state, at).inspect_err(|_| self.leave(place))?;
-        Ok(Progress::Waits(place))
+        (Progress::Waits(place), self.alert(state, at))
     }
 
     /// Whether a future goes on waiting, which it does with this waker then. Gives
@@ -147,11 +143,7 @@ impl Shared {
 
     /// Moves the deadline of a future that waits. One that was woken meanwhile has to begin anew;
     /// one whose new deadline has come waits no more, and its waker is the caller's to wake.
-    pub(crate) fn sleep_till(
-        self: &Arc<Self>,
-        place: Place,
-        at: Nanos,
-    ) -> (Progress, Option<Waker>) {
+    pub(crate) fn sleep_till(&self, place: Place, at: Nanos) -> (Progress, Option<Waker>) {
         let mut state = self.lock();
         let tick = state.tick_of(at);
         let wheel = &mut state.sleepers.wheel;
@@ -163,8 +155,8 @@ impl Shared {
         if !wheel.reset(place.key, tick) {
             return (Progress::New, None);
         }
-        // There is a thread while somebody sleeps, so none has to be started.
-        let _ = self.announce(state, at);
+        // There is a thread while somebody sleeps: none has to be started.
+        self.alert(state, at);
         (Progress::Waits(Place { key: place.key, tick }), None)
     }
 

@@ -34,8 +34,8 @@ pub use push::{KeyedItem, PushError};
 use super::Deadline;
 use super::block_on::block_on;
 use crate::timer::{Mutex, MutexGuard};
-use crate::{Timer, default_timer, wheel};
-use state::{Now, State};
+use crate::{ScheduleError, Timer, default_timer, wheel};
+use state::{Next, Now, State};
 use waiters::Ticket;
 
 /// A queue whose items come out when they are due, in order of deadline, for any number of
@@ -86,7 +86,7 @@ impl<T: Send + 'static> Wake for Alarm<T> {
         if let Some(queue) = self.0.upgrade() {
             let mut state = queue.lock();
             state.rung();
-            queue.release(state);
+            let _ = queue.release(state);
         }
     }
 }
@@ -157,7 +157,8 @@ impl<T> DelayQueue<T> {
     /// Waits for the first item that is due, and takes it; `None` once the queue is closed.
     ///
     /// Dropping the future before it is ready loses nothing: a wake-up that it got goes to
-    /// another consumer.
+    /// another consumer. Polling it panics if the timer's thread could not be started, as there is
+    /// nobody then to wake it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -444,20 +445,32 @@ impl<T> Inner<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the lock back, and wakes whoever can go on.
-    fn release<'a>(&'a self, mut state: MutexGuard<'a, State<T>>) {
+    /// Gives the lock back, and wakes whoever can go on. An error says that nobody will ring the
+    /// alarm; the timer has logged it, and the next call tries again.
+    fn release<'a>(&'a self, mut state: MutexGuard<'a, State<T>>) -> Result<(), ScheduleError> {
         let now = Now(&self.timer);
-        while let Some(waker) = state.next_to_wake(&now, &self.alarm) {
+        while let Some(next) = state.next_to_do(&now, &self.alarm) {
             drop(state);
-            self.timer.shared().catch(|| waker.wake());
+            let started = match next {
+                Next::Wake(waker) => {
+                    self.timer.shared().catch(|| waker.wake());
+                    Ok(())
+                }
+                Next::Start(timer) => timer.shared().start_for_accepted(),
+            };
             state = self.lock();
+            if started.is_err() {
+                state.unset_alarm();
+                return started;
+            }
         }
+        Ok(())
     }
 
     fn with<R>(&self, change: impl FnOnce(&mut State<T>, &Now<'_>) -> R) -> R {
         let mut state = self.lock();
         let result = change(&mut state, &Now(&self.timer));
-        self.release(state);
+        let _ = self.release(state);
         result
     }
 
@@ -482,7 +495,7 @@ impl<T> Inner<T> {
             let taken = take(&mut state, &Now(&self.timer));
             if taken.is_some() || state.closed {
                 let _left = state.consumers.leave(ticket);
-                self.release(state);
+                let _ = self.release(state);
                 return Poll::Ready(taken);
             }
             if !state.consumers.waits_with(ticket.as_ref(), waker) {
@@ -492,7 +505,9 @@ impl<T> Inner<T> {
                     continue;
                 };
                 let _replaced = state.consumers.wait(ticket, waker);
-                self.release(state);
+                if let Err(error) = self.release(state) {
+                    panic!("nobody can wake this future: {error}");
+                }
             }
             return Poll::Pending;
         }

@@ -379,13 +379,13 @@ impl<T> Producer<'_, T> {
                             continue;
                         };
                         let _replaced = state.producers.wait(&mut self.ticket, waker);
-                        self.inner.release(state);
+                        let _ = self.inner.release(state);
                     }
                     return Poll::Pending;
                 }
             };
             let _left = state.producers.leave(&mut self.ticket);
-            self.inner.release(state);
+            let _ = self.inner.release(state);
             return Poll::Ready(pushed);
         }
     }

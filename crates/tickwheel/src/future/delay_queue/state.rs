@@ -7,10 +7,10 @@
 //!   alarm without its lock.
 //! * When the lock is given back, either nobody waits for an item, or one of those who do was
 //!   woken and will look, or the alarm is set for the first deadline. The same goes for room:
-//!   nobody waits for it, or as many were woken as there is room for. [`State::next_to_wake`] sees
-//!   to that, and is asked after every change until it has nobody more.
+//!   nobody waits for it, or as many were woken as there is room for. [`State::next_to_do`] sees
+//!   to that, and is asked after every change until it has nothing more.
 
-use core::task::Waker;
+use core::task::{Poll, Waker};
 use std::boxed::Box;
 use std::collections::HashMap;
 use std::vec::Vec;
@@ -37,6 +37,13 @@ struct Item<T> {
     value: T,
     /// Boxed because most have none.
     name: Option<Box<Key>>,
+}
+
+/// What has to be done without the lock.
+pub(super) enum Next {
+    Wake(Waker),
+    /// Start the thread of the timer that rings the alarm.
+    Start(Timer),
 }
 
 /// What time it is, asked for when it matters. That costs more than most of what is done here.
@@ -179,14 +186,15 @@ impl<T> State<T> {
 
     /// Somebody who can go on and does not know it yet. Where it takes time until somebody can,
     /// sets the alarm.
-    pub(super) fn next_to_wake(&mut self, now: &Now<'_>, alarm: &Waker) -> Option<Waker> {
+    pub(super) fn next_to_do(&mut self, now: &Now<'_>, alarm: &Waker) -> Option<Next> {
         if self.closed {
-            return self.consumers.wake_next().or_else(|| self.producers.wake_next());
+            let next = self.consumers.wake_next().or_else(|| self.producers.wake_next());
+            return next.map(Next::Wake);
         }
         if self.items.len() + self.producers.woken() < self.capacity
             && let Some(producer) = self.producers.wake_next()
         {
-            return Some(producer);
+            return Some(Next::Wake(producer));
         }
         if self.consumers.woken() > 0 || !self.consumers.are_waiting() {
             return None;
@@ -195,10 +203,18 @@ impl<T> State<T> {
         if self.alarm_tick <= first {
             return None;
         }
-        if first > now.tick() && self.alarm.wait_until(now.time_of(first), alarm).is_pending() {
+        if first > now.tick()
+            && let (Poll::Pending, must_start) = self.alarm.wait_until(now.time_of(first), alarm)
+        {
             self.alarm_tick = first;
-            return None;
+            return must_start.then(|| Next::Start(self.alarm.timer().clone()));
         }
-        self.consumers.wake_next()
+        self.consumers.wake_next().map(Next::Wake)
+    }
+
+    /// The alarm will not ring, for there is no thread that would ring it.
+    pub(super) fn unset_alarm(&mut self) {
+        self.alarm.leave();
+        self.alarm_tick = u64::MAX;
     }
 }

@@ -49,6 +49,10 @@ impl Task {
         Self { index: SENTINEL, deadline: 0 }
     }
 
+    pub(super) fn index(self) -> u64 {
+        self.index
+    }
+
     pub(super) fn deadline(self) -> u64 {
         self.deadline
     }

@@ -59,3 +59,46 @@ impl Contender for Ours {
         self.schedule(delay, task);
     }
 }
+
+/// Our timer, used by key: nobody keeps a handle.
+pub(super) struct Keyed(Timer);
+
+impl Keyed {
+    pub(super) fn new() -> Self {
+        Self(Timer::new())
+    }
+}
+
+impl Contender for Keyed {
+    type Context<'a> = ();
+    type Handle = Task;
+    type Resettable = Task;
+
+    const LIVES_IN_HANDLE: bool = false;
+
+    fn context(&self) {}
+
+    fn schedule(&self, delay: Duration, task: Task) -> Task {
+        let timeout = self.0.key(task.index()).after(delay, move || task.run());
+        timeout.expect("the timer runs and has no limit");
+        task
+    }
+
+    fn cancel(&self, task: &mut Task) -> bool {
+        self.0.cancel(task.index())
+    }
+
+    fn schedule_resettable(&self, delay: Duration, task: Task) -> Task {
+        self.schedule(delay, task)
+    }
+
+    /// What a user of keys does: the same key again replaces the task.
+    fn reset(&self, task: &mut Task, delay: Duration) -> bool {
+        self.schedule(delay, *task);
+        true
+    }
+
+    fn launch(&self, delay: Duration, task: Task) {
+        self.schedule(delay, task);
+    }
+}

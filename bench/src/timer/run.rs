@@ -18,7 +18,7 @@ use super::contender::Contender;
 use super::figure::Figure;
 use super::lateness::{self, Task, quantile};
 use super::meter::{Meter, Reading, Switches, resident};
-use super::ours::Ours;
+use super::ours::{Keyed, Ours};
 use super::peers::{AsyncIo, Tokio};
 use super::plan::Plan;
 use super::system::System;
@@ -53,6 +53,7 @@ impl Run {
             System::Tickwheel => perform(Ours::new(), &self.plan),
             System::Inline => perform(Ours::inline(), &self.plan),
             System::Hashed => perform(Ours::hashed(), &self.plan),
+            System::Keyed => perform(Keyed::new(), &self.plan),
             System::Tokio => perform(Tokio::new(), &self.plan),
             System::AsyncIo => perform(AsyncIo::new(), &self.plan),
             System::Netty | System::NettyParallel | System::Jdk | System::Go => {

@@ -15,6 +15,8 @@ pub(super) enum System {
     Inline,
     /// Tickwheel's `Timer` on a hashed wheel with 512 slots
     Hashed,
+    /// Tickwheel's `Timer` with a key for every task
+    Keyed,
     /// Netty's `HashedWheelTimer` with 512 slots
     Netty,
     /// The same on the JVM's parallel collector
@@ -30,10 +32,11 @@ pub(super) enum System {
 }
 
 impl System {
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Tickwheel,
         Self::Inline,
         Self::Hashed,
+        Self::Keyed,
         Self::Netty,
         Self::NettyParallel,
         Self::Jdk,
@@ -47,6 +50,7 @@ impl System {
             Self::Tickwheel => "tickwheel",
             Self::Inline => "inline",
             Self::Hashed => "hashed",
+            Self::Keyed => "keyed",
             Self::Netty => "Netty",
             Self::NettyParallel => "Netty, parallel GC",
             Self::Jdk => "JDK",
@@ -57,7 +61,7 @@ impl System {
     }
 
     pub(super) fn is_ours(self) -> bool {
-        matches!(self, Self::Tickwheel | Self::Inline | Self::Hashed)
+        matches!(self, Self::Tickwheel | Self::Inline | Self::Hashed | Self::Keyed)
     }
 
     /// Whether the system does this. Netty and the JDK cannot reset; other configurations of a
@@ -77,6 +81,14 @@ impl System {
             Self::Hashed => {
                 !matches!(workload, Workload::TwoProducers | Workload::Memory | Workload::Blocked)
             }
+            Self::Keyed => matches!(
+                workload,
+                Workload::Schedule
+                    | Workload::Cancel
+                    | Workload::Churn
+                    | Workload::Reset
+                    | Workload::Memory
+            ),
             Self::Tickwheel | Self::Go | Self::Tokio | Self::AsyncIo => true,
         }
     }

@@ -84,6 +84,7 @@ impl Harnesses {
             System::Tickwheel
             | System::Inline
             | System::Hashed
+            | System::Keyed
             | System::Tokio
             | System::AsyncIo => this_program(system, huge_pages)?,
         };

@@ -103,6 +103,26 @@ fn a_small_task_is_not_boxed() {
     assert_eq!(boxed, 1);
 }
 
+#[test]
+fn a_key_is_not_boxed() {
+    let clock = ManualClock::new();
+    let timer = Timer::builder().clock(clock.clone()).build().unwrap();
+    let schedule = |number: usize| {
+        let task = move || _ = std::hint::black_box([number; 2]);
+        timer.key(number).after(Duration::from_millis(5), task).unwrap();
+        timer.key("a text of 22 bytes, ok").after(Duration::from_millis(5), task).unwrap();
+    };
+    (0..1_000).for_each(schedule);
+    clock.advance(Duration::from_millis(5));
+    let count = allocations(|| {
+        for number in 0..100 {
+            schedule(number % 70);
+            assert!(number % 2 == 0 || timer.cancel(number % 70));
+        }
+    });
+    assert_eq!(count, 0);
+}
+
 #[cfg(feature = "async")]
 #[test]
 fn a_warm_sleep_allocates_nothing() {

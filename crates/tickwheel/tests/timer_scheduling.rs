@@ -5,6 +5,7 @@ mod random;
 #[macro_use]
 mod rig;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use random::Random;
@@ -31,6 +32,9 @@ on_both_wheels! {
     a_key_is_free_after_each_fate,
     the_old_handle_of_a_key_has_no_power_over_the_new_task,
     a_keyed_series_is_replaced_and_cancelled,
+    the_handle_of_a_key_knows_what_others_did,
+    a_key_goes_from_a_task_to_a_series_and_back,
+    nothing_of_a_key_is_left,
     keys_of_all_kinds_are_apart,
     the_limit_is_exact,
     a_replaced_key_makes_room_for_itself,
@@ -368,6 +372,66 @@ fn a_keyed_series_is_replaced_and_cancelled(rig: &Rig) {
     rig.clock.advance(10 * S);
     assert_eq!(rig.times(), [18 * S, 19 * S]);
     assert_eq!(rig.timer.pending(), 0);
+}
+
+fn the_handle_of_a_key_knows_what_others_did(rig: &Rig) {
+    let timer = &rig.timer;
+    let replaced = timer.key("k").after(S, || panic!("replaced")).unwrap();
+    let cancelled = timer.key("k").after(S, || panic!("cancelled")).unwrap();
+    assert!(timer.cancel("k"));
+    // Others take the places of those in the wheel.
+    let kept = timer.key("k").after(S, rig.note(1)).unwrap();
+    drop(timer.key("l").after(S, rig.note(2)).unwrap());
+    for gone in [&replaced, &cancelled] {
+        assert!(gone.is_cancelled() && !gone.is_expired() && !gone.cancel() && !gone.reset(S));
+        assert_eq!(gone.deadline(), None);
+    }
+    rig.clock.advance(S);
+    assert!(kept.is_expired() && !kept.is_cancelled());
+    assert_eq!(rig.noted(), [(1, S), (2, S)]);
+    let unfired = timer.key("k").after(S, || {}).unwrap();
+    let rest = timer.stop();
+    assert_eq!(rest[0].key(), Some(&"k".into()));
+    assert!(unfired.is_unfired() && replaced.is_cancelled() && kept.is_expired());
+}
+
+fn a_key_goes_from_a_task_to_a_series_and_back(rig: &Rig) {
+    let timer = &rig.timer;
+    let task = timer.key(1).after(S, || panic!("replaced by the series")).unwrap();
+    let series = timer.key(1).every(S, rig.note(1)).unwrap();
+    assert!(task.is_cancelled());
+    rig.clock.advance(S);
+    let task = timer.key(1).after(S, rig.note(2)).unwrap();
+    assert!(series.is_cancelled());
+    let wall = timer.key(1).at(rig.clock.wall() + S, rig.note(3)).unwrap();
+    assert!(task.is_cancelled());
+    let task = timer.key(1).at(rig.clock.now() + S, rig.note(4)).unwrap();
+    assert!(wall.is_cancelled());
+    assert_eq!(timer.pending(), 1);
+    rig.clock.advance(2 * S);
+    assert!(task.is_expired());
+    assert_eq!(rig.noted(), [(1, S), (4, 2 * S)]);
+}
+
+fn nothing_of_a_key_is_left(rig: &Rig) {
+    let key: Arc<str> = "a key that is too long to be kept in place".into();
+    let timer = &rig.timer;
+    let schedule = || timer.key(key.clone()).after(S, || {}).unwrap();
+    drop(schedule());
+    assert_eq!(Arc::strong_count(&key), 2);
+    rig.clock.advance(S); // it fires
+    assert_eq!(Arc::strong_count(&key), 1);
+    assert!(schedule().cancel());
+    assert_eq!(Arc::strong_count(&key), 1);
+    let replaced = schedule();
+    let last = schedule();
+    assert_eq!(Arc::strong_count(&key), 2);
+    assert!(timer.cancel(&*key));
+    assert_eq!(Arc::strong_count(&key), 1);
+    assert!(replaced.is_cancelled() && last.is_cancelled());
+    let _handle = schedule();
+    drop(timer.stop());
+    assert_eq!(Arc::strong_count(&key), 1);
 }
 
 fn keys_of_all_kinds_are_apart(rig: &Rig) {

@@ -49,6 +49,12 @@ enum TaskOf {
         place: wheel::Key,
         cancelled: AtomicBool,
     },
+    /// It can be cancelled by its key as well: the timer knows of that for as long as this handle
+    /// is there.
+    Named {
+        place: wheel::Key,
+        cancelled: AtomicBool,
+    },
     Record(Arc<Record>),
 }
 
@@ -56,6 +62,11 @@ impl Timeout {
     #[inline]
     pub(super) fn plain(shared: Arc<Shared>, place: wheel::Key) -> Self {
         Self { shared, task: TaskOf::Plain { place, cancelled: AtomicBool::new(false) } }
+    }
+
+    #[inline]
+    pub(super) fn named(shared: Arc<Shared>, place: wheel::Key) -> Self {
+        Self { shared, task: TaskOf::Named { place, cancelled: AtomicBool::new(false) } }
     }
 
     pub(super) fn record(shared: Arc<Shared>, record: Arc<Record>) -> Self {
@@ -82,7 +93,9 @@ impl Timeout {
     /// ```
     pub fn cancel(&self) -> bool {
         match &self.task {
-            TaskOf::Plain { place, cancelled } => self.shared.cancel(*place, cancelled),
+            TaskOf::Plain { place, cancelled } | TaskOf::Named { place, cancelled } => {
+                self.shared.cancel(*place, cancelled)
+            }
             TaskOf::Record(record) => self.shared.cancel_record(record),
         }
     }
@@ -108,18 +121,22 @@ impl Timeout {
     /// ```
     pub fn reset(&self, delay: Duration) -> bool {
         match &self.task {
-            TaskOf::Plain { place, .. } => self.shared.reset(*place, nanos(delay)),
+            TaskOf::Plain { place, .. } | TaskOf::Named { place, .. } => {
+                self.shared.reset(*place, nanos(delay))
+            }
             TaskOf::Record(record) => self.shared.reset_record(record, nanos(delay)),
         }
     }
 
     fn fate(&self) -> Fate {
         match &self.task {
-            TaskOf::Plain { place, cancelled } => match self.shared.fate(*place) {
-                // Asked last: a task that is cancelled meanwhile must not look expired.
-                Fate::Fired if cancelled.load(Ordering::Acquire) => Fate::Cancelled,
-                fate => fate,
-            },
+            TaskOf::Plain { place, cancelled } | TaskOf::Named { place, cancelled } => {
+                match self.shared.fate(*place) {
+                    // Asked last: a task that is cancelled meanwhile must not look expired.
+                    Fate::Fired if cancelled.load(Ordering::Acquire) => Fate::Cancelled,
+                    fate => fate,
+                }
+            }
             TaskOf::Record(record) => record.fate(),
         }
     }
@@ -186,7 +203,7 @@ impl Timeout {
 
     fn due_at(&self) -> Option<Nanos> {
         match &self.task {
-            TaskOf::Plain { place, .. } => self.shared.due_at(*place),
+            TaskOf::Plain { place, .. } | TaskOf::Named { place, .. } => self.shared.due_at(*place),
             TaskOf::Record(record) => {
                 (record.fate() == Fate::Pending).then(|| self.shared.due_at(record.place()))?
             }
@@ -249,6 +266,15 @@ impl Timeout {
     #[must_use = "the guard cancels the task when it is dropped, which is at once here"]
     pub fn cancel_on_drop(self) -> TimeoutGuard {
         TimeoutGuard { timeout: Some(self) }
+    }
+}
+
+impl Drop for Timeout {
+    #[inline]
+    fn drop(&mut self) {
+        if let TaskOf::Named { place, .. } = &self.task {
+            self.shared.unwatch(*place);
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 //! share.
 //!
 //! A closure that captures up to two words is stored in place, so scheduling it allocates
-//! nothing; a larger one is boxed. Tasks that need more than to be called once (a key, a period, a
-//! wall-clock deadline) have a [`Record`].
+//! nothing; a larger one is boxed. One whose task has a key is marked as named (`names.rs`). Tasks
+//! that need more than to be called once (a period, a wall-clock deadline) have a [`Record`].
 //!
 //! Ground rules of the `unsafe` code here:
 //! * `data` holds what `vtable` was made for: an `F`, a `Box<F>` or an `Arc<Record>`, written by
@@ -25,6 +25,8 @@ type Data = [MaybeUninit<usize>; WORDS];
 struct Vtable {
     call: unsafe fn(*mut Data),
     drop: unsafe fn(*mut Data),
+    /// Whether the task has a key of its own.
+    named: bool,
 }
 
 pub(crate) struct Job {
@@ -39,12 +41,29 @@ impl Job {
     /// A job that calls a closure.
     #[inline]
     pub(crate) fn new<F: FnOnce() + Send + 'static>(f: F) -> Self {
+        Self::closure::<F, false>(f)
+    }
+
+    /// As [`new`](Self::new), for a task with a key.
+    #[inline]
+    pub(super) fn named<F: FnOnce() + Send + 'static>(f: F) -> Self {
+        Self::closure::<F, true>(f)
+    }
+
+    #[inline]
+    fn closure<F: FnOnce() + Send + 'static, const NAMED: bool>(f: F) -> Self {
         if size_of::<F>() <= size_of::<Data>() && align_of::<F>() <= align_of::<Data>() {
-            Self::store(f, const { &Vtable { call: call::<F>, drop: drop_in_place::<F> } })
+            Self::store(
+                f,
+                const { &Vtable { call: call::<F>, drop: drop_in_place::<F>, named: NAMED } },
+            )
         } else {
             Self::store(
                 Box::new(f),
-                const { &Vtable { call: call_boxed::<F>, drop: drop_in_place::<Box<F>> } },
+                const {
+                    let drop = drop_in_place::<Box<F>>;
+                    &Vtable { call: call_boxed::<F>, drop, named: NAMED }
+                },
             )
         }
     }
@@ -73,6 +92,12 @@ impl Job {
         Some(unsafe { &*self.data.as_ptr().cast::<Arc<Record>>() })
     }
 
+    /// Whether this is a closure whose task has a key.
+    #[inline]
+    pub(super) fn is_named(&self) -> bool {
+        self.vtable.named
+    }
+
     /// Calls the closure. A job that stands for a record does nothing.
     #[inline]
     pub(crate) fn call(self) {
@@ -91,7 +116,7 @@ impl Drop for Job {
 
 /// Only its address is of use: it marks jobs that stand for a record.
 static RECORD: Vtable =
-    Vtable { call: drop_in_place::<Arc<Record>>, drop: drop_in_place::<Arc<Record>> };
+    Vtable { call: drop_in_place::<Arc<Record>>, drop: drop_in_place::<Arc<Record>>, named: false };
 
 // SAFETY (for callers): `data` holds an `F`, which is moved out.
 unsafe fn call<F: FnOnce()>(data: *mut Data) {

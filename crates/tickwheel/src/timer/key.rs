@@ -1,6 +1,8 @@
 //! Names that callers give to tasks.
 
+use core::cmp::Ordering;
 use core::fmt;
+use core::hash::{Hash, Hasher};
 use std::borrow::Cow;
 use std::boxed::Box;
 use std::string::String;
@@ -10,7 +12,7 @@ use std::sync::Arc;
 /// [`wheel::Key`](crate::wheel::Key), which a wheel makes to say where it keeps a timer.
 ///
 /// Anything that converts into a key can be given where one is wanted. Scheduling a key again
-/// replaces its task.
+/// replaces its task. A number, or a text of up to 22 bytes, is kept without an allocation.
 ///
 /// ```
 /// use tickwheel::Key;
@@ -20,20 +22,103 @@ use std::sync::Arc;
 /// assert_ne!(Key::from("42"), Key::from(42));
 /// assert_eq!(Key::from("order-42").to_string(), "order-42");
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Key(Name);
 
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// So many bytes of a text fit where a number would be.
+const SHORT: usize = 22;
+
+/// A text is `Short` if it fits, so that equal texts are kept in the same way.
+#[derive(Clone, PartialEq, Eq)]
 enum Name {
-    Number(i128),
-    Text(Arc<str>),
+    /// The halves of an `i128`, which would be aligned to 16 bytes and make a key larger.
+    Number {
+        high: i64,
+        low: u64,
+    },
+    /// Bytes behind the text are zero.
+    Short {
+        len: u8,
+        bytes: [u8; SHORT],
+    },
+    Long(Arc<str>),
+}
+
+/// What keys are ordered by: numbers come before texts.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+enum View<'a> {
+    Number(i64, u64),
+    Text(&'a [u8]),
+}
+
+impl Key {
+    fn number(number: i128) -> Self {
+        Self(Name::Number { high: (number >> 64) as i64, low: number.cast_unsigned() as u64 })
+    }
+
+    fn text<T: AsRef<str> + Into<Arc<str>>>(text: T) -> Self {
+        let short = text.as_ref().as_bytes();
+        if short.len() > SHORT {
+            return Self(Name::Long(text.into()));
+        }
+        let mut bytes = [0; SHORT];
+        bytes[..short.len()].copy_from_slice(short);
+        Self(Name::Short { len: short.len() as u8, bytes })
+    }
+
+    fn view(&self) -> View<'_> {
+        match &self.0 {
+            Name::Number { high, low } => View::Number(*high, *low),
+            Name::Short { len, bytes } => View::Text(&bytes[..usize::from(*len)]),
+            Name::Long(text) => View::Text(text.as_bytes()),
+        }
+    }
+
+    /// The number or the text, to be shown.
+    fn content(&self) -> Result<i128, &str> {
+        match self.view() {
+            View::Number(high, low) => Ok(i128::from(high) << 64 | i128::from(low)),
+            View::Text(bytes) => {
+                Err(core::str::from_utf8(bytes).expect("it was taken from a text as a whole"))
+            }
+        }
+    }
+}
+
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.view().cmp(&other.view())
+    }
+}
+
+impl Hash for Key {
+    /// What most numbers have in their upper half is left out: it follows from the lower one.
+    #[inline]
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        match self.view() {
+            View::Number(high, low) => {
+                low.hash(hasher);
+                if high != low.cast_signed() >> 63 {
+                    high.hash(hasher);
+                }
+            }
+            View::Text(bytes) => bytes.hash(hasher),
+        }
+    }
 }
 
 macro_rules! from_numbers {
     ($($number:ty)*) => {$(
         impl From<$number> for Key {
+            #[inline]
             fn from(number: $number) -> Self {
-                Self(Name::Number(number as i128))
+                Self::number(number as i128)
             }
         }
     )*};
@@ -44,8 +129,9 @@ from_numbers!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize i128);
 macro_rules! from_texts {
     ($($text:ty)*) => {$(
         impl From<$text> for Key {
+            #[inline]
             fn from(text: $text) -> Self {
-                Self(Name::Text(text.into()))
+                Self::text(text)
             }
         }
     )*};
@@ -55,7 +141,7 @@ from_texts!(&str String Box<str> Arc<str> Cow<'_, str>);
 
 impl From<&String> for Key {
     fn from(text: &String) -> Self {
-        Self(Name::Text(text.as_str().into()))
+        Self::text(text.as_str())
     }
 }
 
@@ -67,18 +153,64 @@ impl From<&Key> for Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Name::Number(number) => number.fmt(f),
-            Name::Text(text) => text.fmt(f),
+        match self.content() {
+            Ok(number) => number.fmt(f),
+            Err(text) => text.fmt(f),
         }
     }
 }
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Name::Number(number) => write!(f, "Key({number})"),
-            Name::Text(text) => write!(f, "Key({text:?})"),
+        match self.content() {
+            Ok(number) => write!(f, "Key({number})"),
+            Err(text) => write!(f, "Key({text:?})"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+    use std::format;
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    #[test]
+    fn a_key_is_three_words_and_so_is_none() {
+        assert_eq!((size_of::<Key>(), size_of::<Option<Key>>()), (24, 24));
+    }
+
+    #[test]
+    fn numbers_of_any_size_stay_what_they_are() {
+        for number in [0, 1, -1, 42, i128::from(u64::MAX), i128::MAX, i128::MIN, -1 << 64] {
+            assert_eq!(Key::from(number).to_string(), number.to_string());
+            assert_eq!(Key::from(number).cmp(&Key::from(7)), number.cmp(&7));
+        }
+        assert_eq!(Key::from(-1_i8), Key::from(-1_i128));
+    }
+
+    #[test]
+    fn texts_of_any_length_stay_what_they_are() {
+        let texts: Vec<String> =
+            (0..60).map(|len| "ä b".chars().cycle().take(len).collect()).collect();
+        for (n, text) in texts.iter().enumerate() {
+            let key = Key::from(text);
+            assert_eq!(key.to_string(), *text);
+            assert_eq!(format!("{key:?}"), format!("Key({text:?})"));
+            assert_eq!(key, Key::from(Arc::<str>::from(text.as_str())));
+            for other in &texts[n..] {
+                assert_eq!(key.cmp(&Key::from(other)), text.cmp(other));
+            }
+        }
+        let keys: HashSet<Key> = texts.iter().chain(&texts).map(Key::from).collect();
+        assert_eq!(keys.len(), texts.len());
+    }
+
+    #[test]
+    fn a_text_is_no_number_and_zeros_count() {
+        assert!(Key::from(i128::MAX) < Key::from(""));
+        assert_ne!(Key::from("a"), Key::from("a\0"));
     }
 }

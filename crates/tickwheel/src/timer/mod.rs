@@ -21,6 +21,7 @@ mod handle;
 mod host;
 mod job;
 mod key;
+mod names;
 mod panics;
 mod periodic;
 mod record;
@@ -215,7 +216,7 @@ impl Timer {
         when: impl Into<When>,
         task: impl FnOnce() + Send + 'static,
     ) -> Result<Timeout, ScheduleError> {
-        when::at(self.shared(), None, when.into(), Job::new(task))
+        when::at(self.shared(), None, when.into(), task)
     }
 
     /// Runs a task again and again, at a fixed rate: the first time after one period. It does not

@@ -1,5 +1,5 @@
 //! What the timer and its callers share of a task that is more than a closure to call once: one
-//! with a key, a period or a wall-clock deadline.
+//! with a period or a wall-clock deadline.
 //!
 //! Ground rules:
 //! * `fate`, `place` and `due_at` are written only under the timer's lock. They are atomics so

@@ -8,6 +8,7 @@
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, PoisonError};
 use std::vec::Vec;
 
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub(super) ended: Condvar,
     /// What futures know without the lock.
     pub(super) sleepers: Unlocked,
+    /// Hashes keys, which is done without the lock.
+    hasher: RandomState,
 }
 
 impl Shared {
@@ -53,6 +56,7 @@ impl Shared {
             idle: Condvar::new(),
             ended: Condvar::new(),
             sleepers: Unlocked::default(),
+            hasher: RandomState::new(),
         });
         if let Clock::Manual(clock) = &shared.clock {
             clock.attach(&shared);
@@ -124,7 +128,36 @@ impl Shared {
         }
     }
 
-    /// Schedules a task that has a key, a period or a wall-clock deadline.
+    /// Schedules a named closure, in place of the task that has the key.
+    pub(super) fn schedule_named(
+        self: &Arc<Self>,
+        key: Key,
+        at: impl FnOnce(&Clock) -> Nanos,
+        job: Job,
+    ) -> Result<Timeout, ScheduleError> {
+        let hash = self.hasher.hash_one(&key);
+        let mut state = self.lock();
+        // Where the key is kept is a cache miss, and asking for the time takes a good part of one.
+        state.names.prefetch(hash);
+        let at = at(&self.clock);
+        let named = state.find(&key, hash);
+        if named.is_some() { state.admit_instead() } else { state.admit() }?;
+        // The task that is replaced makes room for this one; on a timer that takes none it stays.
+        let replaced = named.map_or(Cancelled::No, |named| state.cancel_named(&named));
+        state.scheduled += 1;
+        let place = state.insert(at, job);
+        state.names.insert(key, hash, place);
+        let timeout = Timeout::named(Arc::clone(self), place);
+        let announced = self.announce(state, at);
+        drop_cancelled(replaced);
+        match announced {
+            // As in `schedule`.
+            Err(error) if timeout.cancel() => Err(error),
+            _ => Ok(timeout),
+        }
+    }
+
+    /// Schedules a task that has a period or a wall-clock deadline, and maybe a key.
     pub(super) fn schedule_record(
         self: &Arc<Self>,
         key: Option<Key>,
@@ -133,18 +166,19 @@ impl Shared {
         at: Nanos,
         wall: Option<Nanos>,
     ) -> Result<Timeout, ScheduleError> {
-        let record = Arc::new(Record::new(key, series, wall, work));
+        let record = Arc::new(Record::new(key.clone(), series, wall, work));
+        let hash = key.as_ref().map_or(0, |key| self.hasher.hash_one(key));
         let mut state = self.lock();
-        let named = record.key.as_ref().and_then(|key| state.names.get(key)).cloned();
+        let named = key.as_ref().and_then(|key| state.find(key, hash));
         // The task that is replaced makes room for this one; on a timer that takes none it stays.
         let admitted = if named.is_some() { state.admit_instead() } else { state.admit() };
-        let mut replaced = None;
+        let mut replaced = Cancelled::No;
         if admitted.is_ok() {
-            replaced = named.filter(|named| matches!(state.cancel(named), Cancelled::Pending(_)));
+            replaced = named.map_or(Cancelled::No, |named| state.cancel_named(&named));
             state.scheduled += 1;
             state.place(&record, at, &self.clock);
-            if let Some(key) = &record.key {
-                state.names.insert(key.clone(), Arc::clone(&record));
+            if let Some(key) = key {
+                state.names.insert_record(key, Arc::clone(&record));
             }
         }
         let announced = if admitted.is_ok() {
@@ -154,9 +188,7 @@ impl Shared {
             drop(state);
             Ok(())
         };
-        if let Some(replaced) = replaced {
-            drop(replaced.take_work());
-        }
+        drop_cancelled(replaced);
         admitted?;
         match announced {
             // As in `schedule`.
@@ -172,9 +204,8 @@ impl Shared {
         if state.phase == Phase::Stopped {
             return false;
         }
-        let Some(job) = state.wheel.remove(place) else { return false };
+        let Some(job) = state.cancel_plain(place) else { return false };
         cancelled.store(true, Ordering::Release);
-        state.cancelled += 1;
         self.progress(&state);
         drop(state);
         drop(job);
@@ -182,27 +213,33 @@ impl Shared {
     }
 
     pub(super) fn cancel_record(&self, record: &Arc<Record>) -> bool {
-        self.cancel_locked(self.lock(), record)
-    }
-
-    fn cancel_locked(&self, mut state: MutexGuard<'_, State>, record: &Arc<Record>) -> bool {
-        if state.phase == Phase::Stopped {
-            return false;
-        }
-        let cancelled = state.cancel(record);
-        self.progress(&state);
-        drop(state);
-        // A pending task's closure goes at once; that of a running one when the run has ended.
-        if matches!(cancelled, Cancelled::Pending(_)) {
-            drop(record.take_work());
-        }
-        !matches!(cancelled, Cancelled::No)
+        self.cancel_by(|state| state.cancel(record))
     }
 
     pub(super) fn cancel_key(&self, key: &Key) -> bool {
-        let state = self.lock();
-        let Some(record) = state.names.get(key).cloned() else { return false };
-        self.cancel_locked(state, &record)
+        let hash = self.hasher.hash_one(key);
+        self.cancel_by(|state| {
+            let named = state.find(key, hash);
+            named.map_or(Cancelled::No, |named| state.cancel_named(&named))
+        })
+    }
+
+    fn cancel_by(&self, cancel: impl FnOnce(&mut State) -> Cancelled) -> bool {
+        let mut state = self.lock();
+        if state.phase == Phase::Stopped {
+            return false;
+        }
+        let cancelled = cancel(&mut state);
+        self.progress(&state);
+        drop(state);
+        let was_cancelled = cancelled.was_cancelled();
+        drop_cancelled(cancelled);
+        was_cancelled
+    }
+
+    /// The handle of a named task is gone.
+    pub(super) fn unwatch(&self, place: wheel::Key) {
+        self.lock().names.unwatch(place);
     }
 
     /// Moves the deadline of a pending task.
@@ -241,6 +278,7 @@ impl Shared {
     pub(super) fn fate(&self, place: wheel::Key) -> Fate {
         let state = self.lock();
         match state.wheel.deadline(place) {
+            None if state.names.was_cancelled(place) => Fate::Cancelled,
             None => Fate::Fired,
             Some(_) if state.phase == Phase::Stopped => state.left,
             Some(_) => Fate::Pending,
@@ -394,11 +432,12 @@ impl Shared {
         state.left = fate;
         let jobs = state.wheel.take_jobs();
         let mut unfired = Vec::with_capacity(jobs.len());
-        for (tick, job) in jobs {
+        for (place, tick, job) in jobs {
             if let Some(record) = job.record() {
                 record.set_fate(fate);
             }
-            unfired.push((state.time_of(tick), job));
+            let key = if job.is_named() { state.names.forget(place) } else { None };
+            unfired.push((state.time_of(tick), key, job));
         }
         state.forget_all();
         let sleepers = state.sleepers.take_all();
@@ -412,7 +451,9 @@ impl Shared {
         let config = &self.config;
         unfired
             .into_iter()
-            .map(|(at, job)| Unfired::new(job, self.clock.instant(at), config.panic_hook.clone()))
+            .map(|(at, key, job)| {
+                Unfired::new(job, key, self.clock.instant(at), config.panic_hook.clone())
+            })
             .collect()
     }
 
@@ -434,10 +475,8 @@ impl Shared {
         let series: Vec<_> = state.series();
         let cancelled: Vec<_> = series.iter().map(|record| state.cancel(record)).collect();
         drop(state);
-        for (record, cancelled) in series.iter().zip(cancelled) {
-            if matches!(cancelled, Cancelled::Pending(_)) {
-                panics::catch(&self.config, || drop(record.take_work()));
-            }
+        for cancelled in cancelled {
+            panics::catch(&self.config, || drop_cancelled(cancelled));
         }
         if runs && !panics::is_inside(self) {
             self.wait(limit, |state| {
@@ -464,4 +503,15 @@ impl Shared {
         }
         true
     }
+}
+
+/// Drops what was cancelled, without the lock. A pending task's closure goes at once; that of a
+/// running one when the run has ended.
+fn drop_cancelled(cancelled: Cancelled) {
+    if let Cancelled::Pending(job) = &cancelled
+        && let Some(record) = job.record()
+    {
+        drop(record.take_work());
+    }
+    drop(cancelled);
 }

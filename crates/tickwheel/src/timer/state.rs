@@ -15,6 +15,7 @@ use super::builder::{Config, DEFAULT_TICK};
 use super::clock::{Clock, Nanos};
 use super::executor::Executor;
 use super::job::Job;
+use super::names::{Named, Names};
 use super::record::{Fate, Record};
 use super::sleepers::Sleepers;
 use super::stats::{Histogram, Stats};
@@ -47,7 +48,7 @@ pub(super) enum Cancelled {
     /// Nothing that could be cancelled.
     No,
     /// A pending task, which has left the wheel.
-    Pending(#[allow(dead_code, reason = "held to be dropped without the lock")] Job),
+    Pending(Job),
     /// A periodic task that is running, and will not run again.
     Running,
 }
@@ -64,7 +65,7 @@ pub(super) enum Phase {
 pub(super) struct State {
     pub(super) wheel: AnyWheel,
     pub(super) sleepers: Sleepers,
-    pub(super) names: HashMap<Key, Arc<Record>>,
+    pub(super) names: Names,
     /// Pending tasks with a wall-clock deadline.
     walls: HashMap<wheel::Key, Nanos>,
     /// What the wall clock showed beyond the monotonic one when it was last looked at, and when
@@ -94,12 +95,18 @@ pub(super) struct State {
     pub(super) lateness: Histogram,
 }
 
+impl Cancelled {
+    pub(super) fn was_cancelled(&self) -> bool {
+        !matches!(self, Self::No)
+    }
+}
+
 impl State {
     pub(super) fn new(config: &Config) -> Self {
         Self {
             wheel: AnyWheel::new(config.wheel),
             sleepers: Sleepers::new(),
-            names: HashMap::new(),
+            names: Names::new(),
             walls: HashMap::new(),
             wall_offset: 0,
             wall_check_at: 0,
@@ -156,7 +163,7 @@ impl State {
     }
 
     pub(super) fn memory_usage(&self) -> usize {
-        self.wheel.memory_usage() + self.sleepers.memory_usage()
+        self.wheel.memory_usage() + self.names.memory_usage() + self.sleepers.memory_usage()
     }
 
     pub(super) fn takes_tasks(&self) -> bool {
@@ -283,7 +290,12 @@ impl State {
         loop {
             let due = self.wheel.pop_due(self.tick_at(now))?;
             let fire = match due.value.record() {
-                None => Fire::Plain(due.value),
+                None => {
+                    if due.value.is_named() {
+                        self.names.forget(due.key);
+                    }
+                    Fire::Plain(due.value)
+                }
                 Some(record) => {
                     let record = Arc::clone(record);
                     if !self.start(&record, due.key, clock) {
@@ -333,19 +345,9 @@ impl State {
             self.held += 1;
         } else {
             record.set_fate(Fate::Fired);
-            self.forget_name(record);
+            self.names.forget_record(record);
         }
         true
-    }
-
-    /// Takes the key of a record that is no longer pending out of use.
-    pub(super) fn forget_name(&mut self, record: &Arc<Record>) {
-        if let Some(key) = &record.key
-            && self.names.get(key).is_some_and(|named| Arc::ptr_eq(named, record))
-        {
-            self.names.remove(key);
-            shrink(&mut self.names);
-        }
     }
 
     /// A periodic task has run: says whether it goes on.
@@ -358,7 +360,7 @@ impl State {
             if record.fate() == Fate::Running {
                 record.set_fate(if ends { Fate::Fired } else { Fate::Cancelled });
             }
-            self.forget_name(record);
+            self.names.forget_record(record);
             return false;
         }
         let next = series.next(record.due_at(), clock.now());
@@ -385,14 +387,45 @@ impl State {
             Fate::Fired | Fate::Cancelled | Fate::Unfired => return Cancelled::No,
         };
         record.set_fate(Fate::Cancelled);
-        self.forget_name(record);
+        self.names.forget_record(record);
         self.cancelled += 1;
         cancelled
     }
 
+    /// Cancels a plain task. The answer is to be dropped without the lock.
+    #[inline]
+    pub(super) fn cancel_plain(&mut self, place: wheel::Key) -> Option<Job> {
+        let job = self.wheel.remove(place)?;
+        if job.is_named() {
+            self.names.forget(place);
+        }
+        self.cancelled += 1;
+        Some(job)
+    }
+
+    /// Which task has a key, by its hash.
+    #[inline]
+    pub(super) fn find(&self, key: &Key, hash: u64) -> Option<Named> {
+        self.names.find(key, hash, |index| self.prefetch(wheel::Key { index, generation: 0 }))
+    }
+
+    /// Cancels the task that has a key, if it can still be. The answer is to be dropped without
+    /// the lock.
+    pub(super) fn cancel_named(&mut self, named: &Named) -> Cancelled {
+        match named {
+            Named::Record(record) => self.cancel(record),
+            Named::Plain(place) => {
+                let Some(job) = self.wheel.remove(*place) else { return Cancelled::No };
+                self.names.forget_cancelled(*place);
+                self.cancelled += 1;
+                Cancelled::Pending(job)
+            }
+        }
+    }
+
     /// Forgets all keys and wall-clock deadlines.
     pub(super) fn forget_all(&mut self) {
-        self.names = HashMap::new();
+        self.names.forget_all();
         self.walls = HashMap::new();
     }
 
@@ -520,22 +553,22 @@ impl AnyWheel {
         jobs.filter_map(|pending| pending.value.record().cloned())
     }
 
-    /// Takes every job out and leaves an empty one in its place, so that its key still tells that
+    /// Takes every job out, with its place and its deadline, and leaves an empty one in its place, so that its key still tells that
     /// it never ran.
-    pub(super) fn take_jobs(&mut self) -> std::vec::Vec<(u64, Job)> {
+    pub(super) fn take_jobs(&mut self) -> std::vec::Vec<(wheel::Key, u64, Job)> {
         either!(self, wheel => take_jobs(wheel))
     }
 }
 
-fn take_jobs(wheel: &mut impl Wheel<Job>) -> std::vec::Vec<(u64, Job)> {
+fn take_jobs(wheel: &mut impl Wheel<Job>) -> std::vec::Vec<(wheel::Key, u64, Job)> {
     let pending: std::vec::Vec<_> = wheel.iter().map(|p| (p.key, p.deadline)).collect();
     let mut jobs: std::vec::Vec<_> = pending
         .into_iter()
         .filter_map(|(key, deadline)| {
             let job = wheel.get_mut(key)?;
-            Some((deadline, core::mem::replace(job, Job::new(|| {}))))
+            Some((key, deadline, core::mem::replace(job, Job::new(|| {}))))
         })
         .collect();
-    jobs.sort_by_key(|&(deadline, _)| deadline);
+    jobs.sort_by_key(|&(_, deadline, _)| deadline);
     jobs
 }

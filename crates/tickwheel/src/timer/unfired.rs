@@ -30,13 +30,20 @@ use super::record::Work;
 pub struct Unfired {
     /// There until it was run.
     job: Option<Job>,
+    /// The key of a plain task; a record has its own.
+    key: Option<Key>,
     deadline: Option<Instant>,
     panic_hook: Option<PanicHook>,
 }
 
 impl Unfired {
-    pub(super) fn new(job: Job, deadline: Option<Instant>, panic_hook: Option<PanicHook>) -> Self {
-        Self { job: Some(job), deadline, panic_hook }
+    pub(super) fn new(
+        job: Job,
+        key: Option<Key>,
+        deadline: Option<Instant>,
+        panic_hook: Option<PanicHook>,
+    ) -> Self {
+        Self { job: Some(job), key, deadline, panic_hook }
     }
 
     /// The key that the task was scheduled with, if it was.
@@ -54,7 +61,7 @@ impl Unfired {
     /// # Ok::<(), tickwheel::ScheduleError>(())
     /// ```
     pub fn key(&self) -> Option<&Key> {
-        self.job.as_ref()?.record()?.key.as_ref()
+        self.key.as_ref().or_else(|| self.job.as_ref()?.record()?.key.as_ref())
     }
 
     /// When it would have been due, rounded up to a tick of its timer; `None` if never.

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use super::clock::{nanos, unix_nanos};
+use super::clock::{Clock, nanos, unix_nanos};
 use super::job::Job;
 use super::record::Work;
 use super::shared::Shared;
@@ -44,16 +44,18 @@ pub(super) fn at(
     shared: &Arc<Shared>,
     key: Option<Key>,
     when: When,
-    job: Job,
+    task: impl FnOnce() + Send + 'static,
 ) -> Result<Timeout, ScheduleError> {
-    match when {
-        When::Monotonic(instant) if key.is_none() => shared.schedule(shared.clock.at(instant), job),
-        When::Monotonic(instant) => {
-            let at = shared.clock.at(instant);
-            shared.schedule_record(key, None, Work::Once(job), at, None)
+    match (when, key) {
+        (When::Monotonic(instant), None) => {
+            shared.schedule(shared.clock.at(instant), Job::new(task))
         }
-        When::Wall(time) => {
-            shared.schedule_record(key, None, Work::Once(job), 0, Some(unix_nanos(time)))
+        (When::Monotonic(instant), Some(key)) => {
+            shared.schedule_named(key, |clock| clock.at(instant), Job::named(task))
+        }
+        (When::Wall(time), key) => {
+            let work = Work::Once(Job::new(task));
+            shared.schedule_record(key, None, work, 0, Some(unix_nanos(time)))
         }
     }
 }
@@ -107,9 +109,8 @@ impl<'a> Keyed<'a> {
         delay: Duration,
         task: impl FnOnce() + Send + 'static,
     ) -> Result<Timeout, ScheduleError> {
-        let shared = self.timer.shared();
-        let at = shared.clock.now().saturating_add(nanos(delay));
-        shared.schedule_record(Some(self.key), None, Work::Once(Job::new(task)), at, None)
+        let at = |clock: &Clock| clock.now().saturating_add(nanos(delay));
+        self.timer.shared().schedule_named(self.key, at, Job::named(task))
     }
 
     /// As [`Timer::at`], in place of the pending task with this key.
@@ -135,7 +136,7 @@ impl<'a> Keyed<'a> {
         when: impl Into<When>,
         task: impl FnOnce() + Send + 'static,
     ) -> Result<Timeout, ScheduleError> {
-        at(self.timer.shared(), Some(self.key), when.into(), Job::new(task))
+        at(self.timer.shared(), Some(self.key), when.into(), task)
     }
 
     /// As [`Timer::every`], in place of the pending task with this key.

@@ -33,10 +33,10 @@ unsafe impl<E: Send> Send for Block<E> {}
 unsafe impl<E: Sync> Sync for Block<E> {}
 
 impl<E> Block<E> {
-    pub(super) const EMPTY: Self =
+    pub(crate) const EMPTY: Self =
         Self { start: NonNull::dangling(), len: 0, capacity: 0, owns: PhantomData };
 
-    pub(super) fn with_capacity(capacity: usize) -> Self {
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
         let layout = Self::layout(capacity);
         if layout.size() == 0 {
             return Self { capacity: capacity as u32, ..Self::EMPTY };
@@ -56,7 +56,7 @@ impl<E> Block<E> {
         records.align_to(wanted).expect("the alignment is a power of two")
     }
 
-    pub(super) fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.capacity as usize
     }
 
@@ -74,9 +74,17 @@ impl<E> Block<E> {
         self.len += 1;
     }
 
+    /// Adds records until the block is full.
+    #[cfg(feature = "std")]
+    pub(crate) fn fill_up(&mut self, mut record: impl FnMut() -> E) {
+        while !self.is_full() {
+            self.push(record());
+        }
+    }
+
     /// Tells the processor that a record will be needed soon.
     #[inline]
-    pub(super) fn prefetch(&self, place: usize) {
+    pub(crate) fn prefetch(&self, place: usize) {
         let record = self.start.as_ptr().wrapping_add(place);
         for line in (0..size_of::<E>()).step_by(CACHE_LINE) {
             prefetch(record.wrapping_byte_add(line));
@@ -84,7 +92,7 @@ impl<E> Block<E> {
     }
 
     /// Moves all records to a block with another capacity, which must hold them.
-    pub(super) fn with_other_capacity(self, capacity: usize) -> Self {
+    pub(crate) fn with_other_capacity(self, capacity: usize) -> Self {
         assert!(capacity >= self.len as usize, "a block does not drop records");
         let mut other = Self::with_capacity(capacity);
         let mut old = ManuallyDrop::new(self);
@@ -96,6 +104,12 @@ impl<E> Block<E> {
         other.len = core::mem::take(&mut old.len);
         drop(ManuallyDrop::into_inner(old));
         other
+    }
+}
+
+impl<E> Default for Block<E> {
+    fn default() -> Self {
+        Self::EMPTY
     }
 }
 

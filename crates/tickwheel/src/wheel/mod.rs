@@ -44,7 +44,7 @@
 
 mod api;
 pub(crate) mod arena;
-mod block;
+pub(crate) mod block;
 mod entries;
 mod hashed;
 mod hierarchical;

@@ -1,0 +1,457 @@
+//! Which pending task has which key.
+//!
+//! A task with a key is an entry of the wheel like any other. What its key adds is kept beside the
+//! wheel, in pages that are addressed as the wheel's entries are: a [`Slot`] with the key at the
+//! index of the entry. A table in open addressing finds the index by the key's hash. So neither
+//! direction allocates for a task, and a key costs 32 bytes and some 16 of the table; both are in
+//! huge pages once they are large. A task that has a [`Record`] (a series, a wall-clock deadline)
+//! moves about in the wheel, and is kept by key in a map.
+//!
+//! The handle of a task cannot know that somebody else cancelled it by its key. So a slot knows
+//! whether the handle is still there (`watched`), and what was cancelled over its head is noted
+//! among the `cancelled` until the handle is gone.
+//!
+//! Ground rules:
+//! * Everything here is used under the timer's lock.
+//! * A slot is in use exactly while the entry of its index is in the wheel and its job is
+//!   [named](super::job::Job::is_named).
+//! * A key is in the table or in the map, never in both.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::vec::Vec;
+
+use super::Key;
+use super::record::Record;
+use super::state::shrink;
+use crate::wheel;
+use crate::wheel::block::Block;
+
+/// Slots in a page, which has the size of a huge page of the system then.
+const PAGE: usize = 1 << 16;
+/// A table or a page has at least so many places.
+const SMALLEST: usize = 64;
+/// Set in the mark of a slot: the handle of the task is still there.
+const WATCHED: u32 = 1 << 31;
+
+/// The task that has a key.
+#[derive(Clone)]
+pub(super) enum Named {
+    /// One that is called once, at a place in the wheel.
+    Plain(wheel::Key),
+    Record(Arc<Record>),
+}
+
+pub(super) struct Names {
+    /// The first one alone grows, by doubling, so that few names take little.
+    pages: Vec<Page>,
+    /// The slots of a page that was emptied, kept for the next one that needs some.
+    spare: Block<Slot>,
+    buckets: Block<Bucket>,
+    /// How many buckets are taken.
+    taken: usize,
+    records: HashMap<Key, Arc<Record>>,
+    /// Plain tasks that were cancelled by their key, and whose handle is still there.
+    cancelled: HashSet<wheel::Key>,
+}
+
+#[derive(Default)]
+struct Page {
+    /// How many slots are in use.
+    used: usize,
+    /// None while no slot was ever in use, or the last one is not any more.
+    slots: Block<Slot>,
+}
+
+/// What is known of the key at an index of the wheel.
+#[derive(Default)]
+struct Slot {
+    key: Option<Key>,
+    generation: u32,
+    /// What the table finds the key by, and whether it is watched.
+    mark: u32,
+}
+
+/// Where to look for a key: some bits of its hash, and the index plus one. Zero is a free bucket.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Bucket(u64);
+
+impl Bucket {
+    const FREE: Self = Self(0);
+
+    fn new(hash: u32, index: u32) -> Self {
+        Self(u64::from(hash) << 32 | (u64::from(index) + 1))
+    }
+
+    fn hash(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    fn index(self) -> u32 {
+        (self.0 as u32).wrapping_sub(1)
+    }
+}
+
+impl Names {
+    pub(super) fn new() -> Self {
+        Self {
+            pages: Vec::new(),
+            spare: Block::EMPTY,
+            buckets: Block::EMPTY,
+            taken: 0,
+            records: HashMap::new(),
+            cancelled: HashSet::new(),
+        }
+    }
+
+    /// Which task has a key. `near` is told the index of a plain one as soon as it is likely, so
+    /// that its entry can be fetched while its key is.
+    #[inline]
+    pub(super) fn find(&self, key: &Key, hash: u64, near: impl Fn(u32)) -> Option<Named> {
+        if let Some(place) = self.find_plain(key, short(hash), near) {
+            return Some(Named::Plain(place));
+        }
+        if self.records.is_empty() {
+            return None;
+        }
+        self.records.get(key).cloned().map(Named::Record)
+    }
+
+    #[inline]
+    fn find_plain(&self, key: &Key, hash: u32, near: impl Fn(u32)) -> Option<wheel::Key> {
+        if self.taken == 0 {
+            return None;
+        }
+        let mut at = self.home(hash);
+        loop {
+            let bucket = self.buckets[at];
+            if bucket == Bucket::FREE {
+                return None;
+            }
+            if bucket.hash() == hash {
+                near(bucket.index());
+                let slot = self.slot(bucket.index())?;
+                if slot.key.as_ref() == Some(key) {
+                    return Some(wheel::Key { index: bucket.index(), generation: slot.generation });
+                }
+            }
+            at = self.after(at);
+        }
+    }
+
+    /// Has the memory fetched in which a key will be looked for.
+    #[inline]
+    pub(super) fn prefetch(&self, hash: u64) {
+        if self.taken > 0 {
+            self.buckets.prefetch(self.home(short(hash)));
+        }
+    }
+
+    /// A key that no task has is given to a plain one, whose handle is there.
+    #[inline]
+    pub(super) fn insert(&mut self, key: Key, hash: u64, place: wheel::Key) {
+        let hash = short(hash);
+        if self.taken >= self.buckets.len() / 4 * 3 {
+            // Without a quarter of free buckets searches would get long.
+            self.rebuild(self.buckets.len() * 2);
+        }
+        self.take_bucket(Bucket::new(hash, place.index));
+        let (number, offset) = split(place.index);
+        if self.pages.get(number).is_none_or(|page| page.slots.len() <= offset) {
+            self.make_slots(number, offset);
+        }
+        let page = &mut self.pages[number];
+        page.used += 1;
+        page.slots[offset] =
+            Slot { key: Some(key), generation: place.generation, mark: hash | WATCHED };
+    }
+
+    /// Sees to it that a page has a slot at an offset.
+    #[cold]
+    fn make_slots(&mut self, number: usize, offset: usize) {
+        if number >= self.pages.len() {
+            self.pages.resize_with(number + 1, Page::default);
+        }
+        let slots = &mut self.pages[number].slots;
+        if slots.is_empty() {
+            *slots = core::mem::take(&mut self.spare);
+        }
+        let len = if number == 0 { (offset + 1).next_power_of_two().max(SMALLEST) } else { PAGE };
+        if slots.len() < len {
+            *slots = core::mem::take(slots).with_other_capacity(len);
+            slots.fill_up(Slot::default);
+        }
+    }
+
+    pub(super) fn insert_record(&mut self, key: Key, record: Arc<Record>) {
+        self.records.insert(key, record);
+    }
+
+    /// A named plain task has left the wheel: takes its key out of use.
+    #[inline]
+    pub(super) fn forget(&mut self, place: wheel::Key) -> Option<Key> {
+        self.take(place).map(|(key, _)| key)
+    }
+
+    /// As [`forget`](Self::forget), for a task that was cancelled by somebody who does not have
+    /// its handle.
+    pub(super) fn forget_cancelled(&mut self, place: wheel::Key) {
+        if let Some((_, true)) = self.take(place) {
+            self.cancelled.insert(place);
+        }
+    }
+
+    /// Gives the key, and whether the task's handle is still there.
+    fn take(&mut self, place: wheel::Key) -> Option<(Key, bool)> {
+        let (number, offset) = split(place.index);
+        let page = self.pages.get_mut(number)?;
+        let slot = page.slots.get_mut(offset)?;
+        let key = slot.key.take()?;
+        let mark = slot.mark;
+        page.used -= 1;
+        if page.used == 0 {
+            self.spare = core::mem::take(&mut page.slots);
+        }
+        self.free_bucket(Bucket::new(mark & !WATCHED, place.index));
+        Some((key, mark & WATCHED != 0))
+    }
+
+    /// The key of a record that is no longer pending is out of use.
+    pub(super) fn forget_record(&mut self, record: &Arc<Record>) {
+        if let Some(key) = &record.key
+            && self.records.get(key).is_some_and(|named| Arc::ptr_eq(named, record))
+        {
+            self.records.remove(key);
+            shrink(&mut self.records);
+        }
+    }
+
+    /// All keys are out of use. What was cancelled over the head of a handle stays known.
+    pub(super) fn forget_all(&mut self) {
+        let cancelled = core::mem::take(&mut self.cancelled);
+        *self = Self { cancelled, ..Self::new() };
+    }
+
+    /// The handle of a plain task is gone.
+    pub(super) fn unwatch(&mut self, place: wheel::Key) {
+        let (number, offset) = split(place.index);
+        if let Some(slot) = self.pages.get_mut(number).and_then(|page| page.slots.get_mut(offset))
+            && slot.key.is_some()
+            && slot.generation == place.generation
+        {
+            slot.mark &= !WATCHED;
+        } else if !self.cancelled.is_empty() {
+            self.cancelled.remove(&place);
+        }
+    }
+
+    /// Whether a plain task was cancelled by its key, while its handle is there.
+    pub(super) fn was_cancelled(&self, place: wheel::Key) -> bool {
+        self.cancelled.contains(&place)
+    }
+
+    /// Bytes that are allocated for keys of plain tasks.
+    pub(super) fn memory_usage(&self) -> usize {
+        let slots = self.pages.iter().map(|page| page.slots.capacity()).sum::<usize>();
+        (slots + self.spare.capacity()) * size_of::<Slot>()
+            + self.pages.capacity() * size_of::<Page>()
+            + self.buckets.capacity() * size_of::<Bucket>()
+    }
+
+    fn slot(&self, index: u32) -> Option<&Slot> {
+        let (number, offset) = split(index);
+        self.pages.get(number)?.slots.get(offset)
+    }
+
+    /// Where a hash is looked for first.
+    fn home(&self, hash: u32) -> usize {
+        hash as usize & (self.buckets.len() - 1)
+    }
+
+    fn after(&self, at: usize) -> usize {
+        (at + 1) & (self.buckets.len() - 1)
+    }
+
+    fn rebuild(&mut self, buckets: usize) {
+        let mut empty = Block::with_capacity(buckets.max(SMALLEST));
+        empty.fill_up(|| Bucket::FREE);
+        let old = core::mem::replace(&mut self.buckets, empty);
+        self.taken = 0;
+        for &bucket in old.iter().filter(|&&bucket| bucket != Bucket::FREE) {
+            self.take_bucket(bucket);
+        }
+    }
+
+    fn take_bucket(&mut self, bucket: Bucket) {
+        let mut at = self.home(bucket.hash());
+        while self.buckets[at] != Bucket::FREE {
+            at = self.after(at);
+        }
+        self.buckets[at] = bucket;
+        self.taken += 1;
+    }
+
+    /// Frees a bucket and moves those behind it up, so that no search meets a gap.
+    fn free_bucket(&mut self, bucket: Bucket) {
+        let mut gap = self.home(bucket.hash());
+        while self.buckets[gap] != bucket {
+            gap = self.after(gap);
+        }
+        let mask = self.buckets.len() - 1;
+        let mut at = gap;
+        loop {
+            at = self.after(at);
+            let next = self.buckets[at];
+            if next == Bucket::FREE {
+                break;
+            }
+            // It may move unless its home lies behind the gap.
+            let from_home = at.wrapping_sub(self.home(next.hash())) & mask;
+            if from_home >= at.wrapping_sub(gap) & mask {
+                self.buckets[gap] = next;
+                gap = at;
+            }
+        }
+        self.buckets[gap] = Bucket::FREE;
+        self.taken -= 1;
+        self.give_back();
+    }
+
+    /// Gives back the memory of a table that was much larger once.
+    fn give_back(&mut self) {
+        const KEPT: usize = 2048;
+        if self.buckets.len() > KEPT && self.taken < self.buckets.len() / 16 {
+            self.rebuild(self.buckets.len() / 4);
+        }
+    }
+}
+
+/// The bits of a hash that are kept.
+fn short(hash: u64) -> u32 {
+    hash as u32 & !WATCHED
+}
+
+/// Which page an index is on, and where.
+fn split(index: u32) -> (usize, usize) {
+    (index as usize / PAGE, index as usize % PAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn place(index: u32, generation: u32) -> wheel::Key {
+        wheel::Key { index, generation }
+    }
+
+    /// Few hashes, so that they collide, and some that wrap around the end of the table.
+    fn hash(key: u16) -> u64 {
+        u64::from(match key % 4 {
+            0 => 7,
+            1 => u32::MAX,
+            2 => u32::from(key % 8),
+            _ => u32::from(key),
+        })
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert(u16, u32),
+        Forget(u16),
+        ForgetCancelled(u16),
+        Unwatch(u16),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let key = 0..200_u16;
+        let step = prop_oneof![
+            4 => (key.clone(), 0..3_000_u32).prop_map(|(key, index)| Step::Insert(key, index)),
+            1 => key.clone().prop_map(Step::Forget),
+            1 => key.clone().prop_map(Step::ForgetCancelled),
+            1 => key.prop_map(Step::Unwatch),
+        ];
+        vec(step, 0..400)
+    }
+
+    proptest! {
+        #[test]
+        fn names_do_what_a_map_does(steps in steps()) {
+            let mut names = Names::new();
+            let mut model: HashMap<u16, (wheel::Key, bool)> = HashMap::new();
+            let mut cancelled = HashSet::new();
+            for (n, step) in (0..).zip(steps) {
+                match step {
+                    Step::Insert(key, index) => {
+                        let free = model.values().all(|(at, _)| at.index != index);
+                        if free && !model.contains_key(&key) {
+                            names.insert(key.into(), hash(key), place(index, n));
+                            model.insert(key, (place(index, n), true));
+                        }
+                    }
+                    Step::Forget(key) => {
+                        if let Some((at, _)) = model.remove(&key) {
+                            prop_assert_eq!(names.forget(at), Some(key.into()));
+                        }
+                    }
+                    Step::ForgetCancelled(key) => {
+                        if let Some((at, watched)) = model.remove(&key) {
+                            names.forget_cancelled(at);
+                            if watched {
+                                cancelled.insert(at);
+                            }
+                        }
+                    }
+                    Step::Unwatch(key) => {
+                        if let Some((at, watched)) = model.get_mut(&key) {
+                            names.unwatch(*at);
+                            *watched = false;
+                        } else if let Some(&at) = cancelled.iter().next() {
+                            names.unwatch(at);
+                            cancelled.remove(&at);
+                        }
+                    }
+                }
+                prop_assert_eq!(names.taken, model.len());
+                prop_assert_eq!(&names.cancelled, &cancelled);
+                for key in 0..200 {
+                    let found = names.find(&key.into(), hash(key), |_| ());
+                    let found = found.map(|named| match named {
+                        Named::Plain(place) => place,
+                        Named::Record(_) => panic!("there are no records"),
+                    });
+                    prop_assert_eq!(found, model.get(&key).map(|&(at, _)| at));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_forgotten_leaves_no_memory_behind() {
+        let mut names = Names::new();
+        let count = 100_000;
+        for n in 0..count {
+            names.insert(n.into(), u64::from(n).wrapping_mul(0x9E37_79B9), place(n, 0));
+        }
+        let full = names.memory_usage();
+        assert!(full < 64 * count as usize, "{full}");
+        for n in 0..count {
+            assert_eq!(names.forget(place(n, 0)), Some(n.into()));
+        }
+        // One page is kept, as the wheel keeps a segment.
+        assert!(names.memory_usage() <= (2 << 20) + (64 << 10), "{}", names.memory_usage());
+    }
+
+    #[test]
+    fn few_names_among_many_entries_are_small() {
+        let mut names = Names::new();
+        names.insert("near".into(), 1, place(3, 0));
+        assert!(names.memory_usage() < 8 << 10, "{}", names.memory_usage());
+        names.insert("far".into(), 1, place(50_000_000, 3));
+        assert!(names.memory_usage() < 3 << 20, "{}", names.memory_usage());
+        assert!(
+            matches!(names.find(&"far".into(), 1, |_| ()), Some(Named::Plain(at)) if at == place(50_000_000, 3))
+        );
+    }
+}

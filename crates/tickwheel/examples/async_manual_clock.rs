@@ -1,4 +1,4 @@
-//! Testing async code that waits for hours: `cargo run --release --example async_manual_clock`.
+//! Testing async code that waits for hours: `cargo run --release -p tickwheel --example async_manual_clock`.
 //!
 //! Code under test takes a `Timer`. In production that is `Timer::new()`; in a test it runs on a
 //! `ManualClock`, which moves when the test says so. The same works inside `#[tokio::test]`, as

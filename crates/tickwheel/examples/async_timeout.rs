@@ -1,4 +1,4 @@
-//! Limits for async code on any runtime: `cargo run --release --example async_timeout`.
+//! Limits for async code on any runtime: `cargo run --release -p tickwheel --example async_timeout`.
 //!
 //! Here it is tokio, with its own timer switched off.
 

@@ -1,5 +1,5 @@
 //! What a cron expression means, when it is due, and a week of its runs in no time:
-//! `cargo run --release --features cron --example cron_report -- "0 9 * * MON-FRI" Europe/Berlin`.
+//! `cargo run --release -p tickwheel --features cron --example cron_report -- "0 9 * * MON-FRI" Europe/Berlin`.
 
 use std::error::Error;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Orders that are closed when nobody pays: `cargo run --release --example delay_queue`.
+//! Orders that are closed when nobody pays: `cargo run --release -p tickwheel --example delay_queue`.
 //!
 //! One thread takes orders and payments; two workers, a thread and an async task, share the
 //! orders whose time is over.

@@ -1,5 +1,5 @@
 //! A timer without a thread, in an event loop: an echo server on `mio` that hangs up on clients who
-//! are silent for too long. `cargo run --release --example event_loop`
+//! are silent for too long. `cargo run --release -p tickwheel --example event_loop`
 //!
 //! The loop sleeps until a socket is ready or a timeout is due, whichever comes first:
 //! `next_deadline` says how long that is, and `turn` runs what is due. So sockets and timeouts are

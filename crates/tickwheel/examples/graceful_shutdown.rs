@@ -1,5 +1,5 @@
 //! Stopping without losing anything: what never ran is written to a file and scheduled again by
-//! the next start. Run `cargo run --release --example graceful_shutdown` twice or more.
+//! the next start. Run `cargo run --release -p tickwheel --example graceful_shutdown` twice or more.
 
 use std::error::Error;
 use std::fmt::Write;

@@ -1,5 +1,5 @@
 //! Timeouts for a million connections that are pushed later by every sign of life:
-//! `cargo run --release --example heartbeats`.
+//! `cargo run --release -p tickwheel --example heartbeats`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

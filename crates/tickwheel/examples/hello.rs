@@ -1,4 +1,4 @@
-//! The smallest timer: `cargo run --release --example hello`.
+//! The smallest timer: `cargo run --release -p tickwheel --example hello`.
 
 use std::time::Duration;
 

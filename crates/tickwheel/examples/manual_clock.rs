@@ -1,4 +1,4 @@
-//! Testing a timeout of half an hour in a microsecond: `cargo run --release --example manual_clock`.
+//! Testing a timeout of half an hour in a microsecond: `cargo run --release -p tickwheel --example manual_clock`.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Closing orders that are not paid in time, by key: `cargo run --release --example order_timeout`.
+//! Closing orders that are not paid in time, by key: `cargo run --release -p tickwheel --example order_timeout`.
 //!
 //! Half an hour is 300 ms here.
 

@@ -1,5 +1,5 @@
 //! A burst of 250 calls to a partner that takes 100 a second, and once has no time at all:
-//! `cargo run --release --example partner_api`.
+//! `cargo run --release -p tickwheel --example partner_api`.
 
 use std::collections::VecDeque;
 use std::error::Error;

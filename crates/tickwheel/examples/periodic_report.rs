@@ -1,5 +1,5 @@
 //! A report at a fixed rate, with a run that takes too long and one that panics:
-//! `cargo run --release --example periodic_report`.
+//! `cargo run --release -p tickwheel --example periodic_report`.
 
 use std::time::{Duration, Instant};
 

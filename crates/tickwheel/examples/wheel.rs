@@ -1,4 +1,4 @@
-//! A hierarchical wheel turning in the terminal: `cargo run --release --example wheel`.
+//! A hierarchical wheel turning in the terminal: `cargo run --release -p tickwheel --example wheel`.
 //!
 //! `Show` is a program that uses a wheel as any program would, `picture` draws what is pending as
 //! rings, and `main` lets time pass. Where there is no terminal it prints plain lines.

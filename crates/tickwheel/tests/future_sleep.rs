@@ -21,7 +21,7 @@ fn a_sleep_can_be_sent_shared_and_moved() {
     is_send_sync_unpin::<Sleep>();
     is_send_sync_unpin::<tickwheel::Interval>();
     is_send_sync_unpin::<tickwheel::TimeoutFuture<std::future::Ready<()>>>();
-    assert!(size_of::<Sleep>() <= 40, "{} bytes", size_of::<Sleep>());
+    assert!(size_of::<Sleep>() <= 56, "{} bytes", size_of::<Sleep>());
 }
 
 on_both_wheels!(
@@ -38,6 +38,7 @@ on_both_wheels!(
     a_reset_after_the_deadline_begins_anew,
     a_reset_between_waking_and_polling_begins_anew,
     many_sleeps_are_woken_in_order,
+    a_sleep_that_is_polled_while_others_are_woken_is_not_lost,
     futures_do_not_count_to_max_pending,
     futures_and_tasks_come_in_order_of_deadline,
     statistics_count_futures,
@@ -214,6 +215,36 @@ fn many_sleeps_are_woken_in_order(rig: &Rig) {
     assert_eq!(log.len(), 1_000);
     assert!(log.is_sorted());
     assert!(sleeps.iter_mut().all(|sleep| poll(sleep, Waker::noop()).is_ready()));
+}
+
+/// More are due at once than are woken in a row; each that is woken polls another, which may be
+/// among those to be woken, or among those to be taken out later.
+fn a_sleep_that_is_polled_while_others_are_woken_is_not_lost(rig: &Rig) {
+    const MANY: usize = 1_000;
+    type Polled = (Sleep, Waker, bool);
+    let all: Arc<Mutex<Vec<Polled>>> = Arc::default();
+    let counts: Vec<_> = (0..MANY)
+        .map(|number| {
+            let (count, waker) = Count::new();
+            let others = all.clone();
+            let call = Call::waker(move || {
+                waker.wake_by_ref();
+                let (sleep, waker, ready) = &mut others.lock().unwrap()[number * 7 % MANY];
+                *ready |= poll(sleep, waker).is_ready();
+            });
+            let mut sleep = rig.timer.sleep(S);
+            assert!(poll(&mut sleep, &call).is_pending());
+            all.lock().unwrap().push((sleep, call, false));
+            count
+        })
+        .collect();
+    rig.clock.advance(S);
+    for ((sleep, waker, _), count) in all.lock().unwrap().iter_mut().zip(counts) {
+        assert_eq!(count.woken(), 1);
+        assert!(poll(sleep, waker).is_ready());
+    }
+    // A waker holds the list that it is in.
+    all.lock().unwrap().clear();
 }
 
 fn futures_do_not_count_to_max_pending(rig: &Rig) {

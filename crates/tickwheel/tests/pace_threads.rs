@@ -323,6 +323,21 @@ fn a_task_that_blocks_delays_no_other() {
 }
 
 #[test]
+fn a_start_that_is_allowed_waits_for_no_long_tick() {
+    in_time("starts within a tick", || {
+        let timer = Timer::builder().tick(Duration::from_secs(3_600)).build().unwrap();
+        let pacer = Pacer::new(&timer, 100, Duration::from_secs(1));
+        let (sender, receiver) = mpsc::channel();
+        for number in 0..20 {
+            let sender = sender.clone();
+            pacer.submit(move || sender.send(number).unwrap()).unwrap();
+            // The turn that starts it has ended, or is about to, when the next one comes.
+            assert_eq!(receiver.recv(), Ok(number));
+        }
+    });
+}
+
+#[test]
 fn a_change_of_rate_keeps_the_window_with_threads() {
     in_time("changes of rate", || {
         let timer = Timer::builder().tick(100 * US).build().unwrap();

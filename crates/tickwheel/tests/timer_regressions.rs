@@ -395,3 +395,62 @@ fn a_task_that_has_run_was_accepted() {
     let task = timer.after(Duration::ZERO, move || sender.send(()).unwrap());
     assert!(task.expect("it has run").is_expired());
 }
+
+/// The keys of a few tasks among many are not worth a huge page each.
+#[test]
+fn a_few_keys_among_many_tasks_take_little() {
+    let (_clock, timer) = manual();
+    let others: Vec<_> = (0..300_000).map(|_| timer.after(S, || {}).unwrap()).collect();
+    let before = timer.memory_usage();
+    for n in 0..100 {
+        assert!(others[3_000 * n].cancel()); // the key gets its place
+        timer.key(n).after(S, || {}).unwrap();
+    }
+    let keys = timer.memory_usage() - before;
+    assert!(keys < 3 << 20, "{keys} bytes for 100 keys");
+    assert!((0..100).all(|n| timer.cancel(n)));
+}
+
+/// A task for a `SystemTime` leaves nothing behind, however it ends.
+#[test]
+fn the_memory_of_wall_clock_tasks_is_given_back() {
+    let (clock, timer) = manual();
+    let count = 60_000;
+    let tasks: Vec<_> = (0..count).map(|_| timer.at(clock.wall() + S, || {}).unwrap()).collect();
+    let full = timer.memory_usage();
+    for (n, task) in tasks.iter().enumerate() {
+        assert!(if n % 3 == 0 { task.cancel() } else { n % 3 == 1 || task.reset(2 * S) });
+    }
+    clock.advance(3 * S);
+    assert_eq!(timer.pending(), 0);
+    let back = full - timer.memory_usage();
+    assert!(back > count * 20, "of {full} bytes only {back} came back");
+}
+
+/// A clock that nobody set is not followed again for each task.
+#[test]
+fn many_wall_clock_tasks_on_a_manual_clock_fire_quickly() {
+    within(20 * S, || {
+        let (clock, timer) = manual();
+        for n in 0..50_000 {
+            timer.at(clock.wall() + n * MS, || {}).unwrap();
+        }
+        clock.advance(50 * S);
+        assert_eq!(timer.stats().fired, 50_000);
+    });
+}
+
+/// A series that ends because its timer does was cancelled: its handle and the counts agree.
+#[test]
+fn a_series_that_runs_when_its_timer_is_stopped_counts_as_cancelled() {
+    for drains in [false, true] {
+        let (clock, timer) = manual();
+        let inside = timer.clone();
+        let stop = move || assert!(if drains { inside.drain(S) } else { inside.stop() }.is_empty());
+        let series = timer.key("k").every(S, stop).unwrap();
+        clock.advance(S);
+        assert!(series.is_cancelled());
+        let stats = timer.stats();
+        assert_eq!((stats.scheduled, stats.fired, stats.cancelled, stats.panicked), (1, 1, 1, 0));
+    }
+}

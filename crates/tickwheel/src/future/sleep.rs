@@ -189,12 +189,19 @@ impl Sleep {
     fn poll_quietly(&mut self, waker: &Waker) -> (Poll<()>, bool) {
         loop {
             let shared = self.timer.shared();
-            let must_start;
-            (self.progress, must_start) = match self.progress {
-                Progress::New => shared.fall_asleep(self.at, waker),
-                Progress::Waits(place) => (shared.go_on_sleeping(place, waker), false),
-                Progress::Elapsed => (Progress::Elapsed, false),
-            };
+            let mut must_start = false;
+            match &self.progress {
+                Progress::Waits(place) if shared.surely_sleeps(place, waker) => {
+                    return (Poll::Pending, false);
+                }
+                Progress::Waits(place) => {
+                    self.progress = shared.go_on_sleeping(*place, waker);
+                }
+                Progress::New => {
+                    must_start = shared.fall_asleep(self.at, waker, &mut self.progress);
+                }
+                Progress::Elapsed => {}
+            }
             match self.progress {
                 Progress::Waits(_) => return (Poll::Pending, must_start),
                 Progress::Elapsed => return (Poll::Ready(()), false),

@@ -10,7 +10,7 @@ use super::shared::Shared;
 use super::state::Bounds;
 use super::{PaceKey, Pacer, RateError};
 use crate::Timer;
-use crate::timer::Host;
+use crate::timer::{Host, Nanos};
 
 /// So many tasks may wait for one key, unless told otherwise: enough for any burst that is meant,
 /// and an end to those that are not.
@@ -18,6 +18,10 @@ const DEFAULT_MAX_QUEUED: usize = 1_000_000;
 
 /// So many tasks have a number.
 const MOST_QUEUED: usize = (u32::MAX / 2) as usize;
+
+/// So long a task that may start now can wait for the next tick, to spare the timer a wake-up; no
+/// tick that is longer is waited for.
+const MOST_DEFERRED: Nanos = 1_000_000;
 
 /// Sets a pacer up: made by [`Pacer::builder`].
 ///
@@ -204,6 +208,7 @@ impl Builder {
             max_queued_total: limit(self.max_queued_total, MOST_QUEUED).min(MOST_QUEUED),
             max_running: limit(self.max_running, usize::MAX),
             tick: host.tick(),
+            spares_wakes: host.has_threads() && host.tick() <= MOST_DEFERRED,
         };
         Ok(Shared::new(host, rate, bounds))
     }

@@ -8,9 +8,11 @@
 //! * A slot says where its entry would like to be: at `tag & mask`. An entry is there or, if others
 //!   were first, in the next free slot after it, with no free slot between.
 //! * At most three quarters of the slots are taken.
+//!
+//! The slots are in memory that is laid out for random access: a search is a cache miss, and should
+//! not be one of the address translation as well.
 
-use std::vec;
-use std::vec::Vec;
+use crate::wheel::block::Block;
 
 /// A lane and the tag of its key; zero if the slot is free.
 type Slot = u64;
@@ -20,7 +22,7 @@ const LEAST: usize = 8;
 
 pub(super) struct Index {
     /// A power of two of them, or none.
-    slots: Vec<Slot>,
+    slots: Block<Slot>,
     len: usize,
 }
 
@@ -42,7 +44,7 @@ fn lane_of(slot: Slot) -> u32 {
 
 impl Index {
     pub(super) fn new() -> Self {
-        Self { slots: Vec::new(), len: 0 }
+        Self { slots: Block::EMPTY, len: 0 }
     }
 
     #[inline]
@@ -64,6 +66,12 @@ impl Index {
             }
             at = (at + 1) & self.mask();
         }
+    }
+
+    /// Tells the processor that a tag will be searched for soon.
+    #[inline]
+    pub(super) fn prefetch(&self, tag: u32) {
+        self.slots.prefetch(tag as usize & self.mask());
     }
 
     /// Adds a lane that is not there yet.
@@ -117,8 +125,10 @@ impl Index {
 
     #[cold]
     fn resize(&mut self, slots: usize) {
-        let old = core::mem::replace(&mut self.slots, vec![0; slots]);
-        for slot in old.into_iter().filter(|&slot| slot != 0) {
+        let mut new = Block::with_capacity(slots);
+        (0..slots).for_each(|_| new.push(0));
+        let old = core::mem::replace(&mut self.slots, new);
+        for &slot in old.iter().filter(|&&slot| slot != 0) {
             self.put(slot);
         }
     }

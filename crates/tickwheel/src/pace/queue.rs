@@ -204,8 +204,19 @@ impl Queue {
         if task == NIL {
             return None;
         }
-        self.remove(tasks, task);
+        self.top.list.remove(tasks, task);
+        self.fill_top();
         Some(task)
+    }
+
+    /// Makes the highest of the others the top, if that is empty.
+    #[inline]
+    fn fill_top(&mut self) {
+        if self.top.list.len == 0
+            && let Some(next) = self.rest.pop()
+        {
+            self.top = next;
+        }
     }
 
     /// Takes a task out that waits.
@@ -213,11 +224,7 @@ impl Queue {
         let priority = tasks[task].priority;
         if priority == self.top.priority {
             self.top.list.remove(tasks, task);
-            if self.top.list.len == 0
-                && let Some(next) = self.rest.pop()
-            {
-                self.top = next;
-            }
+            self.fill_top();
         } else if let Ok(at) = self.place_of(priority) {
             let list = &mut self.rest[at].list;
             list.remove(tasks, task);

@@ -70,6 +70,11 @@ impl<K: PaceKey> Shared<K> {
         (self.hasher.hash_one(key) >> 32) as u32
     }
 
+    #[inline]
+    fn ensure_open(&self, state: &State<K>) -> Result<(), PaceError> {
+        if state.stopped || !self.host.takes_tasks() { Err(PaceError::Stopped) } else { Ok(()) }
+    }
+
     /// Gives the lock away: sets the alarm, and drops what has to be dropped without the lock.
     #[inline]
     pub(super) fn leave(
@@ -78,17 +83,37 @@ impl<K: PaceKey> Shared<K> {
         now: &Now,
     ) -> Result<(), ScheduleError> {
         let nudge = self.set_alarm(&mut state, now);
+        self.unlock(state, nudge)
+    }
+
+    fn unlock(
+        &self,
+        mut state: MutexGuard<'_, State<K>>,
+        nudge: Result<Nudge, ScheduleError>,
+    ) -> Result<(), ScheduleError> {
         let forgotten = state.take_forgotten();
         drop(state);
         drop(forgotten);
         self.host.nudge(nudge?).inspect_err(|_| self.lose_alarm())
     }
 
-    /// As [`leave`](Self::leave), where nobody can be told. A timer that was stopped needs no alarm; a thread that
-    /// could not be started was logged, and the next call tries again.
+    /// As [`leave`](Self::leave), where nobody can be told. A timer that was stopped needs no alarm;
+    /// a thread that could not be started was logged, and the next call tries again.
     #[inline]
     pub(super) fn leave_quietly(self: &Arc<Self>, state: MutexGuard<'_, State<K>>, now: &Now) {
         let _ = self.leave(state, now);
+    }
+
+    /// As [`leave`](Self::leave), at the end of a turn: what is left to do is done at once.
+    pub(super) fn leave_turn(self: &Arc<Self>, mut state: MutexGuard<'_, State<K>>, now: &Now) {
+        let nudge = if state.end_turn(now) {
+            let at = state.at_once(now);
+            self.set_alarm_to(&mut state, at, true)
+        } else {
+            self.set_alarm(&mut state, now)
+        };
+        // As above: nobody can be told.
+        let _ = self.unlock(state, nudge);
     }
 
     /// Sets the alarm to the time at which something may be to do.
@@ -98,38 +123,37 @@ impl<K: PaceKey> Shared<K> {
         state: &mut State<K>,
         now: &Now,
     ) -> Result<Nudge, ScheduleError> {
-        let Some((at, at_once)) = state.wanted(now) else { return Ok(Nudge::default()) };
-        self.set_alarm_to(state, at, at_once)
+        let Some((at, for_ready)) = state.wanted(now) else { return Ok(Nudge::default()) };
+        self.set_alarm_to(state, at, for_ready)
     }
 
     fn set_alarm_to(
         self: &Arc<Self>,
         state: &mut State<K>,
         at: Nanos,
-        at_once: bool,
+        for_ready: bool,
     ) -> Result<Nudge, ScheduleError> {
-        if let Some(alarm) = &mut state.alarm
+        if let Some(alarm) = state.take_alarm(None)
             && let Some(nudge) = self.host.move_to(alarm.place, at)
         {
-            (alarm.at, alarm.at_once) = (at, at_once);
+            state.set_alarm(Alarm { at, for_ready, ..alarm });
             return Ok(nudge);
         }
+        // Either there was none, or it has rung, and its turn is about to come.
         let id = state.new_id();
         let turn = || {
             let turn = Turn::new(Arc::clone(self), id);
             Job::new(move || turn.run())
         };
-        // An alarm that could not be moved has rung, and its turn is about to come.
-        state.alarm = None;
         let (place, nudge) = self.host.place(at, turn)?;
-        state.alarm = Some(Alarm { id, at, at_once, place });
+        state.set_alarm(Alarm { id, at, for_ready, place });
         Ok(nudge)
     }
 
     /// No thread will see to the alarm: the next one who needs it sets it anew.
     #[cold]
     fn lose_alarm(&self) {
-        let alarm = self.lock().alarm.take();
+        let alarm = self.lock().take_alarm(None);
         if let Some(alarm) = alarm {
             self.host.take_back(alarm.place);
         }
@@ -141,10 +165,9 @@ impl<K: PaceKey> Shared<K> {
     pub(super) fn alarm_dropped(self: &Arc<Self>, id: u64) {
         let now = Now::new(&self.host);
         let mut state = self.lock();
-        if state.alarm.is_none_or(|alarm| alarm.id != id) {
+        if state.take_alarm(Some(id)).is_none() {
             return;
         }
-        state.alarm = None;
         let Some((at, _)) = state.wanted(&now) else { return };
         let later = now.get().saturating_add(self.host.tick().max(RETRY));
         let nudge = self.set_alarm_to(&mut state, at.max(later), false);
@@ -162,13 +185,11 @@ impl<K: PaceKey> Shared<K> {
     ) -> Result<TaskRef, PaceError> {
         let tag = self.tag(&key);
         let now = Now::new(&self.host);
-        let is_open = self.host.takes_tasks();
         let mut state = self.lock();
-        if !is_open {
-            return Err(PaceError::Stopped);
-        }
-        let found = state.find(tag, &key);
+        state.prefetch(tag);
         // What is refused is dropped after the lock is.
+        self.ensure_open(&state)?;
+        let found = state.find(tag, &key);
         state.admit(found)?;
         let (lane, _unused) = state.find_or_add(found, tag, key);
         let task = state.enqueue(lane, priority, work, &now);
@@ -221,11 +242,8 @@ impl<K: PaceKey> Shared<K> {
     ) -> Result<Acquired, PaceError> {
         let tag = self.tag(&key);
         let now = Now::new(&self.host);
-        let is_open = self.host.takes_tasks();
         let mut state = self.lock();
-        if !is_open || state.stopped {
-            return Err(PaceError::Stopped);
-        }
+        self.ensure_open(&state)?;
         let found = state.find(tag, &key);
         let (lane, _unused) = state.find_or_add(found, tag, key);
         if let Ok(counted) = state.start_now(lane, &now) {
@@ -249,13 +267,10 @@ impl<K: PaceKey> Shared<K> {
     pub(super) fn try_acquire(self: &Arc<Self>, key: K) -> Result<Permit, PaceError> {
         let tag = self.tag(&key);
         let now = Now::new(&self.host);
-        if !self.host.takes_tasks() {
-            return Err(PaceError::Stopped);
-        }
         let mut state = self.lock();
-        if state.stopped {
-            return Err(PaceError::Stopped);
-        }
+        state.prefetch(tag);
+        self.ensure_open(&state)?;
+        now.get();
         let found = state.find(tag, &key);
         let (lane, _unused) = state.find_or_add(found, tag, key);
         let started = state.start_now(lane, &now);

@@ -43,6 +43,9 @@ pub(super) struct Bounds {
     pub(super) max_running: usize,
     /// Nanoseconds in a tick of the timer.
     pub(super) tick: Nanos,
+    /// Whether a task may wait for the next tick where that spares the timer a wake-up: it has
+    /// threads, which cost something to wake, and short ticks.
+    pub(super) spares_wakes: bool,
 }
 
 /// The pacer's task in the timer.
@@ -50,8 +53,8 @@ pub(super) struct Bounds {
 pub(super) struct Alarm {
     pub(super) id: u64,
     pub(super) at: Nanos,
-    /// It was set for ready lanes: nothing can be wanted earlier.
-    pub(super) at_once: bool,
+    /// It was set for ready lanes: nothing is wanted earlier.
+    pub(super) for_ready: bool,
     pub(super) place: wheel::Key,
 }
 
@@ -61,9 +64,16 @@ pub(super) struct State<K> {
     tasks: Tasks,
     ready: VecDeque<u32>,
     wheel: HierarchicalWheel<u32>,
+    /// The earliest tick at which a lane is to be looked at, of those that were added since the
+    /// alarm was set.
+    soonest: u64,
     rate: Rate,
     bounds: Bounds,
-    pub(super) alarm: Option<Alarm>,
+    alarm: Option<Alarm>,
+    /// How many turns are under way.
+    turns: usize,
+    /// The end of the tick in which the last turn has left nothing to do.
+    quiet_until: Nanos,
     next_id: u64,
     pub(super) paused: bool,
     pub(super) stopped: bool,
@@ -114,9 +124,12 @@ impl<K: PaceKey> State<K> {
             tasks: Tasks::new(),
             ready: VecDeque::new(),
             wheel: HierarchicalWheel::with_start(now / bounds.tick),
+            soonest: u64::MAX,
             rate,
             bounds,
             alarm: None,
+            turns: 0,
+            quiet_until: 0,
             next_id: 0,
             paused: false,
             stopped: false,
@@ -133,7 +146,17 @@ impl<K: PaceKey> State<K> {
     /// The lane of a key, if there is one.
     #[inline]
     pub(super) fn find(&self, tag: u32, key: &K) -> Option<u32> {
-        self.index.find(tag, |lane| self.lanes[lane].key == *key)
+        self.index.find(tag, |lane| {
+            // All of it, at once: it is what is wanted, most likely.
+            self.lanes.prefetch(lane);
+            self.lanes[lane].key == *key
+        })
+    }
+
+    /// Tells the processor that a key will be searched for soon.
+    #[inline]
+    pub(super) fn prefetch(&self, tag: u32) {
+        self.index.prefetch(tag);
     }
 
     /// The lane of a key, which is made if none was found. A key that is not needed is given back.
@@ -201,20 +224,24 @@ impl<K: PaceKey> State<K> {
                 self.ready.push_back(at);
             }
             Outlook::Start(Nanos::MAX) | Outlook::Idle(Nanos::MAX) | Outlook::Held => {}
-            Outlook::Start(time) => self.look_at(at, time.div_ceil(self.bounds.tick)),
+            Outlook::Start(time) => self.look_at(at, time, 1),
             // To be forgotten is not urgent: no need to ask for the time.
             Outlook::Idle(time) if time <= now.at_least() => self.forget(at),
             Outlook::Idle(time) => {
-                let step = (self.rate.window / self.bounds.tick / BATCHES).max(1);
-                let tick = time.div_ceil(self.bounds.tick);
-                self.look_at(at, tick.div_ceil(step).saturating_mul(step));
+                self.look_at(at, time, self.rate.window / self.bounds.tick / BATCHES);
             }
         }
     }
 
-    /// Sees to it that a lane is looked at when a tick comes.
-    fn look_at(&mut self, at: u32, tick: u64) {
-        let lane = &mut self.lanes[at];
+    /// Sees to it that a lane is looked at when a time has come, with the first tick after it that
+    /// is a multiple of `step`.
+    fn look_at(&mut self, at: u32, time: Nanos, step: u64) {
+        let (lane, length) = (&mut self.lanes[at], self.bounds.tick);
+        if lane.look_at.saturating_mul(length) <= time {
+            return;
+        }
+        let tick = time.div_ceil(length);
+        let tick = if step > 1 { tick.div_ceil(step).saturating_mul(step) } else { tick };
         if tick >= lane.look_at {
             return;
         }
@@ -224,6 +251,7 @@ impl<K: PaceKey> State<K> {
             self.wheel.reset(lane.place, tick);
         }
         lane.look_at = tick;
+        self.soonest = self.soonest.min(tick);
     }
 
     fn forget(&mut self, at: u32) {
@@ -411,20 +439,59 @@ impl<K: PaceKey> State<K> {
 
     /// When the alarm is wanted, if that is not what it is set to. The second part of the answer
     /// says whether it is for ready lanes.
+    ///
+    /// For these that is at once; but with the next tick, if that is not far, where a turn is under
+    /// way, which comes to them most likely, or has ended in this tick: so the timer is woken at most
+    /// once in a tick, however many tasks come.
     pub(super) fn wanted(&self, now: &Now) -> Option<(Nanos, bool)> {
         if self.stopped || self.paused {
             return None;
         }
+        let tick = self.bounds.tick;
+        match &self.alarm {
+            Some(alarm) if alarm.for_ready => None,
+            _ if !self.ready.is_empty() => {
+                let at = self.at_once(now);
+                let busy = self.turns > 0 || at < self.quiet_until;
+                Some((if busy && self.bounds.spares_wakes { at + tick } else { at }, true))
+            }
+            Some(alarm) => {
+                let at = self.soonest.saturating_mul(tick);
+                (at < alarm.at).then_some((at, false))
+            }
+            None => Some((self.wheel.next_wake()?.saturating_mul(tick), false)),
+        }
+    }
+
+    /// The latest tick that has come.
+    pub(super) fn at_once(&self, now: &Now) -> Nanos {
+        now.get() / self.bounds.tick * self.bounds.tick
+    }
+
+    pub(super) fn begin_turn(&mut self, id: u64) {
+        self.take_alarm(Some(id));
+        self.turns += 1;
+    }
+
+    /// Says whether the turn leaves something to do at once.
+    pub(super) fn end_turn(&mut self, now: &Now) -> bool {
+        self.turns -= 1;
         if self.ready.is_empty() {
-            let at = self.wheel.next_wake()?.saturating_mul(self.bounds.tick);
-            let is_earlier = self.alarm.is_none_or(|alarm| at < alarm.at);
-            return is_earlier.then_some((at, false));
+            self.quiet_until = self.at_once(now).saturating_add(self.bounds.tick);
+            return false;
         }
-        if self.alarm.is_some_and(|alarm| alarm.at_once) {
-            return None;
-        }
-        // Rounded down: it is due already.
-        Some((now.get() / self.bounds.tick * self.bounds.tick, true))
+        !self.stopped && !self.paused
+    }
+
+    /// The alarm is set for all that there is to do.
+    pub(super) fn set_alarm(&mut self, alarm: Alarm) {
+        self.alarm = Some(alarm);
+        self.soonest = u64::MAX;
+    }
+
+    /// There is no alarm any more; if an id is given, only if it is that one.
+    pub(super) fn take_alarm(&mut self, id: Option<u64>) -> Option<Alarm> {
+        self.alarm.take_if(|alarm| id.is_none_or(|id| alarm.id == id))
     }
 
     /// Changes what was said about a lane.

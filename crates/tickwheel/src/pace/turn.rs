@@ -1,9 +1,9 @@
 //! The pacer's task in the timer: its alarm rings, and tasks start.
 //!
 //! A turn starts one task after the other on its thread, for a short while. Before it calls a task
-//! it sets the alarm for whatever else there is to do. So if the task blocks, another thread of the
-//! timer goes on from there, as it does for every task that blocks; and if it does not, the alarm
-//! is set once for many tasks.
+//! it sees to it that the alarm is set for whatever else there is to do, with the next tick at the
+//! latest. So if the task blocks, another thread of the timer goes on from there, as it does for
+//! every task that blocks; and if it does not, the alarm is set once for many tasks.
 
 use core::mem;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::queue::Work;
 use super::shared::Shared;
 use super::start::Start;
 use super::state::{Look, TaskRef};
-use crate::timer::{Job, Nanos};
+use crate::timer::Nanos;
 
 /// After so long, or so many tasks, the timer has its thread back: others are due as well.
 const SLICE: Nanos = 500_000;
@@ -47,15 +47,21 @@ impl<K: PaceKey> Drop for Turn<K> {
     }
 }
 
-/// A task that is being called: it ends when this is dropped, also by a panic.
-struct Running<'a, K: PaceKey> {
+/// A turn in which something of a caller's is being called: if that panics, it ends there.
+struct Calling<'a, K: PaceKey> {
     shared: &'a Arc<Shared<K>>,
-    task: TaskRef,
+    /// The task that is called, unless it is somebody who is woken.
+    task: Option<TaskRef>,
 }
 
-impl<K: PaceKey> Drop for Running<'_, K> {
+impl<K: PaceKey> Drop for Calling<'_, K> {
     fn drop(&mut self) {
-        self.shared.finish(self.task, &Now::new(&self.shared.host));
+        let now = Now::new(&self.shared.host);
+        let mut state = self.shared.lock();
+        if let Some(task) = self.task {
+            state.finish(task.task, &now);
+        }
+        self.shared.leave_turn(state, &now);
     }
 }
 
@@ -66,9 +72,7 @@ impl<K: PaceKey> Shared<K> {
         let began = self.host.now();
         let mut now = Now::since(&self.host, began);
         let mut state = self.lock();
-        if state.alarm.is_some_and(|alarm| alarm.id == id) {
-            state.alarm = None;
-        }
+        state.begin_turn(id);
         for _ in 0..BATCH {
             if state.stopped || state.paused || !self.host.takes_tasks() {
                 break;
@@ -94,31 +98,31 @@ impl<K: PaceKey> Shared<K> {
                 break;
             }
         }
-        self.leave_quietly(state, &now);
+        self.leave_turn(state, &now);
     }
 
     /// Begins what was let go. If that is a closure it has ended afterwards, and the answer is when
     /// it began; a permit begins when its future takes it.
     fn begin(self: &Arc<Self>, task: TaskRef, work: Work, start: &Start) -> Option<Nanos> {
         match work {
-            Work::Call(job) => Some(self.call(task, job, start)),
+            Work::Call(job) => {
+                let calling = Calling { shared: self, task: Some(task) };
+                // From here on nothing may hold the task up, as far as that is ours to say.
+                let time = self.host.now();
+                start.begin(time);
+                job.call();
+                // Its end is noted together with what follows.
+                mem::forget(calling);
+                Some(time)
+            }
             #[cfg(feature = "async")]
             Work::Permit(awaited) => {
+                let calling = Calling { shared: self, task: None };
                 awaited.wake();
+                mem::forget(calling);
                 None
             }
             Work::Open(_) | Work::Begun | Work::HandedBack => None,
         }
-    }
-
-    fn call(self: &Arc<Self>, task: TaskRef, job: Job, start: &Start) -> Nanos {
-        let running = Running { shared: self, task };
-        // From here on nothing may hold the task up, as far as that is ours to say.
-        let time = self.host.now();
-        start.begin(time);
-        job.call();
-        // Its end is noted together with what follows.
-        mem::forget(running);
-        time
     }
 }

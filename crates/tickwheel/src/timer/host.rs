@@ -6,6 +6,7 @@
 //! * Nothing of a caller's is called by [`Host::place`], [`Host::move_to`] and the questions: they
 //!   may be used under a lock. What has to follow without that lock is left to a [`Nudge`].
 
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
@@ -54,6 +55,11 @@ impl Host {
         self.shared.config.tick
     }
 
+    /// Whether tasks run on threads that have to be woken for them.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.shared.has_threads()
+    }
+
     /// The instant of a time; `None` if that is never.
     pub(crate) fn instant(&self, at: Nanos) -> Option<Instant> {
         self.shared.clock.instant(at)
@@ -62,7 +68,7 @@ impl Host {
     /// Whether the timer is neither stopped nor draining.
     #[inline]
     pub(crate) fn takes_tasks(&self) -> bool {
-        self.shared.lock().takes_tasks()
+        !self.shared.closed.load(Ordering::Acquire)
     }
 
     /// Schedules a job, which is made only if the timer takes it.

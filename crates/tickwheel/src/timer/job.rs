@@ -25,7 +25,7 @@ type Data = [MaybeUninit<usize>; WORDS];
 struct Vtable {
     call: unsafe fn(*mut Data),
     drop: unsafe fn(*mut Data),
-    /// Whether the task has a key of its own.
+    /// Whether this is a closure whose task has a key. The key of a record is in the record.
     named: bool,
 }
 

@@ -44,11 +44,11 @@ enum Name {
     Long(Arc<str>),
 }
 
-/// What keys are ordered by: numbers come before texts.
+/// What a key is to those who order or show it: numbers come before texts.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum View<'a> {
-    Number(i64, u64),
-    Text(&'a [u8]),
+    Number(i128),
+    Text(&'a str),
 }
 
 impl Key {
@@ -68,19 +68,12 @@ impl Key {
 
     fn view(&self) -> View<'_> {
         match &self.0 {
-            Name::Number { high, low } => View::Number(*high, *low),
-            Name::Short { len, bytes } => View::Text(&bytes[..usize::from(*len)]),
-            Name::Long(text) => View::Text(text.as_bytes()),
-        }
-    }
-
-    /// The number or the text, to be shown.
-    fn content(&self) -> Result<i128, &str> {
-        match self.view() {
-            View::Number(high, low) => Ok(i128::from(high) << 64 | i128::from(low)),
-            View::Text(bytes) => {
-                Err(core::str::from_utf8(bytes).expect("it was taken from a text as a whole"))
+            Name::Number { high, low } => View::Number(i128::from(*high) << 64 | i128::from(*low)),
+            Name::Short { len, bytes } => {
+                let text = core::str::from_utf8(&bytes[..usize::from(*len)]);
+                View::Text(text.expect("it was taken from a text as a whole"))
             }
+            Name::Long(text) => View::Text(text),
         }
     }
 }
@@ -101,14 +94,15 @@ impl Hash for Key {
     /// What most numbers have in their upper half is left out: it follows from the lower one.
     #[inline]
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        match self.view() {
-            View::Number(high, low) => {
+        match &self.0 {
+            Name::Number { high, low } => {
                 low.hash(hasher);
-                if high != low.cast_signed() >> 63 {
+                if *high != low.cast_signed() >> 63 {
                     high.hash(hasher);
                 }
             }
-            View::Text(bytes) => bytes.hash(hasher),
+            Name::Short { len, bytes } => bytes[..usize::from(*len)].hash(hasher),
+            Name::Long(text) => text.as_bytes().hash(hasher),
         }
     }
 }
@@ -153,18 +147,18 @@ impl From<&Key> for Key {
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.content() {
-            Ok(number) => number.fmt(f),
-            Err(text) => text.fmt(f),
+        match self.view() {
+            View::Number(number) => number.fmt(f),
+            View::Text(text) => text.fmt(f),
         }
     }
 }
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.content() {
-            Ok(number) => write!(f, "Key({number})"),
-            Err(text) => write!(f, "Key({text:?})"),
+        match self.view() {
+            View::Number(number) => write!(f, "Key({number})"),
+            View::Text(text) => write!(f, "Key({text:?})"),
         }
     }
 }

@@ -360,7 +360,8 @@ impl Timer {
         self.shared().lock().stats()
     }
 
-    /// How many bytes the wheels have allocated for what is pending.
+    /// How many bytes are allocated for what is pending, without what tasks and long keys have on the
+    /// heap.
     ///
     /// ```
     /// use std::time::Duration;

@@ -42,6 +42,8 @@ pub(crate) struct Shared {
     pub(super) sleepers: Unlocked,
     /// Hashes keys, which is done without the lock.
     hasher: RandomState,
+    /// No more tasks are taken: the phase says so too, but this can be read without the lock.
+    pub(super) closed: AtomicBool,
 }
 
 impl Shared {
@@ -57,6 +59,7 @@ impl Shared {
             ended: Condvar::new(),
             sleepers: Unlocked::default(),
             hasher: RandomState::new(),
+            closed: AtomicBool::new(false),
         });
         if let Clock::Manual(clock) = &shared.clock {
             clock.attach(&shared);
@@ -429,6 +432,7 @@ impl Shared {
             return Vec::new();
         }
         state.phase = Phase::Stopped;
+        self.closed.store(true, Ordering::Release);
         state.left = fate;
         let jobs = state.wheel.take_jobs();
         let mut unfired = Vec::with_capacity(jobs.len());
@@ -472,6 +476,7 @@ impl Shared {
         }
         let runs = state.phase != Phase::NotStarted && self.has_threads();
         state.phase = Phase::Draining;
+        self.closed.store(true, Ordering::Release);
         let series: Vec<_> = state.series();
         let cancelled: Vec<_> = series.iter().map(|record| state.cancel(record)).collect();
         drop(state);

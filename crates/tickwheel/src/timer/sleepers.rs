@@ -12,6 +12,13 @@
 //!   that is not put there; its future is ready.
 //! * Hence, up to the tick `woken_through` no sleeper is in the wheel, and a future whose tick
 //!   that is knows without the lock that it was woken. It never goes back.
+//! * Up to the tick `taken_through` a sleeper may have been taken out; that is said before anybody
+//!   is woken. So a future with a later tick knows without the lock that its waker is in the wheel,
+//!   and which one that is: it goes on waiting if it is polled with the same.
+//! * Most futures that wait do so for a moment, again and again, with the same limit. So what a
+//!   future leaves behind is kept for the next one: an entry without a waker, *vacant*, which is
+//!   moved to a later deadline for a fraction of what putting one there and taking it out costs.
+//!   No vacant entry wakes anybody, and those that are met in the wheel go.
 //! * Sleepers are not tasks: `max_pending` does not limit them, and `stop` does not hand them back
 //!   but wakes them. They then go on at the timer's *successor*.
 
@@ -31,9 +38,14 @@ use crate::wheel::{self, HierarchicalWheel};
 /// So many are woken before somebody else may have the lock, or a task its turn.
 const BATCH: usize = 128;
 
+/// So many vacant entries are kept.
+const VACANT: usize = 64;
+
 /// The part that the lock protects.
 pub(super) struct Sleepers {
-    wheel: HierarchicalWheel<Waker>,
+    wheel: HierarchicalWheel<Option<Waker>>,
+    /// The entries without a waker, all of them.
+    vacant: Vec<wheel::Key>,
     /// Memory for a batch, kept from one to the next.
     spare: Vec<Waker>,
 }
@@ -43,6 +55,9 @@ pub(super) struct Sleepers {
 pub(super) struct Unlocked {
     /// The tick up to which every sleeper was taken out of the wheel.
     woken_through: AtomicU64,
+    /// The tick up to which sleepers may have been taken out of the wheel; `u64::MAX` once the timer
+    /// is stopped.
+    taken_through: AtomicU64,
     successor: OnceLock<Timer>,
 }
 
@@ -51,6 +66,22 @@ pub(super) struct Unlocked {
 pub(crate) struct Place {
     key: wheel::Key,
     tick: u64,
+    waker: Identity,
+}
+
+/// Tells wakers apart, as [`Waker::will_wake`] does, while one of them is in the wheel and so its
+/// addresses are nobody else's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Identity {
+    data: usize,
+    vtable: usize,
+}
+
+impl Identity {
+    #[inline]
+    fn of(waker: &Waker) -> Self {
+        Self { data: waker.data().addr(), vtable: core::ptr::from_ref(waker.vtable()).addr() }
+    }
 }
 
 /// How far a future's waiting is.
@@ -65,36 +96,77 @@ pub(crate) enum Progress {
 
 impl Sleepers {
     pub(super) fn new() -> Self {
-        Self { wheel: HierarchicalWheel::new(), spare: Vec::new() }
+        Self { wheel: HierarchicalWheel::new(), vacant: Vec::new(), spare: Vec::new() }
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
-        self.wheel.len()
+        self.wheel.len() - self.vacant.len()
     }
 
     pub(super) fn next_wake(&self) -> Option<u64> {
-        self.wheel.next_wake()
+        if self.len() == 0 { None } else { self.wheel.next_wake() }
     }
 
     pub(super) fn memory_usage(&self) -> usize {
         self.wheel.memory_usage()
     }
 
+    #[inline]
+    fn insert(&mut self, tick: u64, waker: Waker) -> wheel::Key {
+        let Some(key) = self.vacant.pop() else { return self.wheel.insert(tick, Some(waker)) };
+        self.wheel.reset(key, tick);
+        if let Some(entry) = self.wheel.get_mut(key) {
+            *entry = Some(waker);
+        }
+        key
+    }
+
+    /// Takes somebody out who waits.
+    #[inline]
+    fn remove(&mut self, key: wheel::Key) -> Option<Waker> {
+        if self.vacant.len() >= VACANT {
+            return self.wheel.remove(key).flatten();
+        }
+        let waker = self.wheel.get_mut(key)?.take();
+        self.vacant.push(key);
+        waker
+    }
+
+    /// Takes out who is due, or a vacant entry.
+    #[inline]
+    fn pop_due(&mut self, tick: u64) -> Option<(u64, Option<Waker>)> {
+        let due = self.wheel.pop_due(tick)?;
+        if due.value.is_none() {
+            self.clear_vacant();
+        }
+        Some((due.deadline, due.value))
+    }
+
+    #[cold]
+    fn clear_vacant(&mut self) {
+        for key in self.vacant.drain(..) {
+            self.wheel.remove(key);
+        }
+    }
+
     /// Takes everybody out, to be woken without the lock.
     pub(super) fn take_all(&mut self) -> Vec<Waker> {
-        self.wheel.drain().map(|due| due.value).collect()
+        self.vacant.clear();
+        self.wheel.drain().filter_map(|due| due.value).collect()
     }
 }
 
 impl Shared {
-    /// Begins to wait: puts a waker on the wheel, unless the deadline has come. Gives
-    /// [`Progress::New`] if the timer is stopped. Says as well whether a thread is to be started,
-    /// which calls what belongs to the timer's owner.
-    pub(crate) fn fall_asleep(&self, at: Nanos, waker: &Waker) -> (Progress, bool) {
+    /// Begins to wait: puts a waker on the wheel, unless the deadline has come. Leaves the progress
+    /// at [`Progress::New`] if the timer is stopped. Says whether a thread is to be started, which
+    /// calls what belongs to the timer's owner.
+    pub(crate) fn fall_asleep(&self, at: Nanos, waker: &Waker, progress: &mut Progress) -> bool {
         let waker = waker.clone();
+        let identity = Identity::of(&waker);
         let mut state = self.lock();
         if state.phase == Phase::Stopped {
-            return (Progress::New, false);
+            return false;
         }
         let tick = state.tick_of(at);
         // Asking for the time costs more than the rest. It is only of use where nobody else is
@@ -102,11 +174,20 @@ impl Shared {
         let has_come = tick <= state.sleepers.wheel.now()
             || (!state.threads.look_by(at) && at <= self.clock.now());
         if has_come {
-            return (Progress::Elapsed, false);
+            *progress = Progress::Elapsed;
+            return false;
         }
         state.scheduled += 1;
-        let place = Place { key: state.sleepers.wheel.insert(tick, waker), tick };
-        (Progress::Waits(place), self.alert(state, at))
+        let key = state.sleepers.insert(tick, waker);
+        *progress = Progress::Waits(Place { key, tick, waker: identity });
+        self.alert(state, at)
+    }
+
+    /// Whether it is sure that a future goes on waiting with this waker.
+    #[inline]
+    pub(crate) fn surely_sleeps(&self, place: &Place, waker: &Waker) -> bool {
+        let taken_through = self.sleepers.taken_through.load(Ordering::Acquire);
+        place.tick > taken_through && place.waker == Identity::of(waker)
     }
 
     /// Whether a future goes on waiting, which it does with this waker then. Gives
@@ -117,8 +198,8 @@ impl Shared {
             return Progress::Elapsed;
         }
         let state = self.lock();
-        match state.sleepers.wheel.get(place.key) {
-            Some(known) if known.will_wake(waker) => Progress::Waits(place),
+        match state.sleepers.wheel.get(place.key).map(Option::as_ref) {
+            Some(Some(known)) if known.will_wake(waker) => Progress::Waits(place),
             Some(_) => {
                 drop(state);
                 self.replace_waker(place, waker.clone())
@@ -128,14 +209,16 @@ impl Shared {
     }
 
     #[cold]
-    fn replace_waker(&self, place: Place, mut waker: Waker) -> Progress {
+    fn replace_waker(&self, place: Place, waker: Waker) -> Progress {
+        let identity = Identity::of(&waker);
         let mut state = self.lock();
         match state.sleepers.wheel.get_mut(place.key) {
             Some(known) => {
-                // The other one is dropped without the lock.
-                core::mem::swap(known, &mut waker);
+                let other = known.replace(waker);
                 drop(state);
-                Progress::Waits(place)
+                // Without the lock.
+                drop(other);
+                Progress::Waits(Place { waker: identity, ..place })
             }
             None => after_waking(&state),
         }
@@ -146,18 +229,18 @@ impl Shared {
     pub(crate) fn sleep_till(&self, place: Place, at: Nanos) -> (Progress, Option<Waker>) {
         let mut state = self.lock();
         let tick = state.tick_of(at);
-        let wheel = &mut state.sleepers.wheel;
-        if tick <= wheel.now() {
-            let Some(waker) = wheel.remove(place.key) else { return (Progress::New, None) };
+        let sleepers = &mut state.sleepers;
+        if tick <= sleepers.wheel.now() {
+            let Some(waker) = sleepers.remove(place.key) else { return (Progress::New, None) };
             state.fired += 1;
             return (Progress::Elapsed, Some(waker));
         }
-        if !wheel.reset(place.key, tick) {
+        if !sleepers.wheel.reset(place.key, tick) {
             return (Progress::New, None);
         }
         // There is a thread while somebody sleeps: none has to be started.
         self.alert(state, at);
-        (Progress::Waits(Place { key: place.key, tick }), None)
+        (Progress::Waits(Place { tick, ..place }), None)
     }
 
     /// Ends the waiting of a future that is dropped.
@@ -167,7 +250,7 @@ impl Shared {
             return;
         }
         let mut state = self.lock();
-        let waker = state.sleepers.wheel.remove(place.key);
+        let waker = state.sleepers.remove(place.key);
         state.cancelled += u64::from(waker.is_some());
         drop(state);
         drop(waker);
@@ -200,15 +283,16 @@ impl Shared {
         &'a self,
         state: MutexGuard<'a, State>,
     ) -> (MutexGuard<'a, State>, bool) {
-        if state.sleepers.wheel.is_empty() { (state, false) } else { self.wake_batch(state) }
+        if state.sleepers.len() == 0 { (state, false) } else { self.wake_batch(state) }
     }
 
     fn wake_batch<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
         let now = self.clock.now();
         let mut batch = core::mem::take(&mut state.sleepers.spare);
         let more = state.take_sleepers(now, &mut batch);
+        let through = state.sleepers.wheel.now();
+        self.sleepers.taken_through.store(through, Ordering::Release);
         if !more {
-            let through = state.sleepers.wheel.now();
             self.sleepers.woken_through.store(through, Ordering::Release);
         }
         if !batch.is_empty() {
@@ -223,6 +307,7 @@ impl Shared {
 
     /// Wakes everybody, when the timer was stopped.
     pub(super) fn wake_stopped(&self, mut wakers: Vec<Waker>) {
+        self.sleepers.taken_through.store(u64::MAX, Ordering::Release);
         let panicked = wake_all(&self.config, &mut wakers);
         if panicked > 0 {
             self.lock().panicked += panicked;
@@ -240,13 +325,14 @@ impl State {
     /// Takes due sleepers out, up to a batch. Says whether there may be more.
     fn take_sleepers(&mut self, now: Nanos, batch: &mut Vec<Waker>) -> bool {
         let tick = self.tick_at(now);
-        while let Some(due) = self.sleepers.wheel.pop_due(tick) {
+        while let Some((deadline, waker)) = self.sleepers.pop_due(tick) {
+            let Some(waker) = waker else { continue };
             self.fired += 1;
-            self.lateness.record_nanos(now.saturating_sub(self.time_of(due.deadline)));
+            self.lateness.record_nanos(now.saturating_sub(self.time_of(deadline)));
             // Waking a task changes its state, which mostly lies where the waker points, and was
             // not looked at for long: a quarter of the time to fire went into waiting for that.
-            wheel::prefetch(due.value.data());
-            batch.push(due.value);
+            wheel::prefetch(waker.data());
+            batch.push(waker);
             if batch.len() == BATCH {
                 return self.sleepers.wheel.next_wake().is_some_and(|next| next <= tick);
             }

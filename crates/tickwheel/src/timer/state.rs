@@ -8,7 +8,7 @@
 //! * A key is in `names` exactly while its task is pending or a periodic one that is running.
 
 use core::hash::Hash;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::builder::{Config, DEFAULT_TICK};
@@ -163,7 +163,10 @@ impl State {
     }
 
     pub(super) fn memory_usage(&self) -> usize {
-        self.wheel.memory_usage() + self.names.memory_usage() + self.sleepers.memory_usage()
+        self.wheel.memory_usage()
+            + self.names.memory_usage()
+            + self.walls.capacity() * size_of::<(wheel::Key, Nanos)>()
+            + self.sleepers.memory_usage()
     }
 
     pub(super) fn takes_tasks(&self) -> bool {
@@ -246,7 +249,8 @@ impl State {
         self.wall_check_at = next_check(clock, now);
         let offset = i128::from(clock.wall()) - i128::from(now);
         let change = (offset - self.wall_offset).unsigned_abs();
-        if change < WALL_TOLERANCE && !manual {
+        // A manual clock is followed to the nanosecond.
+        if change == 0 || (change < WALL_TOLERANCE && !manual) {
             return;
         }
         #[cfg(feature = "cron")]
@@ -323,7 +327,7 @@ impl State {
 
     /// A record's tick has come; `false` if its wall-clock deadline has not, or is skipped.
     fn start(&mut self, record: &Arc<Record>, place: wheel::Key, clock: &Clock) -> bool {
-        let wall = record.wall().filter(|_| self.walls.remove(&place).is_some());
+        let wall = record.wall().filter(|_| self.forget_wall(place));
         if let Some(wall) = wall {
             let early = wall.saturating_sub(clock.wall());
             if early > 0 {
@@ -359,6 +363,7 @@ impl State {
         if record.fate() != Fate::Running || ends || !self.takes_tasks() {
             if record.fate() == Fate::Running {
                 record.set_fate(if ends { Fate::Fired } else { Fate::Cancelled });
+                self.cancelled += u64::from(!ends);
             }
             self.names.forget_record(record);
             return false;
@@ -374,7 +379,7 @@ impl State {
         let cancelled = match record.fate() {
             Fate::Pending => {
                 let place = record.place();
-                self.walls.remove(&place);
+                self.forget_wall(place);
                 match self.wheel.remove(place) {
                     Some(job) => Cancelled::Pending(job),
                     None => return Cancelled::No,
@@ -439,10 +444,20 @@ impl State {
     pub(super) fn reset(&mut self, place: wheel::Key, at: Nanos) -> bool {
         let tick = self.tick_of(at);
         let found = self.wheel.reset(place, tick);
-        if found && !self.walls.is_empty() {
-            self.walls.remove(&place);
+        if found {
+            self.forget_wall(place);
         }
         found
+    }
+
+    /// A task has no wall-clock deadline any more; says whether it had one.
+    #[inline]
+    fn forget_wall(&mut self, place: wheel::Key) -> bool {
+        let had = !self.walls.is_empty() && self.walls.remove(&place).is_some();
+        if had {
+            shrink(&mut self.walls);
+        }
+        had
     }
 
     pub(super) fn stats(&self) -> Stats {
@@ -469,10 +484,22 @@ fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
 
 /// Gives back the memory of a map that was much larger once.
 pub(crate) fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
-    const KEPT: usize = 1024;
-    if map.capacity() > KEPT && map.len() < map.capacity() / 8 {
-        map.shrink_to(2 * map.len());
+    if let Some(capacity) = enough(map.len(), map.capacity()) {
+        map.shrink_to(capacity);
     }
+}
+
+/// As [`shrink`], for a set.
+pub(super) fn shrink_set<K: Eq + Hash>(set: &mut HashSet<K>) {
+    if let Some(capacity) = enough(set.len(), set.capacity()) {
+        set.shrink_to(capacity);
+    }
+}
+
+/// Which capacity is enough, if there is much more.
+fn enough(len: usize, capacity: usize) -> Option<usize> {
+    const KEPT: usize = 1024;
+    (capacity > KEPT && len < capacity / 8).then_some(2 * len)
 }
 
 /// When to look at the wall clock again. A manual clock tells when it is set.
@@ -553,8 +580,8 @@ impl AnyWheel {
         jobs.filter_map(|pending| pending.value.record().cloned())
     }
 
-    /// Takes every job out, with its place and its deadline, and leaves an empty one in its place, so that its key still tells that
-    /// it never ran.
+    /// Takes every job out, with its place and its deadline, and leaves an empty one there: so the
+    /// place still tells that the task never ran.
     pub(super) fn take_jobs(&mut self) -> std::vec::Vec<(wheel::Key, u64, Job)> {
         either!(self, wheel => take_jobs(wheel))
     }

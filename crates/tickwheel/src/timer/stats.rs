@@ -135,6 +135,26 @@ impl Histogram {
         None
     }
 
+    /// The buckets that hold something, the shortest first: the longest duration that falls into
+    /// each, and how many did.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Histogram;
+    ///
+    /// let mut histogram = Histogram::default();
+    /// histogram.record(Duration::from_nanos(5));
+    /// histogram.record(Duration::from_nanos(5));
+    /// histogram.record(Duration::from_secs(1));
+    /// let buckets: Vec<_> = histogram.buckets().collect();
+    /// assert_eq!(buckets[0], (Duration::from_nanos(5), 2));
+    /// assert!(buckets[1].0 >= Duration::from_secs(1) && buckets[1].1 == 1);
+    /// ```
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> {
+        let buckets = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        buckets.map(|(bucket, &count)| (Duration::from_nanos(upper_bound(bucket)), count))
+    }
+
     /// Adds a duration; one that is too long for nanoseconds in 64 bits counts as the longest.
     ///
     /// ```

@@ -273,6 +273,7 @@ impl Request {
             Self::Command(Command::Put(jobs)) => {
                 jobs.iter().map(|job| FIXED + job.payload.len()).sum()
             }
+            Self::Command(Command::PutSchedule(schedule)) => FIXED + schedule.job.payload.len(),
             Self::Command(_) | Self::Read(_) | Self::Ask(Ask::Stats | Ask::Queues(_)) => FIXED,
         }
     }

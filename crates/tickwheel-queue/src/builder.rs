@@ -44,6 +44,7 @@ pub struct Builder {
     patience: Duration,
     limits: Limits,
     cache: u64,
+    events: usize,
     salvage: bool,
     clock: Option<ManualClock>,
 }
@@ -57,6 +58,7 @@ impl Default for Builder {
             patience: Duration::from_micros(200),
             limits: Limits::default(),
             cache: StoreOptions::default().cache,
+            events: 10_000,
             salvage: false,
             clock: None,
         }
@@ -106,7 +108,7 @@ impl Builder {
     }
 
     /// How long a commit waits at most for callers who shared the last one; 200 µs without this.
-    /// A single caller never waits.
+    /// A single caller never waits, and nobody does where commits are not synced.
     ///
     /// ```
     /// use std::time::Duration;
@@ -147,8 +149,24 @@ impl Builder {
         self
     }
 
+    /// How many events are kept for those who listen, each about 100 bytes; 10,000 without this.
+    /// Nothing is kept while nobody listens.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let queues = Queues::builder().events(100_000).in_memory()?;
+    /// # Ok::<(), tickwheel_queue::OpenError>(())
+    /// ```
+    #[must_use]
+    pub fn events(mut self, events: usize) -> Self {
+        self.events = events;
+        self
+    }
+
     /// Go on with what can be read if the directory is damaged, instead of refusing to open it.
-    /// Files that this changes are kept in the folder `damaged`.
+    /// Everything is read for that, damage is left out, the index is put right, and jobs are
+    /// counted anew; files that this changes are kept in the folder `damaged`. It takes a while
+    /// where there are millions of jobs, so it is for the one opening after damage was reported.
     ///
     /// ```
     /// use tickwheel_queue::Queues;
@@ -245,7 +263,7 @@ impl Builder {
         let at = |error| open_error(path.to_owned(), error);
         let store = disk.open(&store_options).map_err(at)?;
         let clock = self.clock.map_or(Clock::System, Clock::Manual);
-        let hub = Hub::new(store.clone(), clock);
+        let hub = Hub::new(store.clone(), clock, self.events);
         let options = WriterOptions {
             engine: EngineOptions { limits: self.limits, horizon: self.horizon, near: self.near },
             store: store_options,
@@ -285,6 +303,9 @@ impl Builder {
                  `Durability::Sync`"
             ));
         }
+        if self.events == 0 {
+            return wrong("a feed of 0 events is not possible: take at least 1".into());
+        }
         if self.limits.payload > LARGEST || self.limits.headers > LARGEST {
             return wrong(format!(
                 "a limit of {} payload bytes and {} header bytes is not possible: take at most \
@@ -306,9 +327,11 @@ impl Builder {
 /// Runs the writer. Should it ever panic, nobody is left waiting: promises that are dropped answer
 /// for themselves, and the inbox takes no more of them.
 fn run_writer(hub: &Hub, writer: Writer) {
+    hub.claim_thread();
     let outcome = catch_unwind(AssertUnwindSafe(|| writer.run()));
     hub.inbox.close();
     hub.set_store(Err(Error::Closed));
+    hub.feed.close();
     hub.inbox.take(&mut Vec::new(), None, 0, Duration::ZERO);
     if let Err(panic) = outcome {
         resume_unwind(panic);

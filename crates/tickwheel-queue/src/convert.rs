@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::hub::Outcome;
 use crate::job::{Delivery, Job, State};
 use crate::read::Page;
+use crate::schedule::{PutSchedule, Schedule};
 use crate::stats::{QueueInfo, Stats};
 use crate::time::Time;
 
@@ -64,6 +65,22 @@ pub(crate) fn deliveries(outcome: Outcome) -> Result<Vec<Delivery>, Error> {
 
 pub(crate) fn count(outcome: Outcome) -> Result<u64, Error> {
     if let Outcome::Done(Done::Count(count)) = outcome { count } else { mismatch(outcome) }
+}
+
+pub(crate) fn put_schedule(outcome: Outcome) -> Result<PutSchedule, Error> {
+    if let Outcome::Done(Done::Schedule(put)) = outcome { put } else { mismatch(outcome) }
+}
+
+pub(crate) fn schedules(outcome: Outcome) -> Result<Vec<Schedule>, Error> {
+    if let Outcome::Schedules(schedules) = outcome { schedules } else { mismatch(outcome) }
+}
+
+pub(crate) fn schedule(outcome: Outcome) -> Result<Option<Schedule>, Error> {
+    Ok(schedules(outcome)?.pop())
+}
+
+pub(crate) fn upcoming(outcome: Outcome) -> Result<Vec<Time>, Error> {
+    if let Outcome::Upcoming(times) = outcome { times } else { mismatch(outcome) }
 }
 
 pub(crate) fn jobs(outcome: Outcome) -> Many<Option<Job>> {

@@ -35,6 +35,10 @@ pub enum Limit {
     Leased,
     /// `Limits::disk`
     Disk,
+    /// `Limits::schedules`
+    Schedules,
+    /// `Limits::queue_name`, for a schedule
+    ScheduleName,
 }
 
 impl fmt::Display for Limit {
@@ -50,6 +54,8 @@ impl fmt::Display for Limit {
             Self::Pending => "pending jobs",
             Self::Leased => "leased jobs",
             Self::Disk => "bytes on disk",
+            Self::Schedules => "schedules",
+            Self::ScheduleName => "bytes of a schedule's name",
         })
     }
 }
@@ -71,6 +77,16 @@ pub enum Error {
     NotFound(JobRef),
     /// There is no such queue. It comes with its first job, or by `configure`.
     NoSuchQueue(String),
+    /// There is no such schedule.
+    NoSuchSchedule(String),
+    /// What the store holds of this schedule cannot be read, or its time zone is not there any
+    /// more. It puts nothing until it is put again. The others are not affected.
+    DamagedSchedule {
+        /// The schedule.
+        name: String,
+        /// What was found.
+        why: String,
+    },
     /// A live job has this key, and the put said to reject that.
     KeyExists {
         /// The queue.
@@ -136,6 +152,12 @@ impl fmt::Display for Error {
             Self::NoSuchQueue(name) => write!(
                 f,
                 "there is no queue {name:?}: it comes into being with its first job or settings"
+            ),
+            Self::NoSuchSchedule(name) => write!(f, "there is no schedule {name:?}"),
+            Self::DamagedSchedule { name, why } => write!(
+                f,
+                "schedule {name:?} cannot be read: {why}. It puts nothing: put it again, or remove \
+                 it"
             ),
             Self::KeyExists { queue, key, id } => write!(
                 f,

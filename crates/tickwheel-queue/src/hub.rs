@@ -3,6 +3,7 @@
 //! Ground rules: the hub holds no lock while it reads or writes the disk. The store is behind a
 //! lock only because it is exchanged when it failed and was opened again.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -11,18 +12,25 @@ use std::time::Duration;
 use crate::answer::Promise;
 use crate::engine::{Command, Outcome as Done, Queue};
 use crate::error::Error;
+use crate::feed::Feed;
 use crate::inbox::Inbox;
 use crate::job::Job;
 use crate::read::{Page, Read};
+use crate::schedule::Schedule;
 use crate::stats::{QueueInfo, Stats};
 use crate::store::Store;
-use crate::time::Clock;
+use crate::time::{Clock, Time};
 
 /// Submissions that wait for the writer.
 const MAX_ITEMS: usize = 4_096;
 const MAX_BYTES: usize = 64 << 20;
 /// Reads of tasks that wait for the reader.
 const MAX_READS: usize = 1_024;
+
+thread_local! {
+    /// The address of the hub that this thread works for.
+    static OWNER: Cell<usize> = const { Cell::new(0) };
+}
 
 pub(crate) struct Hub {
     pub(crate) inbox: Inbox<Submission>,
@@ -32,6 +40,7 @@ pub(crate) struct Hub {
     store: RwLock<Result<Arc<dyn Store>, Error>>,
     names: RwLock<Names>,
     pub(crate) clock: Clock,
+    pub(crate) feed: Arc<Feed>,
     this: std::sync::Weak<Self>,
 }
 
@@ -70,6 +79,8 @@ pub(crate) enum Outcome {
     Done(Done),
     Jobs(Vec<Result<Option<Job>, Error>>),
     Page(Result<Page, Error>),
+    Schedules(Result<Vec<Schedule>, Error>),
+    Upcoming(Result<Vec<Time>, Error>),
     Stats(Box<Stats>),
     Queues(Vec<QueueInfo>),
     /// Nothing of it was done, or it is unknown.
@@ -77,7 +88,7 @@ pub(crate) enum Outcome {
 }
 
 impl Hub {
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Clock) -> Arc<Self> {
+    pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, events: usize) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             inbox: Inbox::new(MAX_ITEMS, MAX_BYTES),
             reads: OnceLock::new(),
@@ -85,6 +96,7 @@ impl Hub {
             store: RwLock::new(Ok(store)),
             names: RwLock::default(),
             clock,
+            feed: Arc::new(Feed::new(events)),
             this: this.clone(),
         })
     }
@@ -173,6 +185,16 @@ impl Hub {
             }
         }
         goes_on
+    }
+
+    /// Says that this thread works for the queues.
+    pub(crate) fn claim_thread(&self) {
+        OWNER.set(std::ptr::from_ref(self).addr());
+    }
+
+    /// Whether this thread works for the queues.
+    pub(crate) fn owns_thread(&self) -> bool {
+        OWNER.get() == std::ptr::from_ref(self).addr()
     }
 
     /// Ends the reader, if there is one.

@@ -9,6 +9,8 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::str::FromStr;
 
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
 use crate::time::Time;
 
 /// The name of a job: a UUID of version 7.
@@ -35,7 +37,10 @@ impl JobId {
     /// assert!(earlier < later);
     /// ```
     pub fn new(time: Time) -> Self {
-        let (high, low) = (random(), random());
+        Self::from_parts(time, random(), random())
+    }
+
+    fn from_parts(time: Time, high: u64, low: u64) -> Self {
         let mut bytes = [0; 16];
         bytes[..6].copy_from_slice(&time.as_millis().to_be_bytes()[2..]);
         bytes[6..8].copy_from_slice(&high.to_be_bytes()[..2]);
@@ -43,6 +48,21 @@ impl JobId {
         bytes[6] = 0x70 | (bytes[6] & 0x0f);
         bytes[8] = 0x80 | (bytes[8] & 0x3f);
         Self(bytes)
+    }
+
+    /// The name of the job that a schedule puts for one of its occurrences.
+    ///
+    /// ```
+    /// use tickwheel_queue::{JobId, Time};
+    ///
+    /// let time = Time::from_millis(1_700_000_000_000);
+    /// let id = JobId::of_occurrence("daily report", time);
+    /// assert_eq!(id, JobId::of_occurrence("daily report", time));
+    /// assert_ne!(id, JobId::of_occurrence("weekly report", time));
+    /// ```
+    pub fn of_occurrence(schedule: &str, time: Time) -> Self {
+        let name = schedule.as_bytes();
+        Self::from_parts(time, xxh3_64(name), xxh3_64_with_seed(name, time.as_millis()))
     }
 
     /// The name with these bytes.

@@ -11,6 +11,8 @@ use crate::builder::Builder;
 use crate::convert;
 use crate::engine::{Command, Failure, Put, Reserve};
 use crate::error::{Error, OpenError};
+use crate::event::EventId;
+use crate::feed::Events;
 use crate::hub::{Ask, Hub, Request};
 use crate::job::{Delivery, Job, JobRef, Lease, NewJob, State, When};
 use crate::read::{List, Page, Read};
@@ -53,7 +55,8 @@ impl Drop for Handle {
     fn drop(&mut self) {
         self.hub.inbox.close();
         self.hub.stop_reader();
-        if let Some(writer) = self.writer.take()
+        // A waker may drop the last handle: on the very thread that would be waited for.
+        if let Some(writer) = self.writer.take().filter(|_| !self.hub.owns_thread())
             && writer.join().is_err()
         {
             tracing::error!("the writer panicked");
@@ -266,6 +269,26 @@ impl Queues {
         self.read(Read::List(list), convert::page)
     }
 
+    /// What happens to jobs: from now on, or after an event. Each is told when it is committed,
+    /// and before its caller is answered. Who comes while something is being committed may be
+    /// told at first that events were lost: what `list` gives after that is complete.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let mut events = queues.events(None);
+    /// queues.put(NewJob::new("mail", "")).wait()?;
+    /// let lease = queues.reserve("mail", 1, None).wait()?[0].lease;
+    /// queues.ack(lease).wait()?;
+    /// let kinds: Vec<_> = (0..3).map(|_| events.wait().unwrap().kind.as_str()).collect();
+    /// assert_eq!(kinds, ["put", "leased", "acked"]);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn events(&self, after: impl Into<Option<EventId>>) -> Events {
+        Events::new(&self.handle.hub.feed, after.into())
+    }
+
     pub(crate) fn ask<T>(
         &self,
         ask: Ask,
@@ -274,7 +297,7 @@ impl Queues {
         Answer::new(&self.handle.hub, Request::Ask(ask), convert)
     }
 
-    fn read<T>(
+    pub(crate) fn read<T>(
         &self,
         read: Read,
         convert: fn(crate::hub::Outcome) -> Result<T, Error>,

@@ -13,13 +13,17 @@ use crate::id::JobId;
 use crate::job::{Job, JobRef, State};
 use crate::store::records::{Counts, LeaseRow, Record, Status};
 use crate::store::rows::{self, Place};
-use crate::store::{Table, View};
+use crate::store::tolerant::Tolerant;
+use crate::store::{StoreError, Table, View};
 use crate::time::Time;
 
 #[derive(Debug)]
 pub(crate) enum Read {
     Get(Vec<JobRef>),
     List(List),
+    Schedule(String),
+    Schedules,
+    NextTimes(String, usize),
 }
 
 /// Which jobs to list, of one queue.
@@ -147,6 +151,9 @@ pub struct Page {
     pub next: Option<PageToken>,
     /// Jobs that belong here and cannot be read.
     pub damaged: Vec<JobId>,
+    /// Places where the list itself cannot be read, and jobs may be missing. To open with
+    /// [`salvage`](crate::Builder::salvage) brings them back.
+    pub gaps: u64,
 }
 
 /// Where a page ended. As a text it can be handed to a client and back.
@@ -221,10 +228,17 @@ impl Hub {
             Ok(store) => store,
             Err(error) => return Outcome::Refused(error),
         };
-        let reader = Reader { hub: self, view: store.view(), now: self.clock.now().time() };
+        let view = store.view();
+        let reader = |view| Reader { hub: self, view, now: self.clock.now().time() };
         match read {
-            Read::Get(jobs) => Outcome::Jobs(jobs.iter().map(|job| reader.get(job)).collect()),
-            Read::List(list) => Outcome::Page(reader.list(list)),
+            Read::Get(jobs) => {
+                let reader = reader(view);
+                Outcome::Jobs(jobs.iter().map(|job| reader.get(job)).collect())
+            }
+            Read::List(list) => Outcome::Page(reader(view).list(list)),
+            Read::Schedule(name) => self.read_schedule(&*view, name),
+            Read::Schedules => self.read_schedules(&*view),
+            Read::NextTimes(name, times) => self.read_next_times(&*view, name, *times),
         }
     }
 }
@@ -393,8 +407,15 @@ impl Reader<'_> {
             from = from.max(behind);
         }
         let mut seen: Option<Bytes> = None;
-        for row in self.view.scan(Table::Index, &from, &to) {
-            let (key, value) = row.map_err(unreadable)?;
+        for row in Tolerant::new(&*self.view, Table::Index, &from, &to) {
+            let (key, value) = match row {
+                Ok(row) => row,
+                Err(StoreError::Damaged(_)) => {
+                    page.gaps += 1;
+                    continue;
+                }
+                Err(error) => return Err(unreadable(error)),
+            };
             if page.jobs.len() + page.damaged.len() == list.limit || *rows_left == 0 {
                 // Empty if the next page begins with the first row of this part.
                 let key = seen.map_or(Vec::new(), |seen| seen.to_vec());

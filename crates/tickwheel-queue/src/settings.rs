@@ -190,12 +190,14 @@ pub struct Limits {
     pub headers: u64,
     /// Bytes of a key or a group.
     pub key: u64,
-    /// Bytes of a queue's name.
+    /// Bytes of a queue's or a schedule's name.
     pub queue_name: u64,
     /// Items of one batch.
     pub batch: u64,
     /// Queues.
     pub queues: u64,
+    /// Schedules.
+    pub schedules: u64,
     /// Jobs that are scheduled, ready or leased.
     pub pending: u64,
     /// Jobs that are leased at once; their leases are kept in memory.
@@ -206,7 +208,7 @@ pub struct Limits {
 
 impl Default for Limits {
     /// A payload of 1 MiB, 64 KiB of headers, keys of 512 bytes, queue names of 128, batches of
-    /// 10,000, 10,000 queues, a million leases, and as many jobs as the disk holds.
+    /// 10,000, 10,000 queues and as many schedules, a million leases, and as many jobs as the disk holds.
     fn default() -> Self {
         Self {
             payload: 1 << 20,
@@ -215,6 +217,7 @@ impl Default for Limits {
             queue_name: 128,
             batch: 10_000,
             queues: 10_000,
+            schedules: 10_000,
             pending: u64::MAX,
             leased: 1_000_000,
             disk: u64::MAX,

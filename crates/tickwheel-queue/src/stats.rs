@@ -55,6 +55,8 @@ pub struct Stats {
     pub horizon: Duration,
     /// Queues.
     pub queues: u64,
+    /// Schedules, those that cannot be read left out.
+    pub schedules: u64,
     /// Jobs that are scheduled, ready or leased.
     pub pending: u64,
     /// Jobs that are leased.
@@ -63,8 +65,10 @@ pub struct Stats {
     pub in_memory: u64,
     /// Bytes on disk, as of a few seconds ago.
     pub disk: u64,
-    /// Jobs put.
+    /// Jobs put, those of schedules included.
     pub put: u64,
+    /// Jobs put by schedules.
+    pub fired: u64,
     /// Deliveries to workers.
     pub delivered: u64,
     /// Jobs acknowledged.
@@ -98,6 +102,7 @@ pub struct Stats {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) put: u64,
+    pub(crate) fired: u64,
     pub(crate) delivered: u64,
     pub(crate) acked: u64,
     pub(crate) failed: u64,
@@ -118,6 +123,7 @@ impl Tally {
 
     pub(crate) fn add_to(&self, stats: &mut Stats) {
         stats.put = self.put;
+        stats.fired = self.fired;
         stats.delivered = self.delivered;
         stats.acked = self.acked;
         stats.failed = self.failed;

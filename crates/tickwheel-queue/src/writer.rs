@@ -16,8 +16,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::answer::Promise;
-use crate::engine::{Command, Engine, EngineOptions, Outcome as Done, Reserve};
+use crate::engine::{self, Command, Engine, EngineOptions, Happened, Outcome as Done, Reserve};
 use crate::error::{Error, Limit};
+use crate::event::{Event, EventId};
 use crate::housekeeping::Housekeeping;
 use crate::hub::{Ask, Hub, Outcome, Request, Submission};
 use crate::id::{JobId, random};
@@ -36,7 +37,7 @@ pub(crate) struct WriterOptions {
     pub(crate) engine: EngineOptions,
     pub(crate) store: StoreOptions,
     pub(crate) durability: Durability,
-    /// How long to wait at most for the callers of the last group.
+    /// How long to wait at most for the callers of the last group, to share a sync with them.
     pub(crate) patience: Duration,
 }
 
@@ -87,6 +88,9 @@ impl Writer {
             failures: 0,
             reopen_at: instant_now(),
         };
+        if writer.options.store.salvage {
+            engine::repair(&*store)?;
+        }
         writer.start(store)?;
         Ok(writer)
     }
@@ -94,6 +98,7 @@ impl Writer {
     fn start(&mut self, store: Arc<dyn Store>) -> Result<(), StoreError> {
         let engine = Engine::open(&*store, self.options.engine, self.hub.clock.now())?;
         self.hub.add_names(engine.queues());
+        self.hub.feed.opened(engine.commit());
         self.hub.set_store(Ok(Arc::clone(&store)));
         self.open = Some(Open {
             store,
@@ -139,7 +144,12 @@ impl Writer {
             return true;
         }
         let until = self.alarm.set(self.next_wake());
-        inbox.take(&mut self.left_over, until, self.last_group, self.options.patience)
+        // Without a sync there is nothing to share that would be worth the wait.
+        let patience = match self.options.durability {
+            Durability::Sync => self.options.patience,
+            Durability::Interval(_) | Durability::None => Duration::ZERO,
+        };
+        inbox.take(&mut self.left_over, until, self.last_group, patience)
     }
 
     /// When something is to be done without a caller: by the wall clock, and by the monotonic one.
@@ -155,6 +165,7 @@ impl Writer {
     fn turn(&mut self) -> Result<(), StoreError> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let store = Arc::clone(&open.store);
+        open.engine.tell_events(self.hub.feed.wants_events(instant_now));
         open.engine.begin(&*store, self.hub.clock.now(), random());
         let mut replies = Replies::new();
         // Those who wait come before those who have just arrived.
@@ -259,6 +270,7 @@ impl Writer {
             open.housekeeping.note(batch.removals());
             open.store.commit(batch, persist)?;
             open.engine.committed();
+            self.hub.feed.committed(events(&self.hub, &mut open.engine));
             open.commits += 1;
             open.commit_time.record(now.elapsed());
             if let Durability::Interval(interval) = self.options.durability {
@@ -319,6 +331,22 @@ impl Writer {
     }
 }
 
+/// What those who listen are told of the last commit; `None` if nobody listened when its group
+/// began.
+fn events(hub: &Hub, engine: &mut Engine) -> Option<Vec<Event>> {
+    let happened = engine.take_happened()?;
+    let (commit, run, time) = (engine.commit(), hub.feed.run(), engine.time());
+    let queues = engine.queues();
+    let event = |(happened, index): (Happened, _)| Event {
+        id: EventId { commit, index, run },
+        time,
+        queue: Arc::clone(&queues[happened.queue as usize].name),
+        job: happened.job,
+        kind: happened.kind,
+    };
+    Some(happened.into_iter().zip(1..).map(event).collect())
+}
+
 /// A waiting worker as a submission for the next group, with what is left of its patience.
 fn again(reserve: Reserve, until: Instant, now: Instant, reply: Promise) -> Submission {
     // At least a moment, so that it waits again if its rows are not due after all.
@@ -345,6 +373,7 @@ impl WriterOptions {
                     durability: self.durability,
                     horizon: self.engine.horizon,
                     queues: engine.queues().len() as u64,
+                    schedules: engine.schedules() as u64,
                     pending: engine.pending(),
                     leased: engine.queues().iter().map(|queue| queue.counts().leased).sum(),
                     in_memory: engine.in_memory() as u64,
@@ -358,9 +387,8 @@ impl WriterOptions {
                 Outcome::Stats(Box::new(stats))
             }
             Ask::Queues(name) => {
-                let wanted = |queue: &&crate::engine::Queue| {
-                    name.as_ref().is_none_or(|name| **name == *queue.name)
-                };
+                let wanted =
+                    |queue: &&engine::Queue| name.as_ref().is_none_or(|name| **name == *queue.name);
                 let now = clock.now().time();
                 Outcome::Queues(
                     engine.queues().iter().filter(wanted).map(|queue| info(queue, now)).collect(),
@@ -370,7 +398,7 @@ impl WriterOptions {
     }
 }
 
-fn info(queue: &crate::engine::Queue, now: crate::time::Time) -> QueueInfo {
+fn info(queue: &engine::Queue, now: crate::time::Time) -> QueueInfo {
     let counts = queue.counts();
     let (ready, more_ready) = queue.ready(now);
     QueueInfo {

@@ -5,7 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tickwheel_queue::{JobId, List, NewJob, OpenError, Queues, State};
+use tickwheel_queue::cron::Misfire;
+use tickwheel_queue::{
+    JobId, List, NewJob, NewSchedule, OnConflict, OpenError, Queues, State, Timing,
+};
 
 fn put(queues: &Queues, count: usize) -> Vec<JobId> {
     (0..count)
@@ -197,6 +200,16 @@ fn the_directory_of_format_1_opens() {
     check_fixture(&queues);
 }
 
+/// One with schedules, which came later and needed no new format.
+#[test]
+fn the_directory_of_format_1_with_schedules_opens() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-1-schedules");
+    let folder = tempfile::tempdir().unwrap();
+    copy(&fixture, folder.path());
+    let queues = Queues::open(folder.path()).unwrap();
+    check_schedules(&queues);
+}
+
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -251,11 +264,61 @@ fn write_the_fixture() {
     queues.pause("paused").wait().unwrap();
     check_fixture(&queues);
     drop(queues);
-    // The preallocated zeroes at the end of the journal are of no use here.
-    let journal = journal(&path);
+    shorten_journal(&path);
+}
+
+/// The preallocated zeroes at the end of the journal are of no use in a fixture.
+fn shorten_journal(path: &Path) {
+    let journal = journal(path);
     let bytes = fs::read(&journal).unwrap();
     let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
     fs::write(&journal, &bytes[..end]).unwrap();
+}
+
+/// Writes the other fixture anew.
+#[test]
+#[ignore = "writes the fixture of this version"]
+fn write_the_fixture_with_schedules() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-1-schedules");
+    fs::create_dir_all(&path).unwrap();
+    let queues = Queues::open(&path).unwrap();
+    for schedule in schedules() {
+        queues.put_schedule(schedule).wait().unwrap();
+    }
+    queues.pause_schedule("yearly").wait().unwrap();
+    check_schedules(&queues);
+    drop(queues);
+    shorten_journal(&path);
+}
+
+/// Two that are not due for a long time.
+fn schedules() -> [NewSchedule; 2] {
+    let job = NewJob::new("reports", "a report")
+        .header("kind", "report")
+        .key("report")
+        .on_conflict(OnConflict::Keep)
+        .group("g")
+        .priority(-3)
+        .max_attempts(7)
+        .delay(Duration::from_secs(5));
+    let yearly = Timing::cron("30 2 29 2 +SUN", "Europe/Berlin").unwrap();
+    let period = Duration::from_secs(86_400 * 36_500);
+    [
+        NewSchedule::new("seldom", period, job.clone()).misfire(Misfire::All { limit: 9 }),
+        NewSchedule::new("yearly", yearly, job).misfire(Misfire::Skip).grace(period),
+    ]
+}
+
+fn check_schedules(queues: &Queues) {
+    let found = queues.schedules().wait().unwrap();
+    assert_eq!(found.len(), 2);
+    for (found, schedule) in found.iter().zip(schedules()) {
+        assert_eq!((&found.name, &found.timing), (&schedule.name, &schedule.timing));
+        assert_eq!((&found.job, found.misfire), (&schedule.job, schedule.misfire));
+        assert_eq!((found.grace, found.fired), (schedule.grace, 0));
+        assert_eq!(found.paused, found.name == "yearly");
+    }
+    assert_eq!(queues.next_times("yearly", 2).wait().unwrap().len(), 2);
 }
 
 fn check_fixture(queues: &Queues) {

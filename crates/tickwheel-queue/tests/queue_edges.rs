@@ -2,7 +2,11 @@
 
 mod rig;
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use rig::{Rig, millis, seconds};
@@ -314,7 +318,7 @@ fn a_reserve_that_is_dropped_gives_its_jobs_back() {
     let rig = Rig::new();
     let waiting = rig.queues().reserve_within("q", 1, None, seconds(60));
     let mut waiting = Box::pin(waiting);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut context = Context::from_waker(Waker::noop());
     assert!(Future::poll(waiting.as_mut(), &mut context).is_pending());
     rig.put("job", Duration::ZERO);
     drop(waiting);
@@ -367,4 +371,27 @@ fn times_up_to_the_year_9999_come_back() {
         rig.queues().list(List::of("q")).wait().unwrap().jobs.iter().map(|job| job.due).collect();
     assert_eq!(dues, [Time::from_millis(0), Time::MAX, Time::MAX]);
     assert_eq!(rig.take(9).len(), 1);
+}
+
+#[test]
+fn a_waker_may_drop_the_last_handle() {
+    struct Dropper(Mutex<Option<Queues>>, mpsc::Sender<()>);
+    impl Wake for Dropper {
+        fn wake(self: Arc<Self>) {
+            drop(self.0.lock().unwrap().take());
+            self.1.send(()).unwrap();
+        }
+    }
+    for puts in [1, 2] {
+        let queues = Queues::in_memory();
+        let (sender, dropped) = mpsc::channel();
+        let mut answers: Vec<_> = (0..puts).map(|_| queues.put(NewJob::new("q", ""))).collect();
+        let waker = Waker::from(Arc::new(Dropper(Mutex::new(Some(queues)), sender)));
+        let mut context = Context::from_waker(&waker);
+        let polls = answers.iter_mut().map(|answer| Pin::new(answer).poll(&mut context));
+        // One that was answered before it could wait wakes nobody.
+        if polls.filter(Poll::is_pending).count() > 0 {
+            dropped.recv_timeout(Duration::from_secs(30)).expect("nobody waits for ever");
+        }
+    }
 }

@@ -145,6 +145,23 @@ fn a_damaged_job_is_reported_and_the_rest_is_served() {
 }
 
 #[test]
+fn damage_of_everything_is_not_taken_for_that_of_each_job() {
+    let mut rig = Rig::new();
+    let jobs = (0..1_500).map(|number: u32| NewJob::new("q", number.to_string()));
+    rig.queues().put_all(jobs).wait().unwrap();
+    rig.closed(|rig| {
+        rig.disk.tamper(|rows| {
+            let records = rows.iter_mut().filter(|((table, _), _)| *table == Table::Jobs);
+            records.for_each(|(_, record)| *record = b"garbage"[..].into());
+        });
+    });
+    let error = rig.queues().reserve("q", 10, None).wait().unwrap_err();
+    assert!(error.to_string().contains("salvage"), "{error}");
+    let info = rig.queues().queue("q").wait().unwrap().unwrap();
+    assert_eq!((info.dead, info.ready), (1_000, 500));
+}
+
+#[test]
 fn an_async_caller_is_answered_on_any_runtime() {
     let queues = Queues::in_memory();
     let work = async || -> Result<(), Error> {

@@ -2,15 +2,19 @@
 //! failures after any step. After every step everything is read back and compared.
 
 mod model;
+mod story;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use model::{Model, NewModelJob, RETRY};
+use model::{Model, ModelSchedule, NewModelJob, RETRY, SCHEDULE_ATTEMPTS};
 use proptest::prelude::*;
+use story::Story;
 use tickwheel::ManualClock;
 use tickwheel_queue::store::{Directory, Disk, MemoryDisk};
 use tickwheel_queue::{
-    Job, JobId, JobRef, Lease, List, NewJob, OnConflict, Queues, Retry, RetryPolicy, State, Time,
+    Job, JobId, JobRef, Lease, List, NewJob, NewSchedule, OnConflict, Queues, Retry, RetryPolicy,
+    State, Time, cron::Misfire,
 };
 
 const QUEUES: [&str; 2] = ["alpha", "beta"];
@@ -34,6 +38,8 @@ enum Step {
     Purge(usize),
     Drain(usize),
     Pause(usize, bool),
+    Schedule { number: i8, queue: usize, period: u64 },
+    Unschedule(i8),
     Advance(u64),
     SetClock(i64),
     Restart,
@@ -78,6 +84,10 @@ fn step() -> impl Strategy<Value = Step> {
         1 => queue().prop_map(Step::Purge),
         1 => queue().prop_map(Step::Drain),
         2 => (queue(), any::<bool>()).prop_map(|(queue, paused)| Step::Pause(queue, paused)),
+        2 => (0..2_i8, queue(), prop_oneof![Just(20_000), 20_000..60_000_u64]).prop_map(
+            |(number, queue, period)| Step::Schedule { number, queue, period }
+        ),
+        1 => (0..2_i8).prop_map(Step::Unschedule),
         10 => millis().prop_map(Step::Advance),
         2 => (-100_000..100_000_i64).prop_map(Step::SetClock),
         3 => Just(Step::Restart),
@@ -105,6 +115,7 @@ struct Run<D> {
     model: Model,
     leases: Vec<Lease>,
     ids: Vec<JobId>,
+    story: Story,
 }
 
 impl<D: TestDisk> Run<D> {
@@ -118,6 +129,7 @@ impl<D: TestDisk> Run<D> {
             model: Model { now: START, ..Model::default() },
             leases: Vec::new(),
             ids: Vec::new(),
+            story: Story::default(),
         };
         run.open();
         run
@@ -127,7 +139,23 @@ impl<D: TestDisk> Run<D> {
         // A small horizon and hardly any room: jobs keep crossing the edge of what is in memory.
         let builder =
             Queues::builder().horizon(Duration::from_secs(1)).near(0).clock(self.clock.clone());
-        self.queues = Some(builder.open_disk(self.disk.clone()).expect("it opens"));
+        let queues = builder.open_disk(self.disk.clone()).expect("it opens");
+        // What became due while it was closed happens first, and nobody is told.
+        queues.stats().wait().expect("stats");
+        self.model.catch_up();
+        let jobs = self.told();
+        self.story.listen(queues.events(None), jobs);
+        self.queues = Some(queues);
+    }
+
+    fn close(&mut self) {
+        self.queues = None;
+        self.story.stop();
+    }
+
+    /// What somebody who listens to events has to know.
+    fn told(&self) -> BTreeMap<JobId, (State, u64)> {
+        self.model.jobs.iter().map(|job| (job.id, (job.state, job.due))).collect()
     }
 
     fn queues(&self) -> &Queues {
@@ -144,6 +172,7 @@ impl<D: TestDisk> Run<D> {
 
     fn take(&mut self, step: &Step) {
         self.model.catch_up();
+        self.ids.append(&mut self.model.fired);
         match step.clone() {
             Step::Put { queue, key, conflict, priority, delay, max } => {
                 self.put(queue, key, conflict, priority, delay, max);
@@ -181,12 +210,12 @@ impl<D: TestDisk> Run<D> {
                 self.settle();
             }
             Step::Restart => {
-                self.queues = None;
+                self.close();
                 self.open();
             }
             Step::Crash => {
                 self.disk.crash();
-                self.queues = None;
+                self.close();
                 self.open();
             }
             other => self.treat(other),
@@ -244,6 +273,10 @@ impl<D: TestDisk> Run<D> {
             Step::Purge(queue) => {
                 let purged = self.queues().purge(QUEUES[queue], State::Dead, Time::MAX).wait();
                 assert_eq!(purged.unwrap_or(0), self.model.drop_all(queue, State::Dead));
+                // A dead job that is dropped is no event.
+                let left = self.told();
+                let jobs = &mut self.story.jobs;
+                jobs.retain(|id, (state, _)| *state != State::Dead || left.contains_key(id));
             }
             Step::Drain(queue) => {
                 let drained = self.queues().drain(QUEUES[queue]).wait();
@@ -256,8 +289,27 @@ impl<D: TestDisk> Run<D> {
                 done.wait().expect("a queue can be paused");
                 self.model.paused.insert(queue, paused);
             }
+            Step::Schedule { number, queue, period } => self.schedule(number, queue, period),
+            Step::Unschedule(number) => {
+                let removed = self.queues().remove_schedule(number.to_string()).wait();
+                assert_eq!(removed.is_ok(), self.model.remove_schedule(&number.to_string()));
+            }
             other => unreachable!("{other:?} is taken elsewhere"),
         }
+    }
+
+    fn schedule(&mut self, number: i8, queue: usize, period: u64) {
+        // No other job has such a priority, so the order of insertion does not matter.
+        let (name, priority) = (number.to_string(), 10 + number);
+        let job = NewJob::new(QUEUES[queue], "by a schedule")
+            .priority(priority)
+            .max_attempts(SCHEDULE_ATTEMPTS)
+            .retry(RetryPolicy::fixed(Duration::from_millis(RETRY)));
+        let schedule = NewSchedule::new(name.clone(), Duration::from_millis(period), job)
+            .misfire(Misfire::All { limit: 1_000 });
+        self.queues().put_schedule(schedule).wait().expect("a schedule");
+        let (created, handled) = (self.model.now, self.model.now);
+        self.model.put_schedule(ModelSchedule { name, queue, priority, period, created, handled });
     }
 
     /// Has the writer look at the clock.
@@ -302,7 +354,9 @@ impl<D: TestDisk> Run<D> {
             for delivery in got {
                 assert_eq!(delivery.job.id, expected.remove(0), "in order of delivery");
                 assert!(delivery.job.due.as_millis() <= self.model.now, "not early");
+                let of_a_schedule = delivery.job.priority >= 10;
                 let payload = format!("payload of {}", delivery.job.id);
+                let payload = if of_a_schedule { "by a schedule" } else { &payload };
                 assert_eq!(delivery.job.payload, payload.as_bytes());
                 self.model.lease(delivery.lease.id, delivery.lease.token, lease);
                 let attempts = self.model.get(delivery.job.id).expect("known").attempts;
@@ -335,6 +389,8 @@ impl<D: TestDisk> Run<D> {
         }
         let pending = self.model.jobs.iter().filter(|job| job.state.is_live()).count() as u64;
         assert_eq!(self.queues().stats().wait().expect("stats").pending, pending);
+        self.story.catch_up();
+        assert_eq!(self.story.jobs, self.told());
     }
 
     fn compare_queue(&self, number: usize, name: &str, found: &[Job]) {

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use proptest::prelude::*;
 use rig::{Rig, millis, seconds};
-use tickwheel_queue::{Lease, NewJob, Pacing, QueueSettings, Time};
+use tickwheel_queue::{Lease, NewJob, Pacing, QueueSettings, Queues, Time};
 
 fn paced(pacing: Pacing, group_pacing: Pacing) -> Rig {
     let rig = Rig::new();
@@ -54,6 +54,29 @@ fn a_blocked_group_does_not_hold_up_the_others() {
     assert_eq!(rig.queues().drain("q").wait(), Ok(1));
     rig.clock.advance(seconds(5));
     assert_eq!(take(&rig).len(), 0);
+}
+
+#[test]
+fn more_held_jobs_than_memory_takes_hold_the_rest_up_but_lose_nothing() {
+    // Room for 16 jobs, and a hundred of a group of which one may be out at a time.
+    let rig = Rig::with(Queues::builder().near(0));
+    let group_pacing = Pacing::default().concurrency(1);
+    let settings = QueueSettings { group_pacing, ..QueueSettings::default() };
+    rig.queues().configure("q", settings).wait().unwrap();
+    put(&rig, 100, "slow");
+    put(&rig, 1, "quick");
+    let first = take(&rig);
+    assert_eq!(first.len(), 1, "the held ones fill the room, and what is behind them waits");
+    let stats = rig.queues().stats().wait().unwrap();
+    assert!(stats.in_memory <= 2 * 16 + 1, "{}", stats.in_memory);
+    let mut leases = first;
+    let mut delivered = 0;
+    while let Some((_, lease)) = leases.pop() {
+        delivered += 1;
+        rig.queues().ack(lease).wait().unwrap();
+        leases.extend(take(&rig));
+    }
+    assert_eq!(delivered, 101);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Delivery, JobRef, Lease, NewJob, State, When};
 use crate::retry::Retry;
+use crate::schedule::{NewSchedule, PutSchedule};
 use crate::settings::QueueSettings;
 use crate::store::rows::Place;
 use crate::time::Time;
@@ -29,6 +30,9 @@ pub(crate) enum Command {
     Drain(Sweep),
     Pause { queue: String, paused: bool },
     Configure { queue: String, settings: Box<QueueSettings> },
+    PutSchedule(Box<NewSchedule>),
+    RemoveSchedule(String),
+    PauseSchedule { name: String, paused: bool },
 }
 
 impl Command {
@@ -48,7 +52,10 @@ impl Command {
             | Self::Purge(_)
             | Self::Drain(_)
             | Self::Pause { .. }
-            | Self::Configure { .. } => 1,
+            | Self::Configure { .. }
+            | Self::PutSchedule(_)
+            | Self::RemoveSchedule(_)
+            | Self::PauseSchedule { .. } => 1,
         }
     }
 }
@@ -113,6 +120,7 @@ pub(crate) enum Outcome {
     Units(Vec<Result<(), Error>>),
     Deliveries(Result<Vec<Delivery>, Error>),
     Count(Result<u64, Error>),
+    Schedule(Result<PutSchedule, Error>),
     /// Not begun: what it needs has to be read first. To be applied again in the next group.
     Later,
     /// A step of a sweep is done. To be applied again in the next group.

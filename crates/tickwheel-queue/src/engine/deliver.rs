@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::lookup::Known;
-use super::{Engine, Entry, Event, Failure, Leased, Outcome, Reserve};
+use super::{Engine, Entry, Failure, Leased, Outcome, Reserve, Timed};
 use crate::error::{Error, Limit};
+use crate::event::EventKind;
 use crate::id::JobId;
 use crate::job::{Delivery, Lease, State, When};
 use crate::retry::Retry;
@@ -13,6 +14,9 @@ use crate::store::rows::{self, Place};
 use crate::store::{Table, View};
 use crate::time::Time;
 
+/// Jobs that are put among the dead ones since they cannot be read. If there are more, the store is
+/// damaged as a whole, and what a copy could bring back is left as it is.
+const MOST_DAMAGED: u64 = 1_000;
 /// Bytes of an error text that are kept.
 const ERROR_TEXT: usize = 4 << 10;
 
@@ -63,9 +67,17 @@ impl Engine {
                     deliveries.push(self.delivery(known));
                 }
                 Ok(None) => self.drop_orphan(number, place, entry.id),
-                Err(Error::Damaged { why, .. }) => self.quarantine(number, place, entry.id, &why),
+                Err(Error::Damaged { why, .. }) if self.tally.damaged < MOST_DAMAGED => {
+                    self.quarantine(number, place, entry.id, &why);
+                }
                 // What was taken so far is in the batch and has to be handed out.
                 Err(_) if !deliveries.is_empty() => break,
+                Err(Error::Damaged { why, .. }) => {
+                    return Err(Error::Unreadable(format!(
+                        "{why}, and so it was for {MOST_DAMAGED} others: this is more than a few \
+                         damaged jobs. Restore the store from a copy, or open it with `salvage`"
+                    )));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -96,7 +108,9 @@ impl Engine {
         self.tally.delivered(self.now, place.due);
         self.note_start(number, row.group.as_deref());
         self.write_lease(number, entry.id, &row);
-        let timer = self.wheel.insert(row.until.as_millis(), Event::Lease(entry.id));
+        let (attempts, until) = (row.attempts, row.until);
+        self.tell(number, entry.id, EventKind::Leased { attempts, until });
+        let timer = self.wheel.insert(row.until.as_millis(), Timed::Lease(entry.id));
         self.leases.insert(entry.id, Leased { queue: number, timer, row });
     }
 
@@ -128,6 +142,7 @@ impl Engine {
             last_error: None,
         };
         self.finish_job(queue, lease.id, row.key.as_deref(), row.has_status, &status);
+        self.tell(queue, lease.id, EventKind::Acked);
         Ok(())
     }
 
@@ -172,6 +187,7 @@ impl Engine {
         if let Some(delay) = delay {
             let due = self.now.after(delay);
             self.wait_again(known, &Status { finished: None, due, attempts, last_error });
+            self.tell(leased.queue, known.id, EventKind::Failed { due });
             return if delay.is_zero() { State::Ready } else { State::Scheduled };
         }
         self.tally.died += 1;
@@ -179,6 +195,7 @@ impl Engine {
         let status = Status { finished, due: leased.row.due, attempts, last_error };
         let key = known.record.key.as_deref();
         self.finish_job(leased.queue, known.id, key, leased.row.has_status, &status);
+        self.tell(leased.queue, known.id, EventKind::Dead { attempts });
         State::Dead
     }
 
@@ -204,6 +221,7 @@ impl Engine {
         let row = leased.row.clone();
         self.wheel.reset(leased.timer, until.as_millis());
         self.write_lease(number, lease.id, &row);
+        self.tell(number, lease.id, EventKind::Extended { until });
         Ok(until)
     }
 
@@ -227,6 +245,7 @@ impl Engine {
         // A delivery that was not used does not count.
         let attempts = leased.row.attempts - 1;
         self.wait_again(&known, &Status { due, attempts, ..known.status() });
+        self.tell(leased.queue, lease.id, EventKind::Released { due });
         Ok(())
     }
 
@@ -244,7 +263,7 @@ impl Engine {
                 // Cannot be read just now: the lease stays, and is looked at again.
                 tracing::warn!(%id, %error, "a lease ran out, and its job cannot be read");
                 let later = self.now.time().as_millis() + 1_000;
-                let timer = self.wheel.insert(later, Event::Lease(id));
+                let timer = self.wheel.insert(later, Timed::Lease(id));
                 if let Some(leased) = self.leases.get_mut(&id) {
                     leased.timer = timer;
                 }
@@ -262,6 +281,7 @@ impl Engine {
             let (due, attempts) = (leased.row.due, leased.row.attempts);
             let last_error = Some(error);
             self.wait_again(&known, &Status { finished: None, due, attempts, last_error });
+            self.tell(leased.queue, id, EventKind::Expired { due });
         }
     }
 
@@ -288,6 +308,7 @@ impl Engine {
             last_error: Some(shortened(&format!("damaged in the store: {why}"))),
         };
         self.finish_job(number, id, None, true, &status);
+        self.tell(number, id, EventKind::Dead { attempts });
     }
 }
 

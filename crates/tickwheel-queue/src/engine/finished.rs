@@ -5,13 +5,15 @@
 //! the head of the key space among the tombstones.
 
 use super::command::Cursor;
-use super::{Engine, Event, Outcome, Sweep, unreadable};
+use super::{Engine, Outcome, Sweep, Timed, unreadable};
 use crate::error::Error;
+use crate::event::EventKind;
 use crate::id::JobId;
 use crate::job::State;
 use crate::store::records::Status;
 use crate::store::rows;
-use crate::store::{Table, View};
+use crate::store::tolerant::Tolerant;
+use crate::store::{StoreError, Table, View};
 use crate::time::Time;
 
 /// Jobs in one step of a sweep: a few milliseconds.
@@ -85,8 +87,12 @@ impl Engine {
             rows::finished_from(number, state, low)
         };
         let mut found = Vec::new();
-        for row in view.scan(Table::Index, &from, &rows::finished_end(number, state)) {
-            let (key, _) = row.map_err(unreadable)?;
+        for row in Tolerant::new(view, Table::Index, &from, &rows::finished_end(number, state)) {
+            let (key, _) = match row {
+                Ok(row) => row,
+                Err(StoreError::Damaged(_)) => continue,
+                Err(error) => return Err(unreadable(error)),
+            };
             if self.batch.get(Table::Index, &key) == Some(None) {
                 continue;
             }
@@ -119,7 +125,7 @@ impl Engine {
             Some((_, earlier)) if earlier <= at => {}
             Some((key, _)) => drop(self.wheel.reset(key, at)),
             None => {
-                queue.retention_timer = Some(self.wheel.insert(at, Event::Retention(number)));
+                queue.retention_timer = Some(self.wheel.insert(at, Timed::Retention(number)));
             }
         }
     }
@@ -198,6 +204,7 @@ impl Engine {
         let status = Status { finished: None, due, attempts: 0, ..known.status() };
         self.tally.kicked += 1;
         self.wait_again(&known, &status);
+        self.tell(number, id, EventKind::Kicked { due });
         Ok(())
     }
 
@@ -262,8 +269,13 @@ impl Engine {
             _ => self.queue(number).counts.low,
         };
         let mut steps = 0;
-        for row in view.scan(Table::Index, &rows::due(number, from), &rows::due_end(number)) {
-            let (key, value) = row.map_err(unreadable)?;
+        let (from, to) = (rows::due(number, from), rows::due_end(number));
+        for row in Tolerant::new(view, Table::Index, &from, &to) {
+            let (key, value) = match row {
+                Ok(row) => row,
+                Err(StoreError::Damaged(_)) => continue,
+                Err(error) => return Err(unreadable(error)),
+            };
             let parsed = rows::place_of(&key).zip(rows::read_due_value(&value));
             let Some((place, (id, has_status))) = parsed else { continue };
             if steps == STEP {
@@ -282,6 +294,7 @@ impl Engine {
                 }
                 Err(error) => return Err(error),
             }
+            self.tell(number, id, EventKind::Cancelled);
             sweep.done += 1;
         }
         Ok(Outcome::Count(Ok(sweep.done)))

@@ -44,7 +44,12 @@ impl Known {
 }
 
 impl Engine {
-    fn read(&self, view: &dyn View, table: Table, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+    pub(super) fn read(
+        &self,
+        view: &dyn View,
+        table: Table,
+        key: &[u8],
+    ) -> Result<Option<Bytes>, StoreError> {
         match self.batch.get(table, key) {
             Some(value) => Ok(value.map(Bytes::copy_from_slice)),
             None => view.get(table, key),

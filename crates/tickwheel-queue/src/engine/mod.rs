@@ -21,9 +21,11 @@ mod pace;
 mod put;
 mod queue;
 mod recover;
+mod repair;
+mod schedule;
 mod window;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,8 +35,11 @@ pub(crate) use command::{Command, Failure, Outcome, Reserve, Sweep};
 pub use command::{Put, PutKind};
 pub(crate) use lookup::{damaged, unreadable};
 pub(crate) use queue::Queue;
+pub(crate) use repair::repair;
+use schedule::Course;
 
 use crate::error::Error;
+use crate::event::EventKind;
 use crate::id::{JobId, scramble};
 use crate::job::State;
 use crate::settings::Limits;
@@ -62,8 +67,9 @@ pub(crate) struct Engine {
     totals: Totals,
     queues: Vec<Queue>,
     names: HashMap<Arc<str>, u32>,
-    wheel: HierarchicalWheel<Event>,
+    wheel: HierarchicalWheel<Timed>,
     leases: HashMap<JobId, Leased>,
+    schedules: BTreeMap<Arc<str>, Course>,
     batch: WriteBatch,
     /// Queues whose counts have to be written.
     dirty: Vec<u32>,
@@ -76,12 +82,14 @@ pub(crate) struct Engine {
     /// Jobs that are scheduled, ready or leased.
     pending: u64,
     disk_full: Option<u64>,
+    /// What happened in this group, if anybody wants to know.
+    happened: Option<Vec<Happened>>,
     pub(crate) tally: Tally,
 }
 
 /// What the wheel holds: never more than an id and where it belongs.
 #[derive(Debug)]
-enum Event {
+enum Timed {
     /// A job becomes ready.
     Due { queue: u32, place: Place, entry: Entry },
     /// A lease runs out.
@@ -92,6 +100,16 @@ enum Event {
     Retention(u32),
     /// A pace may go on.
     Pace { queue: u32, group: Arc<str> },
+    /// An occurrence of a schedule is due.
+    Schedule(Arc<str>),
+}
+
+/// Something that happened to a job.
+#[derive(Debug)]
+pub(crate) struct Happened {
+    pub(crate) queue: u32,
+    pub(crate) job: JobId,
+    pub(crate) kind: EventKind,
 }
 
 /// A waiting job in memory.
@@ -120,12 +138,13 @@ impl Engine {
         if now.time().as_millis() < was {
             self.clock_was_set_back();
         }
-        let mut writing = Vec::new();
+        let (mut writing, mut schedules) = (Vec::new(), Vec::new());
         while let Some(due) = self.wheel.pop_due(now.time().as_millis()) {
             match due.value {
-                Event::Due { queue, place, entry } => self.became_due(queue, place, entry),
-                Event::Load(queue) => self.load_timer_fired(queue),
-                event @ (Event::Lease(_) | Event::Retention(_) | Event::Pace { .. }) => {
+                Timed::Due { queue, place, entry } => self.became_due(queue, place, entry),
+                Timed::Load(queue) => self.load_timer_fired(queue),
+                Timed::Schedule(name) => schedules.push(name),
+                event @ (Timed::Lease(_) | Timed::Retention(_) | Timed::Pace { .. }) => {
                     writing.push(event);
                 }
             }
@@ -133,12 +152,42 @@ impl Engine {
         self.load_what_is_near(view);
         for event in writing {
             match event {
-                Event::Lease(id) => self.lease_ran_out(view, id),
-                Event::Retention(queue) => self.retention_timer_fired(view, queue),
-                Event::Pace { queue, group } => self.pace_timer_fired(queue, &group),
-                Event::Due { .. } | Event::Load(_) => unreachable!("these write nothing"),
+                Timed::Lease(id) => self.lease_ran_out(view, id),
+                Timed::Retention(queue) => self.retention_timer_fired(view, queue),
+                Timed::Pace { queue, group } => self.pace_timer_fired(queue, &group),
+                Timed::Due { .. } | Timed::Load(_) | Timed::Schedule(_) => {
+                    unreachable!("these are not kept for later")
+                }
             }
         }
+        // After the leases: a key whose job has just died is free.
+        self.schedules_are_due(view, schedules);
+    }
+
+    /// Whether what happens shall be noted, in the next group.
+    pub(crate) fn tell_events(&mut self, tell: bool) {
+        self.happened = tell.then(Vec::new);
+    }
+
+    /// What happened in the last group; `None` if it was not noted.
+    pub(crate) fn take_happened(&mut self) -> Option<Vec<Happened>> {
+        self.happened.take()
+    }
+
+    fn tell(&mut self, queue: u32, job: JobId, kind: EventKind) {
+        if let Some(happened) = &mut self.happened {
+            happened.push(Happened { queue, job, kind });
+        }
+    }
+
+    /// The number of the last commit.
+    pub(crate) fn commit(&self) -> u64 {
+        self.totals.commit
+    }
+
+    /// The time of this group.
+    pub(crate) fn time(&self) -> Time {
+        self.now.time()
     }
 
     /// Applies one command.
@@ -172,6 +221,11 @@ impl Engine {
             }
             Command::Configure { queue, settings } => {
                 Outcome::Units(vec![self.configure(queue, settings)])
+            }
+            Command::PutSchedule(schedule) => Outcome::Schedule(self.put_schedule(view, schedule)),
+            Command::RemoveSchedule(name) => Outcome::Units(vec![self.remove_schedule(view, name)]),
+            Command::PauseSchedule { name, paused } => {
+                Outcome::Units(vec![self.pause_schedule(name, *paused)])
             }
         }
     }
@@ -231,6 +285,11 @@ impl Engine {
 
     pub(crate) fn number_of(&self, queue: &str) -> Option<u32> {
         self.names.get(queue).copied()
+    }
+
+    /// How many schedules there are.
+    pub(crate) fn schedules(&self) -> usize {
+        self.schedules.len()
     }
 
     pub(crate) fn pending(&self) -> u64 {

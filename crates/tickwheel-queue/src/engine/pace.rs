@@ -16,10 +16,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tickwheel::wheel::Key;
 
-use super::{Engine, Entry, Event};
+use super::{Engine, Entry, Timed};
 use crate::settings::Pacing;
 use crate::store::records;
 use crate::store::rows::{self, Place};
+use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
 use crate::time::Time;
 
@@ -179,7 +180,7 @@ impl Engine {
         if pace.timer.is_none()
             && let Some(at) = pace.first_leaves(pacing)
         {
-            let event = Event::Pace { queue: number, group: name };
+            let event = Timed::Pace { queue: number, group: name };
             pace.timer = Some(self.wheel.insert(at.as_millis(), event));
         }
     }
@@ -250,8 +251,8 @@ impl Engine {
 
     /// Reads the paces, and counts the leased jobs of groups.
     pub(super) fn read_paces(&mut self, view: &dyn View) -> Result<(), StoreError> {
-        for row in view.scan(Table::Index, &[rows::PACE], &[rows::PACE + 1]) {
-            let (key, value) = row?;
+        for row in Tolerant::new(view, Table::Index, &[rows::PACE], &[rows::PACE + 1]) {
+            let Some((key, value)) = self.pass_damage(row)? else { continue };
             if let Err(why) = self.read_pace(&key, value) {
                 tracing::error!(?key, why, "a damaged pace");
                 self.tally.damaged += 1;

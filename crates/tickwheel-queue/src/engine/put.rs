@@ -3,6 +3,7 @@
 use super::lookup::Known;
 use super::{Engine, Entry, Put, PutKind};
 use crate::error::{Error, Limit};
+use crate::event::EventKind;
 use crate::id::JobId;
 use crate::job::{JobRef, NewJob, OnConflict, State, When};
 use crate::store::records::{Record, Status};
@@ -38,15 +39,18 @@ impl Engine {
             (None, _) => self.check_room()?,
         }
         let number = self.queue_for(&job.queue)?;
+        // The writer gives an id to every job that comes without one.
+        let id = job.id.unwrap_or_else(|| JobId::new(self.now.time()));
         let kind = match holder {
             Some(holder) => {
-                let id = holder.id;
                 self.cancel_known(&holder);
-                PutKind::Replaced(id)
+                self.tell(number, holder.id, EventKind::Replaced { by: id });
+                PutKind::Replaced(holder.id)
             }
             None => PutKind::Created,
         };
-        Ok(Put { id: self.insert(number, job), kind })
+        self.insert(number, id, job);
+        Ok(Put { id, kind })
     }
 
     /// The live job with this key. One that cannot be read does not keep its key.
@@ -59,7 +63,7 @@ impl Engine {
         }
     }
 
-    fn check_job(&self, job: &NewJob) -> Result<(), Error> {
+    pub(super) fn check_job(&self, job: &NewJob) -> Result<(), Error> {
         let limits = &self.options.limits;
         let headers = job.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
         let sizes = [
@@ -101,10 +105,8 @@ impl Engine {
         }
     }
 
-    fn insert(&mut self, number: u32, job: &NewJob) -> JobId {
+    fn insert(&mut self, number: u32, id: JobId, job: &NewJob) {
         let now = self.now.time();
-        // The writer gives an id to every job that comes without one.
-        let id = job.id.unwrap_or_else(|| JobId::new(now));
         let due = job.when.due(self.now);
         let seq = self.totals.seq;
         self.totals.seq += 1;
@@ -115,8 +117,8 @@ impl Engine {
             self.batch.put(Table::Index, &rows::key(number, key), id.as_bytes());
         }
         self.tally.put += 1;
+        self.tell(number, id, EventKind::Put { due });
         self.wait_at(number, Place::new(due, job.priority, seq), id, false);
-        id
     }
 
     /// A live job waits at a place from now on.
@@ -141,6 +143,7 @@ impl Engine {
             let id = known.id;
             return Err(Error::WrongState { id, state, action: "cancelled" });
         }
+        self.tell(known.record.queue, known.id, EventKind::Cancelled);
         Ok(self.cancel_known(&known))
     }
 
@@ -182,6 +185,7 @@ impl Engine {
         self.batch.put_with(Table::Index, &key, |bytes| status.encode(bytes));
         self.stop_waiting(known.record.queue, known.place());
         self.wait_at(known.record.queue, known.record.place(due), known.id, true);
+        self.tell(known.record.queue, known.id, EventKind::Rescheduled { due });
         Ok(due)
     }
 }

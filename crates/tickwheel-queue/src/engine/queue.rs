@@ -110,7 +110,7 @@ impl Queue {
 
 impl Engine {
     pub(super) fn new_queue(&mut self, name: &str) -> Result<u32, Error> {
-        self.check_queue_name(name)?;
+        self.check_name("queue", name, Limit::QueueName)?;
         let (found, allowed) = (self.queues.len() as u64 + 1, self.options.limits.queues);
         if found > allowed {
             return Err(Error::OverLimit { limit: Limit::Queues, allowed, found });
@@ -125,14 +125,15 @@ impl Engine {
         Ok(number)
     }
 
-    fn check_queue_name(&self, name: &str) -> Result<(), Error> {
+    /// Refuses names of queues and schedules that are empty, too long or not readable.
+    pub(super) fn check_name(&self, what: &str, name: &str, limit: Limit) -> Result<(), Error> {
         let (found, allowed) = (name.len() as u64, self.options.limits.queue_name);
         if found > allowed {
-            return Err(Error::OverLimit { limit: Limit::QueueName, allowed, found });
+            return Err(Error::OverLimit { limit, allowed, found });
         }
         if name.is_empty() || name.chars().any(char::is_control) {
             return Err(Error::Invalid(format!(
-                "the queue's name {name:?} is not possible: take one with at least one character \
+                "the {what}'s name {name:?} is not possible: take one with at least one character \
                  and no control characters"
             )));
         }

@@ -1,15 +1,16 @@
 //! The engine as it is after opening: read from the store, and only what is near.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tickwheel::wheel::HierarchicalWheel;
 
-use super::{Engine, EngineOptions, Event, Leased, Queue};
+use super::{Engine, EngineOptions, Leased, Queue, Timed};
 use crate::stats::Tally;
 use crate::store::records::{Counts, LeaseRow, QueueRow, Totals};
 use crate::store::rows;
+use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View, WriteBatch};
 use crate::time::Now;
 
@@ -33,6 +34,7 @@ impl Engine {
             names: HashMap::new(),
             wheel: HierarchicalWheel::with_start(now.time().as_millis()),
             leases: HashMap::new(),
+            schedules: BTreeMap::new(),
             batch: WriteBatch::new(),
             dirty: Vec::new(),
             dirty_paces: Vec::new(),
@@ -40,11 +42,13 @@ impl Engine {
             to_load: Vec::new(),
             pending: 0,
             disk_full: None,
+            happened: None,
             tally: Tally::default(),
         };
         engine.read_queues(view)?;
         engine.read_leases(view)?;
         engine.read_paces(view)?;
+        engine.read_schedules(view)?;
         for number in 0..engine.queues.len() as u32 {
             let counts = &engine.queues[number as usize].counts;
             engine.pending += counts.waiting + counts.leased;
@@ -76,8 +80,8 @@ impl Engine {
     }
 
     fn read_leases(&mut self, view: &dyn View) -> Result<(), StoreError> {
-        for row in view.scan(Table::Index, &[rows::LEASE], &[rows::LEASE + 1]) {
-            let (key, value) = row?;
+        for row in Tolerant::new(view, Table::Index, &[rows::LEASE], &[rows::LEASE + 1]) {
+            let Some((key, value)) = self.pass_damage(row)? else { continue };
             if let Err(why) = self.read_lease(&key, value) {
                 tracing::error!(?key, why, "a damaged lease");
                 self.tally.damaged += 1;
@@ -86,13 +90,29 @@ impl Engine {
         Ok(())
     }
 
+    /// A row, or `None` in place of rows that cannot be read.
+    pub(super) fn pass_damage(
+        &mut self,
+        row: Result<(Bytes, Bytes), StoreError>,
+    ) -> Result<Option<(Bytes, Bytes)>, StoreError> {
+        match row {
+            Ok(row) => Ok(Some(row)),
+            Err(StoreError::Damaged(why)) => {
+                tracing::error!(why, "some rows are passed over");
+                self.tally.damaged += 1;
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     fn read_lease(&mut self, key: &[u8], value: Bytes) -> Result<(), String> {
         let row = LeaseRow::decode(value)?;
         let named = rows::read_lease_key(key);
         let (queue, id) = named
             .filter(|(queue, _)| (*queue as usize) < self.queues.len())
             .ok_or("a key that names no queue")?;
-        let timer = self.wheel.insert(row.until.as_millis(), Event::Lease(id));
+        let timer = self.wheel.insert(row.until.as_millis(), Timed::Lease(id));
         self.leases.insert(id, Leased { queue, timer, row });
         Ok(())
     }

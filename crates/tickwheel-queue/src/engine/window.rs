@@ -13,9 +13,10 @@
 
 use tickwheel::wheel::HierarchicalWheel;
 
-use super::{Engine, Entry, Event};
+use super::{Engine, Entry, Timed};
 use crate::store::rows::{self, Place};
-use crate::store::{Table, View};
+use crate::store::tolerant::Tolerant;
+use crate::store::{StoreError, Table, View};
 use crate::time::{Time, millis};
 
 /// Rows read in one go: about a millisecond.
@@ -55,7 +56,7 @@ impl Engine {
             queue.ready.insert(place, entry);
             self.wake(number);
         } else {
-            let event = Event::Due { queue: number, place, entry };
+            let event = Timed::Due { queue: number, place, entry };
             let key = self.wheel.insert(place.due.as_millis(), event);
             queue.near.insert(place.seq, key);
         }
@@ -103,7 +104,7 @@ impl Engine {
         let wheel = &mut self.wheel;
         queue.near.retain(|_, &mut key| {
             let place = wheel.get(key).map(|event| match event {
-                Event::Due { place, .. } => *place,
+                Timed::Due { place, .. } => *place,
                 _ => unreachable!("the near jobs of a queue are due events"),
             });
             let stays = place.is_some_and(|place| place < edge);
@@ -119,7 +120,7 @@ impl Engine {
     fn let_go(&mut self, number: u32, remain: usize) {
         let queue = &self.queues[number as usize];
         let on_wheel = queue.near.values().filter_map(|&key| match self.wheel.get(key) {
-            Some(Event::Due { place, .. }) => Some(*place),
+            Some(Timed::Due { place, .. }) => Some(*place),
             _ => None,
         });
         let mut places: Vec<Place> =
@@ -144,7 +145,7 @@ impl Engine {
         let at = edge.due.as_millis() - millis(self.options.horizon);
         match queue.load_timer {
             Some(key) if self.wheel.reset(key, at) => {}
-            _ => queue.load_timer = Some(self.wheel.insert(at, Event::Load(number))),
+            _ => queue.load_timer = Some(self.wheel.insert(at, Timed::Load(number))),
         }
     }
 
@@ -167,9 +168,14 @@ impl Engine {
         let (from, to) = (rows::due(number, edge), rows::due_end(number));
         let mut rows_read = 0;
         let mut reached = None;
-        for row in view.scan(Table::Index, &from, &to) {
+        for row in Tolerant::new(view, Table::Index, &from, &to) {
             let (key, value) = match row {
                 Ok(row) => row,
+                Err(StoreError::Damaged(why)) => {
+                    tracing::error!(queue = %self.queue(number).name, why, "some jobs are passed over");
+                    self.tally.damaged += 1;
+                    continue;
+                }
                 Err(error) => {
                     tracing::error!(queue = %self.queue(number).name, %error, "unreadable rows");
                     self.queue(number).unreadable = Some(error.to_string());
@@ -222,22 +228,22 @@ impl Engine {
         }
         for (deadline, event) in events {
             let (target, key) = match event {
-                Event::Due { queue, place, .. } => {
+                Timed::Due { queue, place, .. } => {
                     let key = self.wheel.insert(deadline, event);
                     self.queues[queue as usize].near.insert(place.seq, key);
                     continue;
                 }
-                Event::Lease(id) => {
+                Timed::Lease(id) => {
                     if let Some(lease) = self.leases.get_mut(&id) {
-                        lease.timer = self.wheel.insert(deadline, Event::Lease(id));
+                        lease.timer = self.wheel.insert(deadline, Timed::Lease(id));
                     }
                     continue;
                 }
-                Event::Load(queue) => (queue, self.wheel.insert(deadline, Event::Load(queue))),
+                Timed::Load(queue) => (queue, self.wheel.insert(deadline, Timed::Load(queue))),
                 // Armed again below.
-                Event::Pace { .. } => continue,
-                Event::Retention(queue) => {
-                    let key = self.wheel.insert(deadline, Event::Retention(queue));
+                Timed::Pace { .. } | Timed::Schedule(_) => continue,
+                Timed::Retention(queue) => {
+                    let key = self.wheel.insert(deadline, Timed::Retention(queue));
                     self.queues[queue as usize].retention_timer = Some(key);
                     continue;
                 }
@@ -245,12 +251,13 @@ impl Engine {
             self.queues[target as usize].load_timer = Some(key);
         }
         self.pull_starts_back();
+        self.arm_all_schedules();
         for number in 0..self.queues.len() as u32 {
             self.let_all_go_on(number);
             let last = Place::end_of(self.now.time());
             let early = self.queues[number as usize].ready.split_off(&last);
             for (place, entry) in early {
-                let event = Event::Due { queue: number, place, entry };
+                let event = Timed::Due { queue: number, place, entry };
                 let key = self.wheel.insert(place.due.as_millis(), event);
                 self.queues[number as usize].near.insert(place.seq, key);
             }

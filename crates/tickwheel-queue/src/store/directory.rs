@@ -5,7 +5,8 @@
 //! | `FORMAT` | one line: the format of the whole directory |
 //! | `store/` | the embedded store |
 //! | `acknowledged` | the number of the last commit that is known to be durable |
-//! | `damaged/` | copies of files that salvaging changed |
+//! | `damaged/` | what salvaging changed or left behind |
+//! | `salvaged/` | a new store, while it is being filled from a damaged one |
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use super::embedded::{EmbeddedStore, read_note};
 use super::journal;
+use super::salvage;
 use super::{Disk, Store, StoreError, StoreOptions};
 
 /// The format that this version writes, and the newest that it reads.
@@ -88,6 +90,16 @@ impl Directory {
     }
 }
 
+/// What cannot be opened at all cannot be copied either.
+fn beyond_salvage(error: StoreError) -> StoreError {
+    match error {
+        StoreError::Damaged(why) => StoreError::Damaged(format!(
+            "{why}, in what says where the rows are, and without that nothing can be salvaged"
+        )),
+        other => other,
+    }
+}
+
 fn check_format(bytes: &[u8]) -> Result<(), StoreError> {
     let text = String::from_utf8_lossy(bytes);
     let number = text.trim_end().strip_prefix(FORMAT_TEXT).and_then(|text| text.parse().ok());
@@ -123,7 +135,9 @@ impl Disk for Directory {
     fn open(&self, options: &StoreOptions) -> Result<Arc<dyn Store>, StoreError> {
         self.claim()?;
         let store = self.path.join("store");
+        salvage::finish(&self.path)?;
         let lock = journal::lock(&store)?;
+        salvage::discard_unfinished(&self.path)?;
         journal::remove_unfinished(&store)?;
         let acknowledged = self.acknowledged()?;
         if options.after_failure {
@@ -136,9 +150,14 @@ impl Disk for Directory {
             journal::salvage(&store, &self.path.join("damaged"))?;
         }
         drop(lock);
-        let opened = EmbeddedStore::open(&store, &self.path.join("acknowledged"), options)?;
+        let opened = EmbeddedStore::open(&store, &self.path.join("acknowledged"), options);
+        if options.salvage {
+            let opened = opened.map_err(beyond_salvage)?;
+            return Ok(Arc::new(salvage::salvage(&self.path, opened, options)?));
+        }
+        let opened = opened?;
         let found = opened.totals()?.commit;
-        if found < acknowledged && !options.salvage {
+        if found < acknowledged {
             return Err(StoreError::Damaged(format!(
                 "commit {acknowledged} was acknowledged, and {found} is the last that is there"
             )));

@@ -58,7 +58,12 @@ impl EmbeddedStore {
             acknowledged: acknowledged.into(),
             last_commit: 0.into(),
         };
-        store.last_commit.store(store.totals()?.commit, Ordering::Relaxed);
+        let totals = match store.totals() {
+            // Put right after everything was read.
+            Err(StoreError::Damaged(_)) if options.salvage => Totals::default(),
+            totals => totals?,
+        };
+        store.last_commit.store(totals.commit, Ordering::Relaxed);
         Ok(store)
     }
 
@@ -111,7 +116,10 @@ fn keyspace() -> KeyspaceCreateOptions {
 
 impl View for EmbeddedStore {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        Ok(self.keyspace(table).get(key)?.map(Bytes::from_owner))
+        match self.keyspace(table).get(key).map_err(StoreError::from) {
+            Err(StoreError::Damaged(_)) => only(self.keyspace(table).range(key..=key)),
+            found => Ok(found?.map(Bytes::from_owner)),
+        }
     }
 
     fn scan<'a>(&'a self, table: Table, from: &[u8], to: &[u8]) -> Rows<'a> {
@@ -120,6 +128,12 @@ impl View for EmbeddedStore {
         }
         Box::new(self.keyspace(table).range(from..to).map(row))
     }
+}
+
+/// The value of a scan of one key. It asks no filter: where only that is damaged, the row is found
+/// all the same.
+fn only(mut rows: impl Iterator<Item = fjall::Guard>) -> Result<Option<Bytes>, StoreError> {
+    Ok(rows.next().map(row).transpose()?.map(|(_, value)| value))
 }
 
 fn row(guard: fjall::Guard) -> Result<(Bytes, Bytes), StoreError> {
@@ -212,7 +226,12 @@ impl EmbeddedView {
 
 impl View for EmbeddedView {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        Ok(self.snapshot.get(self.keyspace(table), key)?.map(Bytes::from_owner))
+        match self.snapshot.get(self.keyspace(table), key).map_err(StoreError::from) {
+            Err(StoreError::Damaged(_)) => {
+                only(self.snapshot.range(self.keyspace(table), key..=key))
+            }
+            found => Ok(found?.map(Bytes::from_owner)),
+        }
     }
 
     fn scan<'a>(&'a self, table: Table, from: &[u8], to: &[u8]) -> Rows<'a> {
@@ -229,7 +248,11 @@ impl From<fjall::Error> for StoreError {
         match error {
             Error::Locked => Self::Locked,
             Error::Io(error) | Error::Storage(LsmError::Io(error)) => error.into(),
-            Error::Poisoned => Self::Io("an earlier write or sync failed".into()),
+            Error::Poisoned => Self::Io(
+                "an earlier write or sync failed, or tables could not be merged: if this repeats \
+                 itself, one may be damaged, and opening with `salvage` helps"
+                    .into(),
+            ),
             Error::Storage(LsmError::ChecksumMismatch { .. }) => {
                 Self::Damaged("a block does not match its checksum".into())
             }

@@ -19,6 +19,9 @@ mod journal;
 mod memory;
 pub(crate) mod records;
 pub(crate) mod rows;
+mod salvage;
+pub(crate) mod schedules;
+pub(crate) mod tolerant;
 
 use std::fmt;
 use std::sync::Arc;
@@ -244,8 +247,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
 pub struct StoreOptions {
     /// Bytes of cache for blocks read from disk.
     pub cache: u64,
-    /// Go on with what can be read if something is damaged, instead of refusing to open. Damaged
-    /// files are kept aside.
+    /// Go on with what can be read if something is damaged, instead of refusing to open. All of it
+    /// is read, and damaged files are kept aside.
     pub salvage: bool,
     /// The last opening ended with a failed write or sync: trust nothing that only the operating
     /// system's cache may hold.

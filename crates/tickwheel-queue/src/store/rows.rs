@@ -13,6 +13,8 @@
 //! | key | 6, queue, key | id of the live job with that key |
 //! | finished | 7, queue, state, time, id | nothing |
 //! | pace | 8, queue, group | when the last deliveries were; no group is the whole queue |
+//! | schedule | 9, name | what it is |
+//! | progress | 10, name | how far the schedule has come |
 //! | nothing | 255 | nothing, and never for long |
 //!
 //! In the table of jobs the key is the id.
@@ -26,12 +28,14 @@ pub(crate) const TOTALS: &[u8] = &[0];
 pub(crate) const NOTHING: &[u8] = &[u8::MAX];
 pub(crate) const QUEUE: u8 = 1;
 pub(crate) const COUNTS: u8 = 2;
-const DUE: u8 = 3;
-const STATUS: u8 = 4;
+pub(crate) const DUE: u8 = 3;
+pub(crate) const STATUS: u8 = 4;
 pub(crate) const LEASE: u8 = 5;
-const KEY: u8 = 6;
-const FINISHED: u8 = 7;
+pub(crate) const KEY: u8 = 6;
+pub(crate) const FINISHED: u8 = 7;
 pub(crate) const PACE: u8 = 8;
+pub(crate) const SCHEDULE: u8 = 9;
+const PROGRESS: u8 = 10;
 
 /// A place in the order of delivery: by due time, then priority, then order of insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -154,6 +158,26 @@ pub(crate) fn read_pace_key(key: &[u8]) -> Option<(u32, &str)> {
     Some((queue, std::str::from_utf8(key.get(5..)?).ok()?))
 }
 
+fn named(kind: u8, name: &str) -> Vec<u8> {
+    let mut row = Vec::with_capacity(1 + name.len());
+    row.push(kind);
+    row.extend_from_slice(name.as_bytes());
+    row
+}
+
+pub(crate) fn schedule(name: &str) -> Vec<u8> {
+    named(SCHEDULE, name)
+}
+
+pub(crate) fn progress(name: &str) -> Vec<u8> {
+    named(PROGRESS, name)
+}
+
+/// The name in the key of a schedule's row.
+pub(crate) fn read_schedule_key(key: &[u8]) -> Option<&str> {
+    std::str::from_utf8(key.get(1..)?).ok()
+}
+
 /// The first row after all whose key has the given prefix.
 pub(crate) fn after_key_prefix(queue: u32, prefix: &str) -> Vec<u8> {
     let mut end = key(queue, prefix);
@@ -199,6 +223,16 @@ pub(crate) fn finished_end(queue: u32, state: State) -> Vec<u8> {
     end
 }
 
+/// The state in the key of a finished row.
+pub(crate) fn finished_state(key: &[u8]) -> Option<State> {
+    [State::Dead, State::Done, State::Cancelled].get(usize::from(*key.get(5)?)).copied()
+}
+
+/// The id in the key of a status row.
+pub(crate) fn read_status_key(key: &[u8]) -> Option<JobId> {
+    Some(JobId::from_bytes(key.get(1..)?.try_into().ok()?))
+}
+
 /// The time and the id in the key of a finished row.
 pub(crate) fn read_finished(key: &[u8]) -> Option<(Time, JobId)> {
     if key.len() != FINISHED_LENGTH {
@@ -206,6 +240,21 @@ pub(crate) fn read_finished(key: &[u8]) -> Option<(Time, JobId)> {
     }
     let time = u64::from_be_bytes(key[6..14].try_into().ok()?);
     Some((Time::from_millis(time), JobId::from_bytes(key[14..].try_into().ok()?)))
+}
+
+/// The job that a due, lease or finished row belongs to.
+pub(crate) fn job_of(key: &[u8], value: &[u8]) -> Option<JobId> {
+    match *key.first()? {
+        DUE => read_due_value(value).map(|(id, _)| id),
+        LEASE => read_lease_key(key).map(|(_, id)| id),
+        FINISHED => read_finished(key).map(|(_, id)| id),
+        _ => None,
+    }
+}
+
+/// The queue in the key of any row that belongs to one.
+pub(crate) fn queue_of(key: &[u8]) -> Option<u32> {
+    Some(u32::from_be_bytes(key.get(1..5)?.try_into().ok()?))
 }
 
 /// The id in the key of a lease row.

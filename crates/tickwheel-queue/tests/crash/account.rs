@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use tickwheel_queue::{Job, JobId, List, Queues, State};
 
-use crate::load::QUEUE;
+use crate::load::{PERIOD, QUEUE, SCHEDULE, occurrence};
 use crate::log::{Entry, Event};
 
 /// The order of everything: round and sequence number.
@@ -40,6 +40,8 @@ pub(crate) struct Account {
     deliveries: u64,
     acks: u64,
     unknown: u64,
+    /// Occurrences of the schedule that have their job.
+    occurrences: u64,
 }
 
 impl Account {
@@ -63,6 +65,9 @@ impl Account {
                 if let Some(old) = replaced {
                     self.ended(old, true, stamp);
                 }
+            }
+            Event::Fired { id } => {
+                self.job(id).put.get_or_insert(stamp);
             }
             Event::MayReplace { id } | Event::Cancel { id } | Event::Ack { id } => {
                 self.job(id).ending += 1;
@@ -146,14 +151,24 @@ impl Account {
 
     /// Compares with what is in the queue, after a crash and before anything else is done.
     pub(crate) fn check(&mut self, queues: &Queues) -> Result<(), String> {
+        // What was due at the opening happens first.
+        queues.stats().wait().map_err(|error| error.to_string())?;
         let found = everything(queues)?;
         self.check_keys(&found);
         self.check_counts(queues, &found)?;
         let found: HashMap<JobId, Job> = found.into_iter().map(|job| (job.id, job)).collect();
-        for id in found.keys().filter(|id| !self.jobs.contains_key(id)) {
-            self.errors.push(format!("{id} is in the queue, and nobody put it"));
-        }
         let last = (self.last.0, u64::MAX);
+        for (id, job) in &found {
+            if self.jobs.contains_key(id) {
+                continue;
+            }
+            if occurrence(job).is_some() {
+                self.jobs.insert(*id, Facts { put: Some(last), ..Facts::default() });
+            } else {
+                self.errors.push(format!("{id} is in the queue, and nobody put it"));
+            }
+        }
+        self.check_schedule(queues, &found)?;
         for (id, facts) in &mut self.jobs {
             let is_unknown = facts.ending > 0 || (facts.put.is_none() && facts.gone.is_none());
             self.unknown += u64::from(is_unknown);
@@ -184,6 +199,38 @@ impl Account {
         if self.errors.is_empty() { Ok(()) } else { Err(self.errors.join("\n")) }
     }
 
+    /// Every occurrence up to the last that was dealt with has its job, or had it; none behind that
+    /// has one.
+    fn check_schedule(
+        &mut self,
+        queues: &Queues,
+        found: &HashMap<JobId, Job>,
+    ) -> Result<(), String> {
+        let schedule = queues.schedule(SCHEDULE).wait().map_err(|error| error.to_string())?;
+        let Some(schedule) = schedule else { return Ok(()) };
+        let last = schedule.last.unwrap_or_default();
+        let times = std::iter::successors(Some(schedule.created.after(PERIOD)), |time| {
+            Some(time.after(PERIOD))
+        });
+        self.occurrences = 0;
+        for time in times.take_while(|time| *time <= last) {
+            self.occurrences += 1;
+            let id = JobId::of_occurrence(SCHEDULE, time);
+            let had = self.jobs.get(&id).is_some_and(|job| job.gone.is_some() || job.ending > 0);
+            if !had && !found.contains_key(&id) {
+                self.errors.push(format!("{id}, put by the schedule for {time:?}, is lost"));
+            }
+        }
+        if schedule.fired != self.occurrences {
+            let (fired, occurrences) = (schedule.fired, self.occurrences);
+            self.errors.push(format!("{fired} jobs were put for {occurrences} occurrences"));
+        }
+        for job in found.values().filter(|job| occurrence(job) > Some(last)) {
+            self.errors.push(format!("{} is there before its occurrence was dealt with", job.id));
+        }
+        Ok(())
+    }
+
     fn check_keys(&mut self, found: &[Job]) {
         let mut keys = HashSet::new();
         for job in found.iter().filter(|job| job.state.is_live()) {
@@ -212,10 +259,12 @@ impl Account {
     pub(crate) fn report(&self, how: &str, rounds: u64) -> Result<(), String> {
         println!(
             "{how} {rounds} times: {} puts, {} deliveries and {} acks were acknowledged, {} \
-             operations were cut off",
-            self.puts, self.deliveries, self.acks, self.unknown
+             operations were cut off, {} occurrences of a schedule had one job each",
+            self.puts, self.deliveries, self.acks, self.unknown, self.occurrences
         );
-        if rounds >= 5 && (self.puts == 0 || self.acks == 0 || self.unknown == 0) {
+        if rounds >= 5
+            && (self.puts == 0 || self.acks == 0 || self.unknown == 0 || self.occurrences == 0)
+        {
             return Err("the load did next to nothing: this test proves nothing".to_owned());
         }
         Ok(())

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use tickwheel_queue::{Error, JobId, NewJob, PutKind, Queues, Retry, Time};
+use tickwheel_queue::cron::Misfire;
+use tickwheel_queue::{Error, Job, JobId, NewJob, NewSchedule, PutKind, Queues, Retry, Time};
 
 use crate::chance;
 use crate::log::{Event, Log};
@@ -12,6 +13,9 @@ use crate::log::{Event, Log};
 pub(crate) const QUEUE: &str = "load";
 const PRODUCERS: usize = 3;
 const WORKERS: usize = 2;
+/// The schedule that puts jobs beside the producers.
+pub(crate) const SCHEDULE: &str = "beat";
+pub(crate) const PERIOD: Duration = Duration::from_millis(50);
 /// Keys of each producer.
 const KEYS: u64 = 8;
 
@@ -35,6 +39,11 @@ impl Load {
 
     /// Works until it is stopped, or the queue fails.
     pub(crate) fn run(&self, log: impl Fn(usize) -> Log) {
+        // Declared anew in each round, it goes on where it was.
+        let schedule = NewSchedule::new(SCHEDULE, PERIOD, NewJob::new(QUEUE, "beat"))
+            .misfire(Misfire::All { limit: 1_000 });
+        let answer = self.queues.put_schedule(schedule).wait();
+        assert!(is_gone(&answer) || answer.is_ok(), "{answer:?}");
         std::thread::scope(|scope| {
             for thread in 0..PRODUCERS {
                 let hand = Hand { load: self, log: log(thread) };
@@ -46,6 +55,12 @@ impl Load {
             }
         });
     }
+}
+
+/// The occurrence that a schedule put a job for.
+pub(crate) fn occurrence(job: &Job) -> Option<Time> {
+    let (_, text) = job.headers.iter().find(|(name, _)| name == "tickwheel-occurrence")?;
+    text.parse().ok().map(Time::from_millis)
 }
 
 fn now() -> u64 {
@@ -153,6 +168,9 @@ impl Hand<'_> {
             let received = now();
             for delivery in answer.expect("a reserve is not refused") {
                 let (id, due) = (delivery.job.id, delivery.job.due.as_millis());
+                if occurrence(&delivery.job).is_some() {
+                    self.write(Event::Fired { id });
+                }
                 let until = delivery.job.leased_until.expect("it is leased").as_millis();
                 self.write(Event::Delivered { id, begun, due, until, now: received });
                 if !self.finish(delivery.lease) {

@@ -21,6 +21,10 @@ pub(crate) enum Event {
         id: JobId,
         replaced: Option<JobId>,
     },
+    /// A schedule has put it, as its delivery shows.
+    Fired {
+        id: JobId,
+    },
     /// A put may replace this one.
     MayReplace {
         id: JobId,
@@ -114,6 +118,7 @@ fn line(seq: u64, event: &Event) -> String {
             let replaced = replaced.map_or("-".to_owned(), |id| id.to_string());
             format!("{seq} put-done {id} {replaced}\n")
         }
+        Event::Fired { id } => format!("{seq} fired {id}\n"),
         Event::MayReplace { id } => format!("{seq} may-replace {id}\n"),
         Event::ReplaceOver { id } => format!("{seq} replace-over {id}\n"),
         Event::Cancel { id } => format!("{seq} cancel {id}\n"),
@@ -157,6 +162,7 @@ fn parse(line: &str) -> Option<(u64, Event)> {
     let event = match kind {
         "put" => Event::Put { id, due: number()? },
         "put-done" => Event::PutDone { id, replaced: words.next()?.parse().ok() },
+        "fired" => Event::Fired { id },
         "may-replace" => Event::MayReplace { id },
         "replace-over" => Event::ReplaceOver { id },
         "cancel" => Event::Cancel { id },

@@ -3,8 +3,8 @@
 //! A child process works on a queue with several threads and writes down what it is about to do and
 //! what it was told, each thread in a file of its own. The parent kills it at a random moment, opens
 //! the queue, and compares it with the accounts: no acknowledged put lost, no cancelled or
-//! acknowledged job delivered again, none delivered early or twice within a lease, keys unique. The
-//! same is done in one process with a disk that fails its writes and syncs and loses what was not
+//! acknowledged job delivered again, none delivered early or twice within a lease, keys unique, and
+//! exactly one job for each occurrence of a schedule. The same is done in one process with a disk that fails its writes and syncs and loses what was not
 //! synced.
 //!
 //! ```sh
@@ -18,11 +18,12 @@ mod log;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use account::Account;
 use load::Load;
 use log::Log;
+use tickwheel::ManualClock;
 use tickwheel_queue::Queues;
 use tickwheel_queue::store::MemoryDisk;
 
@@ -107,6 +108,14 @@ fn start_and_kill(folder: &Path, round: u64, after: Duration) -> Result<(), Stri
     }
 }
 
+/// A clock that stands still: nothing happens while the accounts are compared, except what was due
+/// at the opening.
+fn still(builder: tickwheel_queue::Builder) -> tickwheel_queue::Builder {
+    let clock = ManualClock::new();
+    clock.set_wall(SystemTime::now());
+    builder.clock(clock)
+}
+
 /// Kills while the directory is being made: it has to open after that.
 fn creation_rounds(folder: &Path, rounds: u64) -> Result<(), String> {
     for round in 0..rounds {
@@ -114,7 +123,8 @@ fn creation_rounds(folder: &Path, rounds: u64) -> Result<(), String> {
         start_and_kill(&folder, round, Duration::from_micros(chance(20_000)))?;
         let mut account = Account::default();
         account.add(log::read(&logs(&folder), round)?);
-        let queues = Queues::open(folder.join("queue"))
+        let queues = still(Queues::builder())
+            .open(folder.join("queue"))
             .map_err(|error| format!("killed while it was made, round {round}: {error}"))?;
         account.check(&queues)?;
         drop(queues);
@@ -128,7 +138,8 @@ fn kill_rounds(folder: &Path, rounds: u64) -> Result<(), String> {
     for round in 0..rounds {
         start_and_kill(folder, round, Duration::from_millis(30 + chance(250)))?;
         account.add(log::read(&logs(folder), round)?);
-        let queues = Queues::open(folder.join("queue"))
+        let queues = still(Queues::builder())
+            .open(folder.join("queue"))
             .map_err(|error| format!("round {round}: {error}"))?;
         account.check(&queues).map_err(|why| format!("round {round}: {why}"))?;
     }
@@ -140,8 +151,10 @@ fn fault_rounds(rounds: u64) -> Result<(), String> {
     let disk = MemoryDisk::new();
     let mut account = Account::default();
     for round in 0..rounds {
-        let open = || Queues::builder().open_disk(disk.clone()).map_err(|error| error.to_string());
-        let load = Load::new(open()?, round);
+        let open = |builder: tickwheel_queue::Builder| {
+            builder.open_disk(disk.clone()).map_err(|error| error.to_string())
+        };
+        let load = Load::new(open(Queues::builder())?, round);
         let log = Log::shared();
         let stop = load.stop.clone();
         std::thread::scope(|scope| {
@@ -161,7 +174,8 @@ fn fault_rounds(rounds: u64) -> Result<(), String> {
         disk.fail_syncs(false);
         disk.fail_commits_after(None);
         account.add(log.take());
-        account.check(&open()?).map_err(|why| format!("faults, round {round}: {why}"))?;
+        let queues = open(still(Queues::builder()))?;
+        account.check(&queues).map_err(|why| format!("faults, round {round}: {why}"))?;
     }
     account.report("failed", rounds)
 }

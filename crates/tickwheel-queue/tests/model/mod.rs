@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tickwheel_queue::{JobId, OnConflict, Retry, State};
+use tickwheel_queue::{JobId, OnConflict, Retry, State, Time};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ModelJob {
@@ -22,6 +22,19 @@ pub(crate) struct ModelJob {
 
 /// The delay between attempts, for every job of the test.
 pub(crate) const RETRY: u64 = 700;
+/// How often the job of a schedule may be delivered.
+pub(crate) const SCHEDULE_ATTEMPTS: u32 = 2;
+
+/// A schedule that makes up for everything.
+#[derive(Clone, Debug)]
+pub(crate) struct ModelSchedule {
+    pub(crate) name: String,
+    pub(crate) queue: usize,
+    pub(crate) priority: i8,
+    pub(crate) period: u64,
+    pub(crate) created: u64,
+    pub(crate) handled: u64,
+}
 
 #[derive(Default)]
 pub(crate) struct Model {
@@ -29,6 +42,9 @@ pub(crate) struct Model {
     pub(crate) now: u64,
     pub(crate) paused: HashMap<usize, bool>,
     pub(crate) next_seq: u64,
+    pub(crate) schedules: Vec<ModelSchedule>,
+    /// Jobs that schedules have put.
+    pub(crate) fired: Vec<JobId>,
 }
 
 pub(crate) struct NewModelJob {
@@ -41,7 +57,7 @@ pub(crate) struct NewModelJob {
 }
 
 impl Model {
-    /// Leases that have run out.
+    /// Leases that have run out, and schedules that are due.
     pub(crate) fn catch_up(&mut self) {
         let now = self.now;
         for job in &mut self.jobs {
@@ -52,6 +68,60 @@ impl Model {
                     if job.attempts >= job.max_attempts { State::Dead } else { State::Scheduled };
             }
         }
+        let mut schedules = std::mem::take(&mut self.schedules);
+        for schedule in &mut schedules {
+            self.fire(schedule);
+        }
+        self.schedules = schedules;
+    }
+
+    fn fire(&mut self, schedule: &mut ModelSchedule) {
+        let (now, created, period) = (self.now, schedule.created, schedule.period);
+        let times = (1..).map(|number| created + number * period);
+        for due in times.take_while(|time| *time <= now) {
+            let id = JobId::of_occurrence(&schedule.name, Time::from_millis(due));
+            if due <= schedule.handled {
+                continue;
+            }
+            schedule.handled = due;
+            // Removed and put again with the clock set back, it may have its job already.
+            if self.get(id).is_some() {
+                continue;
+            }
+            self.fired.push(id);
+            self.jobs.push(ModelJob {
+                id,
+                queue: schedule.queue,
+                key: None,
+                priority: schedule.priority,
+                seq: self.next_seq,
+                due,
+                attempts: 0,
+                max_attempts: SCHEDULE_ATTEMPTS,
+                state: State::Scheduled,
+                lease: None,
+                last_error: None,
+            });
+            self.next_seq += 1;
+        }
+    }
+
+    pub(crate) fn put_schedule(&mut self, mut schedule: ModelSchedule) {
+        if let Some(old) = self.schedules.iter().find(|old| old.name == schedule.name)
+            && old.period == schedule.period
+        {
+            schedule.created = old.created;
+            schedule.handled = old.handled;
+        }
+        self.remove_schedule(&schedule.name.clone());
+        self.schedules.push(schedule);
+    }
+
+    /// `true` if there was one.
+    pub(crate) fn remove_schedule(&mut self, name: &str) -> bool {
+        let before = self.schedules.len();
+        self.schedules.retain(|schedule| schedule.name != name);
+        self.schedules.len() < before
     }
 
     pub(crate) fn holder(&self, queue: usize, key: &str) -> Option<JobId> {

@@ -2,10 +2,12 @@
 
 #![allow(dead_code, reason = "no test needs all of it")]
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use tickwheel::ManualClock;
-use tickwheel_queue::store::MemoryDisk;
+use tickwheel_queue::store::{MemoryDisk, Table};
 use tickwheel_queue::{Builder, Delivery, NewJob, Queues};
 
 pub(crate) fn millis(millis: u64) -> Duration {
@@ -50,6 +52,28 @@ impl Rig {
     pub(crate) fn restart(&mut self) {
         self.queues = None;
         self.open();
+    }
+
+    /// Does something while the queues are closed.
+    pub(crate) fn closed(&mut self, act: impl FnOnce(&Self)) {
+        self.queues = None;
+        act(self);
+        self.open();
+    }
+
+    /// Changes what is stored, and opens with salvage.
+    pub(crate) fn salvaged(&mut self, tamper: impl FnOnce(&mut BTreeMap<(Table, Bytes), Bytes>)) {
+        self.queues = None;
+        self.disk.tamper(tamper);
+        let queues = self.builder.clone().salvage(true).open_disk(self.disk.clone());
+        self.queues = Some(queues.expect("it opens"));
+    }
+
+    /// All rows that are stored.
+    pub(crate) fn dump(&self) -> Vec<((Table, Bytes), Bytes)> {
+        let mut dump = Vec::new();
+        self.disk.tamper(|rows| dump.extend(rows.clone()));
+        dump
     }
 
     pub(crate) fn crash(&mut self) {

@@ -1,0 +1,375 @@
+//! Putting the index right after damage: it follows from the jobs, except for what happened to
+//! them since they were put.
+//!
+//! Runs once, on a store that is opened with `salvage` and before the engine reads it. Rows that
+//! lead nowhere are removed, jobs that no row leads to get theirs again, and everything is counted
+//! anew. Nothing is known by heart but the counts: each row is checked by looking its job up.
+//!
+//! Ground rules:
+//! * A job whose record can be read is never dropped. In doubt it waits again: delivered once too
+//!   often is better than never.
+//! * Each step leaves a store that the next run can go on with, so a crash does no harm.
+
+use std::collections::{BTreeMap, HashSet};
+
+use bytes::Bytes;
+
+use crate::id::JobId;
+use crate::job::State;
+use crate::settings::{Keep, QueueSettings, Retention};
+use crate::store::records::{Counts, LeaseRow, QueueRow, Record, Status, Totals};
+use crate::store::rows::{self, Place};
+use crate::store::tolerant::Tolerant;
+use crate::store::{Persist, Store, StoreError, Table, WriteBatch};
+use crate::time::Time;
+
+/// Bytes of changes that are committed together.
+const STEP: usize = 1 << 20;
+/// A record that names a queue beyond this is not one.
+const MOST_QUEUES: u32 = 1 << 20;
+/// What a job says that has lost its status.
+const LOST: &str = "what had happened to it was damaged in the store";
+const FINISHED: [State; 3] = [State::Dead, State::Done, State::Cancelled];
+
+/// Puts the index right; gives the number of rows that were changed.
+pub(crate) fn repair(store: &dyn Store) -> Result<u64, StoreError> {
+    let mut repair = Repair { store, batch: WriteBatch::new(), changes: 0 };
+    repair.statuses()?;
+    repair.leases()?;
+    repair.finished()?;
+    repair.waiting()?;
+    repair.keys()?;
+    let (last_seq, queues) = repair.jobs()?;
+    let changes = repair.changes;
+    repair.queues(queues)?;
+    repair.count(queues)?;
+    repair.totals(last_seq)?;
+    repair.commit()?;
+    store.sync()?;
+    if changes > 0 {
+        tracing::error!(changes, "the index was damaged, and was put right");
+    }
+    Ok(changes)
+}
+
+struct Repair<'a> {
+    store: &'a dyn Store,
+    batch: WriteBatch,
+    changes: u64,
+}
+
+/// What the rows of a job say.
+struct Found {
+    record: Record,
+    status: Option<Status>,
+    lease: Option<LeaseRow>,
+}
+
+impl Found {
+    fn finished(&self) -> Option<(State, Time)> {
+        self.status.as_ref()?.finished
+    }
+
+    fn is_waiting(&self) -> bool {
+        self.finished().is_none() && self.lease.is_none()
+    }
+
+    fn place(&self) -> Place {
+        self.record.place(self.status.as_ref().map_or(self.record.due, |status| status.due))
+    }
+}
+
+impl<'a> Repair<'a> {
+    /// The readable rows of one kind, and all of them if they are not looked at by queue.
+    fn rows(&self, kind: u8) -> impl Iterator<Item = Result<(Bytes, Bytes), StoreError>> + use<'a> {
+        readable(self.store, Table::Index, &[kind], &[kind + 1])
+    }
+
+    fn put(&mut self, key: &[u8], value: impl FnOnce(&mut Vec<u8>)) -> Result<(), StoreError> {
+        self.batch.put_with(Table::Index, key, value);
+        self.changed()
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<(), StoreError> {
+        self.batch.remove(Table::Index, key);
+        self.changed()
+    }
+
+    fn changed(&mut self) -> Result<(), StoreError> {
+        self.changes += 1;
+        if self.batch.bytes() > STEP { self.commit() } else { Ok(()) }
+    }
+
+    fn commit(&mut self) -> Result<(), StoreError> {
+        if !self.batch.is_empty() {
+            self.store.commit(&self.batch, Persist::Buffer)?;
+            self.batch.clear();
+        }
+        Ok(())
+    }
+
+    fn index_row<T>(
+        &self,
+        key: &[u8],
+        decode: fn(Bytes) -> Result<T, String>,
+    ) -> Result<Option<T>, StoreError> {
+        match self.store.get(Table::Index, key) {
+            Ok(row) => Ok(row.and_then(|row| decode(row).ok())),
+            Err(StoreError::Damaged(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A job and what is known of it; `None` if its record is not there or not readable.
+    fn find(&self, id: JobId) -> Result<Option<Found>, StoreError> {
+        let record = match self.store.get(Table::Jobs, id.as_bytes()) {
+            Ok(row) => row.and_then(|row| Record::decode(row).ok()),
+            Err(StoreError::Damaged(_)) => None,
+            Err(error) => return Err(error),
+        };
+        let Some(record) = record.filter(|record| record.queue < MOST_QUEUES) else {
+            return Ok(None);
+        };
+        let status = self.index_row(&rows::status(id), Status::decode)?;
+        let lease = self.index_row(&rows::lease(record.queue, id), LeaseRow::decode)?;
+        Ok(Some(Found { record, status, lease }))
+    }
+
+    /// What happened to jobs that are not there, or rows that do not say it.
+    fn statuses(&mut self) -> Result<(), StoreError> {
+        for row in self.rows(rows::STATUS) {
+            let (key, value) = row?;
+            let is_orphan = match rows::read_status_key(&key) {
+                Some(id) => self.is_missing(id)?,
+                None => true,
+            };
+            if is_orphan || Status::decode(value).is_err() {
+                self.remove(&key)?;
+            }
+        }
+        self.commit()
+    }
+
+    /// Leases of jobs that are not there, or that say nothing: the job waits again.
+    fn leases(&mut self) -> Result<(), StoreError> {
+        for row in self.rows(rows::LEASE) {
+            let (key, value) = row?;
+            let job = rows::read_lease_key(&key).map(|(_, id)| self.find(id)).transpose()?;
+            let holds = job.flatten().is_some_and(|job| job.finished().is_none());
+            if !holds || LeaseRow::decode(value).is_err() {
+                self.remove(&key)?;
+            }
+        }
+        self.commit()
+    }
+
+    /// Due rows of jobs that are not there or do not wait at this place.
+    fn waiting(&mut self) -> Result<(), StoreError> {
+        for row in self.rows(rows::DUE) {
+            let (key, value) = row?;
+            let named = rows::place_of(&key).zip(rows::read_due_value(&value));
+            let Some((place, (id, has_status))) = named else {
+                self.remove(&key)?;
+                continue;
+            };
+            let Some(job) = self.find(id)? else {
+                // A job that cannot be read stays, so that it is reported when its time comes.
+                if self.is_missing(id)? {
+                    self.remove(&key)?;
+                }
+                continue;
+            };
+            let is_its = job.record.place(place.due) == place;
+            if is_its && has_status && job.status.is_none() && job.lease.is_none() {
+                let last_error = Some(LOST.to_owned());
+                let status = Status { finished: None, due: place.due, attempts: 0, last_error };
+                self.put(&rows::status(id), |bytes| status.encode(bytes))?;
+            } else if !job.is_waiting() || job.place() != place {
+                self.remove(&key)?;
+            }
+        }
+        self.commit()
+    }
+
+    fn is_missing(&self, id: JobId) -> Result<bool, StoreError> {
+        match self.store.get(Table::Jobs, id.as_bytes()) {
+            Ok(row) => Ok(row.is_none()),
+            Err(StoreError::Damaged(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Rows of finished jobs that are not there, or not finished. If only the row knows that it is,
+    /// that is believed.
+    fn finished(&mut self) -> Result<(), StoreError> {
+        for row in self.rows(rows::FINISHED) {
+            let (key, _) = row?;
+            let named = rows::read_finished(&key).zip(rows::finished_state(&key));
+            let Some(((time, id), state)) = named.filter(|_| rows::queue_of(&key).is_some()) else {
+                self.remove(&key)?;
+                continue;
+            };
+            let status = self.index_row(&rows::status(id), Status::decode)?;
+            let finished = Some((state, time));
+            if self.is_missing(id)? || status.as_ref().is_some_and(|it| it.finished != finished) {
+                self.remove(&key)?;
+            } else if status.is_none() {
+                let last_error = Some(LOST.to_owned());
+                let status = Status { finished, due: time, attempts: 0, last_error };
+                self.put(&rows::status(id), |bytes| status.encode(bytes))?;
+            }
+        }
+        self.commit()
+    }
+
+    /// Keys of jobs that are not live, or do not have them.
+    fn keys(&mut self) -> Result<(), StoreError> {
+        for row in self.rows(rows::KEY) {
+            let (key, value) = row?;
+            let id = value[..].try_into().ok().map(JobId::from_bytes);
+            let job = id.map(|id| self.find(id)).transpose()?.flatten();
+            let holds = job.is_some_and(|job| {
+                let its = job.record.key.as_deref().map(|its| rows::key(job.record.queue, its));
+                job.finished().is_none() && its.as_deref() == Some(&key[..])
+            });
+            if !holds {
+                self.remove(&key)?;
+            }
+        }
+        self.commit()
+    }
+
+    /// Gives every job its rows; says the last sequence number, and how many queues there are.
+    fn jobs(&mut self) -> Result<(u64, u32), StoreError> {
+        let (mut last_seq, mut queues) = (0, 0);
+        let (first, last) = ([0; 16], [u8::MAX; 17]);
+        for row in readable(self.store, Table::Jobs, &first, &last) {
+            let (key, _) = row?;
+            let Some(id) = key[..].try_into().ok().map(JobId::from_bytes) else { continue };
+            let Some(job) = self.find(id)? else { continue };
+            last_seq = last_seq.max(job.record.seq);
+            queues = queues.max(job.record.queue + 1);
+            self.give_rows(id, &job)?;
+        }
+        for row in self.rows(rows::QUEUE) {
+            let number = rows::read_queue_key(&row?.0).filter(|number| *number < MOST_QUEUES);
+            queues = queues.max(number.map_or(0, |number| number + 1));
+        }
+        self.commit()?;
+        Ok((last_seq, queues))
+    }
+
+    fn give_rows(&mut self, id: JobId, job: &Found) -> Result<(), StoreError> {
+        let queue = job.record.queue;
+        let is_there = |key: &[u8]| match self.store.get(Table::Index, key) {
+            Ok(row) => Ok(row.is_some()),
+            Err(StoreError::Damaged(_)) => Ok(false),
+            Err(error) => Err(error),
+        };
+        if let Some((state, time)) = job.finished() {
+            let key = rows::finished(queue, state, time, id);
+            return if is_there(&key)? { Ok(()) } else { self.put(&key, |_| {}) };
+        }
+        let due = rows::due(queue, job.place());
+        let must_wait = job.is_waiting() && !is_there(&due)?;
+        let key = job.record.key.as_deref().map(|key| rows::key(queue, key));
+        let must_have_key = match &key {
+            Some(key) => !is_there(key)?,
+            None => false,
+        };
+        if must_wait {
+            let value = rows::due_value(id, job.status.is_some());
+            self.put(&due, |bytes| bytes.extend_from_slice(&value))?;
+        }
+        if let Some(key) = key.filter(|_| must_have_key) {
+            self.put(&key, |bytes| bytes.extend_from_slice(id.as_bytes()))?;
+        }
+        Ok(())
+    }
+
+    /// Queues whose names are not readable get others, and nothing is delivered from them before
+    /// somebody has looked.
+    fn queues(&mut self, queues: u32) -> Result<(), StoreError> {
+        let mut names = HashSet::new();
+        let mut nameless = Vec::new();
+        for number in 0..queues {
+            let key = rows::of_queue(rows::QUEUE, number);
+            match self.index_row(&key, QueueRow::decode)? {
+                Some(row) => drop(names.insert(row.name)),
+                None => nameless.push((number, key)),
+            }
+        }
+        for (number, key) in nameless {
+            let mut name = format!("damaged-{number}");
+            while !names.insert(name.clone()) {
+                name.push('+');
+            }
+            tracing::error!(name, "the name and the settings of a queue are lost; it is paused");
+            // What is there stays there: whether it may go is not known any more.
+            let keep = Keep::FOREVER;
+            let retention = Retention { done: keep, dead: keep, cancelled: keep };
+            let settings = QueueSettings { retention, ..QueueSettings::default() };
+            let row = QueueRow { name, paused: true, settings };
+            self.put(&key, |bytes| row.encode(bytes))?;
+        }
+        self.commit()
+    }
+
+    /// Counts the jobs of each queue anew.
+    fn count(&mut self, queues: u32) -> Result<(), StoreError> {
+        let mut all: BTreeMap<u32, Counts> = (0..queues).map(|it| (it, new_counts())).collect();
+        for row in self.rows(rows::DUE) {
+            let (key, _) = row?;
+            let counts = rows::queue_of(&key).and_then(|queue| all.get_mut(&queue));
+            if let Some((counts, place)) = counts.zip(rows::place_of(&key)) {
+                counts.waiting += 1;
+                counts.low = counts.low.min(place);
+            }
+        }
+        for row in self.rows(rows::LEASE) {
+            let (key, _) = row?;
+            if let Some(counts) = rows::queue_of(&key).and_then(|queue| all.get_mut(&queue)) {
+                counts.leased += 1;
+            }
+        }
+        for (&queue, counts) in &mut all {
+            for (place, state) in FINISHED.into_iter().enumerate() {
+                let from = rows::finished_from(queue, state, Time::default());
+                let to = rows::finished_end(queue, state);
+                for row in readable(self.store, Table::Index, &from, &to) {
+                    let (key, _) = row?;
+                    let Some((time, _)) = rows::read_finished(&key) else { continue };
+                    *counts.of(state) += 1;
+                    counts.finished_low[place] = counts.finished_low[place].min(time);
+                }
+            }
+        }
+        for (queue, counts) in all {
+            self.put(&rows::of_queue(rows::COUNTS, queue), |bytes| counts.encode(bytes))?;
+        }
+        Ok(())
+    }
+
+    /// Sequence numbers are never used twice, and commits go on counting.
+    fn totals(&mut self, last_seq: u64) -> Result<(), StoreError> {
+        let totals = self.index_row(rows::TOTALS, Totals::decode)?.unwrap_or_default();
+        let seq = totals.seq.max(last_seq + 1);
+        let totals = Totals { commit: totals.commit + 1, seq };
+        self.put(rows::TOTALS, |bytes| totals.encode(bytes))
+    }
+}
+
+fn new_counts() -> Counts {
+    Counts { low: Place::MAX, finished_low: [Time::MAX; 3], ..Counts::default() }
+}
+
+/// The rows that can be read.
+fn readable<'a>(
+    store: &'a dyn Store,
+    table: Table,
+    from: &[u8],
+    to: &[u8],
+) -> impl Iterator<Item = Result<(Bytes, Bytes), StoreError>> + use<'a> {
+    let is_damage = |row: &Result<_, StoreError>| matches!(row, Err(StoreError::Damaged(_)));
+    Tolerant::new(store, table, from, to).filter(move |row| !is_damage(row))
+}

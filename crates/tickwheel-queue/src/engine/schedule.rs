@@ -1,0 +1,323 @@
+//! Schedules: putting a job at each of their occurrences.
+//!
+//! A schedule has one entry on the wheel, at its next occurrence. When that is due, the jobs are
+//! put and the schedule's progress is written in the same batch: an occurrence has its job and is
+//! behind, or neither. The id of a job is made of the schedule's name and the occurrence, so even
+//! a schedule that is removed and put again cannot have two jobs for one occurrence side by side.
+//!
+//! In memory is what says when to go on. The template of the job is read when it is put: a
+//! thousand schedules with large payloads cost no memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tickwheel::cron::Misfire;
+use tickwheel::wheel::Key;
+
+use super::{Engine, PutKind, Timed, unreadable};
+use crate::error::{Error, Limit};
+use crate::job::When;
+use crate::occurrences::{Due, MOST, Occurrences};
+use crate::schedule::{NewSchedule, PutSchedule, Timing};
+use crate::store::rows;
+use crate::store::schedules::{Progress, ScheduleRow};
+use crate::store::tolerant::Tolerant;
+use crate::store::{StoreError, Table, View};
+use crate::time::Time;
+
+/// How long an occurrence waits whose job was refused.
+const TRY_AGAIN: u64 = 1_000;
+/// Bytes of a batch after which the rest of the occurrences waits for the next group.
+const STEP_BYTES: usize = 4 << 20;
+
+/// A schedule in memory.
+#[derive(Debug)]
+pub(super) struct Course {
+    timing: Timing,
+    misfire: Misfire,
+    grace: Duration,
+    created: Time,
+    progress: Progress,
+    timer: Option<Key>,
+    /// Its job was refused, and is tried again.
+    is_stuck: bool,
+}
+
+impl Course {
+    fn new(row: ScheduleRow, progress: Progress) -> Self {
+        let ScheduleRow { timing, misfire, grace, created, job: _ } = row;
+        Self { timing, misfire, grace, created, progress, timer: None, is_stuck: false }
+    }
+
+    fn occurrences(&self) -> Occurrences<'_> {
+        Occurrences { timing: &self.timing, created: self.created }
+    }
+
+    /// The first occurrence that was not dealt with.
+    fn next(&self) -> Option<Time> {
+        if self.progress.paused {
+            return None;
+        }
+        self.occurrences().next_after(self.progress.handled)
+    }
+
+    fn due(&self, now: Time) -> Option<Due> {
+        self.occurrences().due(self.progress.handled, now, self.misfire, self.grace)
+    }
+}
+
+impl Engine {
+    pub(super) fn put_schedule(
+        &mut self,
+        view: &dyn View,
+        schedule: &NewSchedule,
+    ) -> Result<PutSchedule, Error> {
+        self.check_schedule(schedule)?;
+        let name: Arc<str> = schedule.name.as_str().into();
+        let replaced = self.schedules.contains_key(&name) || self.has_schedule(view, &name)?;
+        let (allowed, found) =
+            (self.options.limits.schedules, self.schedules.len() as u64 + u64::from(!replaced));
+        if found > allowed {
+            return Err(Error::OverLimit { limit: Limit::Schedules, allowed, found });
+        }
+        let now = self.now.time();
+        let mut row = ScheduleRow::new(schedule, now);
+        let mut progress = Progress { handled: now, ..Progress::default() };
+        if let Some(old) = self.schedules.remove(&name) {
+            old.timer.map(|timer| self.wheel.remove(timer));
+            progress.paused = old.progress.paused;
+            // Declared again, as a program does at each start: it goes on where it was.
+            if old.timing.to_string() == row.timing.to_string() {
+                row.created = old.created;
+                progress = Progress { problem: None, ..old.progress };
+            }
+        }
+        let key = rows::schedule(&name);
+        self.batch.put_with(Table::Index, &key, |bytes| row.encode(bytes));
+        let course = Course::new(row, progress);
+        let next = course.next();
+        self.schedules.insert(Arc::clone(&name), course);
+        self.write_progress(&name);
+        self.arm_schedule(&name);
+        Ok(PutSchedule { replaced, next })
+    }
+
+    fn check_schedule(&self, schedule: &NewSchedule) -> Result<(), Error> {
+        let wrong = |why: String| Err(Error::Invalid(why));
+        self.check_name("schedule", &schedule.name, Limit::ScheduleName)?;
+        self.check_name("queue", &schedule.job.queue, Limit::QueueName)?;
+        match &schedule.timing {
+            Timing::Every(period) if period.is_zero() || period.subsec_nanos() % 1_000_000 > 0 => {
+                return wrong(format!(
+                    "a period of {period:?} is not possible: take whole milliseconds, at least 1"
+                ));
+            }
+            Timing::Cron(cron)
+                if cron.to_string().parse::<tickwheel::cron::Schedule>().is_err() =>
+            {
+                return wrong(format!(
+                    "the time zone of \"{cron}\" has no name, so it cannot be kept: take one with \
+                     a name such as Europe/Berlin"
+                ));
+            }
+            Timing::Every(_) | Timing::Cron(_) => {}
+        }
+        if let Misfire::All { limit } = schedule.misfire
+            && limit > MOST
+        {
+            return wrong(format!(
+                "{limit} missed occurrences cannot be made up for: take at most {MOST}"
+            ));
+        }
+        if schedule.job.id.is_some() {
+            return wrong("the job of a schedule has no id: each occurrence gets its own".into());
+        }
+        if matches!(schedule.job.when, When::At(_)) {
+            return wrong("the job of a schedule has no due time: take a delay, or none".into());
+        }
+        // With the headers that every occurrence adds.
+        self.check_job(&ScheduleRow::new(schedule, Time::MAX).job_of(&schedule.name, Time::MAX))
+    }
+
+    /// Whether there is a row of this schedule, readable or not.
+    fn has_schedule(&self, view: &dyn View, name: &str) -> Result<bool, Error> {
+        match self.read(view, Table::Index, &rows::schedule(name)) {
+            Ok(row) => Ok(row.is_some()),
+            Err(StoreError::Damaged(_)) => Ok(true),
+            Err(error) => Err(unreadable(error)),
+        }
+    }
+
+    pub(super) fn remove_schedule(&mut self, view: &dyn View, name: &str) -> Result<(), Error> {
+        match self.schedules.remove(name) {
+            Some(course) => drop(course.timer.map(|timer| self.wheel.remove(timer))),
+            None if self.has_schedule(view, name)? => {}
+            None => return Err(Error::NoSuchSchedule(name.to_owned())),
+        }
+        self.batch.remove(Table::Index, &rows::schedule(name));
+        self.batch.remove(Table::Index, &rows::progress(name));
+        Ok(())
+    }
+
+    pub(super) fn pause_schedule(&mut self, name: &str, paused: bool) -> Result<(), Error> {
+        let now = self.now.time();
+        let course = self.schedules.get_mut(name);
+        let course = course.ok_or_else(|| Error::NoSuchSchedule(name.to_owned()))?;
+        if course.progress.paused == paused {
+            return Ok(());
+        }
+        course.progress.paused = paused;
+        // What came while it was paused is left out.
+        course.progress.handled = course.progress.handled.max(now);
+        self.write_progress(name);
+        self.arm_schedule(name);
+        Ok(())
+    }
+
+    /// Deals with the schedules whose occurrences are due.
+    pub(super) fn schedules_are_due(&mut self, view: &dyn View, mut names: Vec<Arc<str>>) {
+        names.sort_unstable();
+        for name in names {
+            if self.batch.bytes() > STEP_BYTES {
+                // The rest in the next group, which follows at once.
+                self.arm_schedule_at(&name, self.now.time().as_millis());
+            } else {
+                self.schedule_is_due(view, &name);
+            }
+        }
+    }
+
+    fn schedule_is_due(&mut self, view: &dyn View, name: &str) {
+        let now = self.now.time();
+        let Some(course) = self.schedules.get_mut(name) else { return };
+        course.timer = None;
+        let Some(due) = course.due(now).filter(|_| !course.progress.paused) else {
+            self.arm_schedule(name);
+            return;
+        };
+        let mut progress = course.progress.clone();
+        progress.handled = due.left_out.max(progress.handled);
+        let outcome = self.put_occurrences(view, name, &due.put, &mut progress);
+        let Some(course) = self.schedules.get_mut(name) else { return };
+        // Said and written once, however often it is tried.
+        if let Err(error) = &outcome
+            && !course.is_stuck
+        {
+            tracing::warn!(schedule = name, %error, "a schedule cannot put its job");
+            progress.problem = Some(error.to_string());
+        }
+        course.is_stuck = outcome.is_err();
+        if course.progress != progress {
+            course.progress = progress;
+            self.write_progress(name);
+        }
+        match outcome {
+            Ok(()) => self.arm_schedule(name),
+            Err(_) => self.arm_schedule_at(name, now.as_millis() + TRY_AGAIN),
+        }
+    }
+
+    /// Puts the jobs of some occurrences; `Err` if it has to be tried again.
+    fn put_occurrences(
+        &mut self,
+        view: &dyn View,
+        name: &str,
+        occurrences: &[Time],
+        progress: &mut Progress,
+    ) -> Result<(), Error> {
+        if occurrences.is_empty() {
+            return Ok(());
+        }
+        let row = self.read(view, Table::Index, &rows::schedule(name)).map_err(unreadable)?;
+        let row = row.ok_or_else(|| Error::NoSuchSchedule(name.to_owned()))?;
+        let row = ScheduleRow::decode(row)
+            .map_err(|why| Error::DamagedSchedule { name: name.to_owned(), why })?;
+        for &occurrence in occurrences {
+            match self.put(view, &row.job_of(name, occurrence)) {
+                Ok(put) if put.kind == PutKind::Kept => progress.problem = None,
+                Ok(_) => {
+                    progress.problem = None;
+                    progress.fired += 1;
+                    progress.last = Some(occurrence);
+                    self.tally.fired += 1;
+                }
+                // Put before the schedule was removed and put again.
+                Err(Error::IdExists { .. }) => progress.problem = None,
+                Err(error @ Error::KeyExists { .. }) => {
+                    progress.problem = Some(error.to_string());
+                }
+                Err(error) => return Err(error),
+            }
+            progress.handled = occurrence;
+            if self.batch.bytes() > STEP_BYTES {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn write_progress(&mut self, name: &str) {
+        let Some(course) = self.schedules.get(name) else { return };
+        let key = rows::progress(name);
+        self.batch.put_with(Table::Index, &key, |bytes| course.progress.encode(bytes));
+    }
+
+    /// Sees to it that the schedule is looked at when its next occurrence is due.
+    fn arm_schedule(&mut self, name: &str) {
+        let next = self.schedules.get(name).and_then(Course::next);
+        match next {
+            Some(next) => self.arm_schedule_at(name, next.as_millis()),
+            None => self.disarm_schedule(name),
+        }
+    }
+
+    fn disarm_schedule(&mut self, name: &str) {
+        let timer = self.schedules.get_mut(name).and_then(|course| course.timer.take());
+        timer.map(|timer| self.wheel.remove(timer));
+    }
+
+    fn arm_schedule_at(&mut self, name: &str, at: u64) {
+        self.disarm_schedule(name);
+        let Some((name, _)) = self.schedules.get_key_value(name) else { return };
+        let name = Arc::clone(name);
+        let timer = self.wheel.insert(at, Timed::Schedule(Arc::clone(&name)));
+        if let Some(course) = self.schedules.get_mut(&name) {
+            course.timer = Some(timer);
+        }
+    }
+
+    /// The wheel is a new one: every schedule gets its place on it.
+    pub(super) fn arm_all_schedules(&mut self) {
+        let names: Vec<Arc<str>> = self.schedules.keys().cloned().collect();
+        for name in names {
+            if let Some(course) = self.schedules.get_mut(&name) {
+                course.timer = None;
+            }
+            self.arm_schedule(&name);
+        }
+    }
+
+    pub(super) fn read_schedules(&mut self, view: &dyn View) -> Result<(), StoreError> {
+        for row in Tolerant::new(view, Table::Index, &[rows::SCHEDULE], &[rows::SCHEDULE + 1]) {
+            let Some((key, value)) = self.pass_damage(row)? else { continue };
+            if let Err(why) = self.read_schedule(view, &key, value) {
+                tracing::error!(?key, why, "a schedule cannot be read, and puts nothing");
+                self.tally.damaged += 1;
+            }
+        }
+        self.arm_all_schedules();
+        Ok(())
+    }
+
+    fn read_schedule(&mut self, view: &dyn View, key: &[u8], value: Bytes) -> Result<(), String> {
+        let name = rows::read_schedule_key(key).ok_or("a key that is no name")?;
+        let row = ScheduleRow::decode(value)?;
+        let progress = view.get(Table::Index, &rows::progress(name));
+        let progress = progress.map_err(|error| error.to_string())?;
+        let progress = progress.ok_or("how far it has come is not there")?;
+        let course = Course::new(row, Progress::decode(progress)?);
+        self.schedules.insert(name.into(), course);
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! The test itself.
+
+use std::collections::BTreeSet;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tickwheel_queue::{Error, JobId, NewJob, OpenError, Queues};
+
+pub(crate) fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some("child") {
+        a_full_disk();
+        a_disk_too_small_to_begin_with();
+        return ExitCode::SUCCESS;
+    }
+    let this = std::env::current_exe().expect("this program");
+    // Signals that are ignored stay so in the program that a shell becomes.
+    let shell = r#"trap "" XFSZ; exec "$0" child"#;
+    let status = Command::new("sh").arg("-c").arg(shell).arg(this).status().expect("a shell");
+    if status.success() {
+        println!("full disk: nothing was lost");
+        ExitCode::SUCCESS
+    } else {
+        eprintln!("error: the test of a full disk failed: {status}");
+        ExitCode::FAILURE
+    }
+}
+
+/// Lets files grow up to this size only.
+fn limit(bytes: Option<u64>) {
+    let maximum = getrlimit(Resource::Fsize).maximum;
+    setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).expect("a limit");
+}
+
+/// Puts jobs until that fails.
+fn put_until_refused(queues: &Queues, kept: &mut BTreeSet<JobId>) -> Error {
+    loop {
+        match queues.put(NewJob::new("q", vec![7; 100_000])).wait() {
+            Ok(put) => drop(kept.insert(put.id)),
+            Err(error) => return error,
+        }
+    }
+}
+
+fn a_full_disk() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let queues = Queues::open(folder.path()).expect("it opens");
+    let mut kept = BTreeSet::new();
+    // Jobs of which nobody knows whether they are durable.
+    let mut unknown = 0;
+    for size in [2_500_000, 9_900_000, 30_000_000] {
+        limit(Some(size));
+        let error = put_until_refused(&queues, &mut kept);
+        assert!(matches!(error, Error::Failed(_)), "{error}");
+        assert!(error.to_string().contains("File too large"), "{error}");
+        unknown += 1;
+        // While it is full nothing is acknowledged, and everybody is told why.
+        let until = Instant::now() + Duration::from_millis(1_500);
+        while Instant::now() < until {
+            match queues.put(NewJob::new("q", vec![7; 100_000])).wait() {
+                Err(Error::Unavailable(why)) => assert!(why.contains("File too large"), "{why}"),
+                // Opened again, and full again.
+                Err(Error::Failed(_)) => unknown += 1,
+                other => panic!("{other:?} on a full disk"),
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        limit(None);
+        let back = loop {
+            match queues.put(NewJob::new("q", "there is room again")).wait() {
+                Err(Error::Unavailable(_)) => std::thread::sleep(Duration::from_millis(50)),
+                answer => break answer.expect("it goes on"),
+            }
+        };
+        kept.insert(back.id);
+        assert_eq!(queues.stats().wait().expect("stats").failures, unknown);
+        for id in &kept {
+            assert!(queues.get(*id).wait().expect("readable").is_some(), "{id} is lost");
+        }
+    }
+    drop(queues);
+    let queues = Queues::open(folder.path()).expect("it opens again");
+    let mut delivered = BTreeSet::new();
+    loop {
+        let jobs = queues.reserve("q", 100, None).wait().expect("jobs");
+        if jobs.is_empty() {
+            break;
+        }
+        delivered.extend(jobs.iter().map(|job| job.job.id));
+        let acks = queues.ack_all(jobs.iter().map(|job| job.lease)).wait().expect("acks");
+        assert!(acks.iter().all(Result::is_ok));
+    }
+    assert!(kept.is_subset(&delivered), "all that was acknowledged");
+    assert!(delivered.len() as u64 <= kept.len() as u64 + unknown, "and nothing else");
+}
+
+fn a_disk_too_small_to_begin_with() {
+    let folder = tempfile::tempdir().expect("a folder");
+    limit(Some(1_000_000));
+    let error = Queues::open(folder.path().join("q")).expect_err("there is no room");
+    assert!(matches!(error, OpenError::Io { .. }), "{error}");
+    assert!(error.to_string().contains("File too large"), "{error}");
+    limit(None);
+    let queues = Queues::open(folder.path().join("q")).expect("it opens");
+    queues.put(NewJob::new("q", "")).wait().expect("a put");
+}

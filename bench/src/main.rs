@@ -7,14 +7,21 @@
 //! * Systems take turns; a figure is the median over the rounds.
 //! * What a run did is summed up and compared between systems. A difference is an error.
 
+mod r#async;
+mod install;
+mod lateness;
 mod machine;
 mod memory;
+mod meter;
 mod names;
 mod pace;
+mod process;
+mod queue;
 mod report;
 mod stopwatch;
 mod timer;
 mod wheel;
+mod work;
 
 use std::process::ExitCode;
 
@@ -39,27 +46,41 @@ enum Subject {
     Wheel(wheel::Options),
     /// The timer against Netty, the JDK, Go, tokio and async-io
     Timer(timer::Options),
+    /// Sleep, timeout, interval and delay queue against tokio, async-io and futures-timer
+    Async(r#async::Options),
     /// Pacing for a million keys, and the check alone against governor
     Pace(pace::Options),
+    /// The durable queue against Redis, PostgreSQL and beanstalkd
+    Queue(queue::Options),
     /// One run of one system in this process, its outcome as JSON on standard output
     #[command(hide = true)]
     WheelRun(wheel::Run),
     /// The same for a timer
     #[command(hide = true)]
     TimerRun(timer::Run),
+    /// The same for futures
+    #[command(hide = true)]
+    AsyncRun(r#async::Run),
     /// The same for pacing
     #[command(hide = true)]
     PaceRun(pace::Run),
+    /// The same for a queue, its server included
+    #[command(hide = true)]
+    QueueRun(queue::Run),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().subject {
         Subject::Wheel(options) => wheel::compare(&options),
         Subject::Timer(options) => timer::compare(&options),
+        Subject::Async(options) => r#async::compare(&options),
         Subject::Pace(options) => pace::compare(&options),
+        Subject::Queue(options) => queue::compare(&options),
         Subject::WheelRun(run) => run.execute(),
         Subject::TimerRun(run) => run.execute(),
+        Subject::AsyncRun(run) => run.execute(),
         Subject::PaceRun(run) => run.execute(),
+        Subject::QueueRun(run) => run.execute(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,4 +1,5 @@
-//! How many bytes this thread has allocated and not yet freed; and memory that is ready for use.
+//! How many bytes this thread has allocated and not yet freed; memory that is ready for use; and how
+//! much of it the process has.
 //!
 //! A global allocator that passes everything on to the system's and adds up sizes. The sum is a
 //! plain thread-local cell: an addition without `lock` prefix or initialisation check, about a
@@ -13,7 +14,9 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
+use std::fs;
 
+use anyhow::{Context, Result};
 use memmap2::{Advice, MmapMut};
 
 thread_local! {
@@ -33,6 +36,23 @@ pub(crate) fn touch(bytes: usize) {
         let _ = block.advise(Advice::HugePage);
         block.fill(1);
     }
+}
+
+/// How much memory the process has, in bytes.
+pub(crate) fn resident() -> Result<u64> {
+    let status =
+        fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
+    Ok(sum_of(&status, "VmRSS") * 1_024)
+}
+
+/// The sum of the numbers of all lines whose name ends with `name`.
+pub(crate) fn sum_of(status: &str, name: &str) -> u64 {
+    status
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(key, _)| key.ends_with(name))
+        .filter_map(|(_, value)| value.split_whitespace().next()?.parse::<u64>().ok())
+        .sum()
 }
 
 struct Counting;
@@ -72,7 +92,7 @@ unsafe impl GlobalAlloc for Counting {
 
 #[cfg(test)]
 mod tests {
-    use super::live_bytes;
+    use super::*;
 
     #[test]
     fn counts_what_is_held_and_forgets_what_is_freed() {
@@ -83,5 +103,21 @@ mod tests {
         assert_eq!(live_bytes() - before, 5_000);
         drop(block);
         assert_eq!(live_bytes(), before);
+    }
+
+    #[test]
+    fn both_kinds_of_switches_are_counted() {
+        let status =
+            "VmRSS:\t  12 kB\nvoluntary_ctxt_switches:\t6\nnonvoluntary_ctxt_switches:\t3\n";
+        assert_eq!(sum_of(status, "voluntary_ctxt_switches"), 9);
+        assert_eq!(sum_of(status, "VmRSS"), 12);
+    }
+
+    #[test]
+    fn memory_that_is_touched_is_resident() {
+        let before = resident().unwrap();
+        let block = std::hint::black_box(vec![1_u8; 64 << 20]);
+        assert!(resident().unwrap() >= before + (32 << 20));
+        drop(block);
     }
 }

@@ -7,10 +7,12 @@ use std::ffi::OsString;
 use crate::process::{Failure, Invocation};
 
 /// Each benchmark is a folder of bench/src and a subcommand of its program.
-const KNOWN: [(&str, &str); 3] = [
+const KNOWN: [(&str, &str); 5] = [
     ("wheel", "the two timing wheels against DelayQueue, BinaryHeap, BTreeMap and another wheel"),
     ("timer", "the timer against Netty, the JDK, Go, tokio and async-io"),
+    ("async", "sleep, timeout, interval and delay queue against tokio, async-io and futures-timer"),
     ("pace", "pacing for a million keys, and the check alone against governor"),
+    ("queue", "the durable queue against Redis, PostgreSQL and beanstalkd"),
 ];
 
 pub(crate) fn run(args: Vec<OsString>) -> Result<(), Failure> {
@@ -61,7 +63,7 @@ mod tests {
         let refused = |name: Option<OsString>| check(name.as_ref()).unwrap_err().to_string();
         assert_eq!(
             refused(Some("nonsense".into())),
-            "there is no benchmark `nonsense`: there are `wheel`, `timer`, `pace`"
+            "there is no benchmark `nonsense`: there are `wheel`, `timer`, `async`, `pace`, `queue`"
         );
         assert!(refused(None).contains("`timer`"));
     }

@@ -8,7 +8,7 @@ use tickwheel::Timer;
 use tickwheel::pace::KeyedPacer;
 
 pub(super) const ALLOWED: u32 = 2;
-const HOUR: Duration = Duration::from_secs(3_600);
+const HOUR: Duration = Duration::from_hours(1);
 
 pub(super) trait Checker {
     fn new() -> Self;

@@ -4,16 +4,17 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::Results;
 use super::figure::{Figure, System};
 use super::options::Options;
-use super::results::Results;
 use crate::machine::Machine;
-use crate::report::chart::{Bar, Chart, Group, Panel, Scale};
+use crate::report::chart::{Chart, Scale};
 use crate::report::destinations::Kept;
 use crate::report::goal::{self, Goal};
-use crate::report::numbers::{count, figure_text, ratio_text};
-use crate::report::origin;
-use crate::report::table::Table;
+use crate::report::numbers::{count, figure_text};
+use crate::report::results::{Measured, Named};
+use crate::report::unit::Unit;
+use crate::report::{origin, summary};
 
 /// What submitting and starting a task may take together, in nanoseconds.
 const MOST: f64 = 500.0;
@@ -55,60 +56,19 @@ impl Report {
             date: origin::date(),
             machine: Machine::read(),
             governor: origin::locked_version("governor"),
-            rounds: options.rounds,
-            keys: options.keys,
+            rounds: options.rounds(),
+            keys: options.keys(),
             goals: goals(&results),
             results,
         }
     }
-
-    fn measured(&self) -> impl Iterator<Item = Figure> {
-        let any = |figure| System::ALL.iter().any(|&s| self.results.median(s, figure).is_some());
-        Figure::ALL.into_iter().filter(move |&figure| any(figure))
-    }
-
-    /// Rows are figures, columns are systems, then the ratio.
-    fn table(&self) -> Table {
-        let mut head = vec![String::from("workload"), String::from("unit")];
-        head.extend(System::ALL.map(|system| system.label().to_owned()));
-        head.push(String::from("vs governor"));
-        let mut table = Table::new(head);
-        for figure in self.measured() {
-            let medians = System::ALL.map(|system| self.results.median(system, figure));
-            let mut cells = vec![figure.label().to_owned(), figure.unit().to_owned()];
-            cells.extend(medians.map(|value| value.map_or_else(absent, figure_text)));
-            let ratio = match medians {
-                [Some(ours), Some(theirs)] => ratio_text(theirs / ours),
-                _ => absent(),
-            };
-            cells.push(ratio);
-            table.row(cells);
-        }
-        table
-    }
-
-    fn panel(&self, title: &str, unit: &str) -> Panel {
-        let bar = |system, figure| {
-            let value = self.results.median(system, figure)?;
-            Some(Bar { value, text: figure_text(value), mark: None })
-        };
-        let groups = self.measured().filter(|figure| figure.unit() == unit).map(|figure| Group {
-            label: figure.label().to_owned(),
-            bars: System::ALL.map(|system| bar(system, figure)).into(),
-        });
-        Panel { title: title.to_owned(), scale: Scale::Linear, groups: groups.collect() }
-    }
-}
-
-fn absent() -> String {
-    String::from("-")
 }
 
 /// All goals that the results can answer.
 fn goals(results: &Results) -> Vec<Goal> {
     let stated = [Figure::BothNew, Figure::BothKnown, Figure::Threads];
     let goal = |figure: Figure| {
-        let value = results.median(System::Tickwheel, figure)?;
+        let value = results.value(System::Tickwheel, figure)?;
         Some(Goal {
             what: figure.label().to_owned(),
             wanted: format!("under {MOST:.0} ns"),
@@ -125,14 +85,19 @@ impl Kept for Report {
     }
 
     fn chart(&self) -> Chart {
+        let panel = |title, unit| {
+            let figures = Figure::ALL.into_iter().filter(|figure| figure.unit() == unit);
+            let figures: Vec<Figure> = figures.collect();
+            summary::panel(&self.results, &System::ALL, title, Scale::Linear, &figures)
+        };
         Chart {
             title: format!("Pacing, {} keys", count(self.keys)),
             subtitle: String::from("Shorter is better."),
             systems: System::ALL.map(|system| system.label().to_owned()).into(),
             marked: None,
             panels: vec![
-                self.panel("processor time each, ns", "ns"),
-                self.panel("memory, bytes", "bytes"),
+                panel("processor time each", Unit::Nanoseconds),
+                panel("memory", Unit::Bytes),
             ],
             caption: vec![
                 format!("{}, {}, medians (rounds: {})", self.command, self.date, self.rounds),
@@ -145,7 +110,8 @@ impl Kept for Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.table())?;
+        let table = summary::table(&self.results, &System::ALL, &[System::Governor], &Figure::ALL);
+        writeln!(f, "{table}")?;
         writeln!(f, "* `{}`, {}", self.command, self.date)?;
         writeln!(f, "* {} keys, rounds: {}", count(self.keys), self.rounds)?;
         writeln!(f, "* {}", self.machine)?;

@@ -3,6 +3,9 @@
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
+use crate::report::results::{Measured, Named};
+use crate::report::unit::Unit;
+
 /// A system under test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -16,16 +19,18 @@ pub(super) enum System {
 impl System {
     pub(super) const ALL: [Self; 2] = [Self::Tickwheel, Self::Governor];
 
-    pub(super) fn label(self) -> &'static str {
+    /// A rate limiter has no queue: it can only check.
+    pub(super) fn does(self, workload: Workload) -> bool {
+        self == Self::Tickwheel || workload == Workload::Check
+    }
+}
+
+impl Named for System {
+    fn label(self) -> &'static str {
         match self {
             Self::Tickwheel => "tickwheel",
             Self::Governor => "governor",
         }
-    }
-
-    /// A rate limiter has no queue: it can only check.
-    pub(super) fn does(self, workload: Workload) -> bool {
-        self == Self::Tickwheel || workload == Workload::Check
     }
 }
 
@@ -90,8 +95,10 @@ impl Figure {
         Self::MemoryQueued,
         Self::MemoryChecked,
     ];
+}
 
-    pub(super) fn label(self) -> &'static str {
+impl Named for Figure {
+    fn label(self) -> &'static str {
         match self {
             Self::SubmitNew => "submit, new key",
             Self::DispatchNew => "dispatch, new key",
@@ -109,11 +116,13 @@ impl Figure {
             Self::MemoryChecked => "memory a key with two starts",
         }
     }
+}
 
-    pub(super) fn unit(self) -> &'static str {
+impl Measured for Figure {
+    fn unit(self) -> Unit {
         match self {
-            Self::MemoryQueued | Self::MemoryChecked => "bytes",
-            _ => "ns",
+            Self::MemoryQueued | Self::MemoryChecked => Unit::Bytes,
+            _ => Unit::Nanoseconds,
         }
     }
 }

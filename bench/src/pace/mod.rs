@@ -3,7 +3,7 @@
 //! * `figure`, `work`: what there is to do, and what it is called
 //! * `ours`, `checkers`: who does it
 //! * `run`: doing it once, in a process of its own
-//! * `rounds`, `results`: doing it in turns, and the medians
+//! * `rounds`: doing it in turns
 //! * `export`: what came of it, on the terminal and in files
 
 mod checkers;
@@ -11,7 +11,6 @@ mod export;
 mod figure;
 mod options;
 mod ours;
-mod results;
 mod rounds;
 mod run;
 mod work;
@@ -23,6 +22,9 @@ pub(crate) use run::Run;
 
 use crate::report::destinations::Destinations;
 use crate::report::file;
+use crate::report::results;
+
+type Results = results::Results<figure::System, figure::Figure>;
 
 /// Runs the comparison, prints it and writes the files that were asked for.
 pub(crate) fn compare(options: &Options) -> Result<()> {

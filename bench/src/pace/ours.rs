@@ -8,17 +8,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use rustix::time::{ClockId, clock_gettime};
 use tickwheel::pace::KeyedPacer;
 use tickwheel::{ManualClock, Timer};
 
 use super::figure::Figure;
 use super::work::keys;
 use crate::memory::live_bytes;
+use crate::meter::Meter;
 use crate::stopwatch::Stopwatch;
 
 const SECOND: Duration = Duration::from_secs(1);
-const HOUR: Duration = Duration::from_secs(3_600);
+const HOUR: Duration = Duration::from_hours(1);
 
 /// How often a key gets a task where only one may start at once.
 const TASKS_THAT_WAIT: u64 = 3;
@@ -53,10 +53,12 @@ fn time(count: usize, work: impl FnOnce() -> Result<()>) -> Result<f64> {
     Ok(stopwatch.elapsed_without(Duration::ZERO).as_nanos() as f64 / count as f64)
 }
 
-/// Lets a timer without a thread start all tasks.
-fn dispatch(timer: &Timer) -> Result<()> {
-    timer.turn();
-    Ok(())
+/// Nanoseconds for each of `count` tasks that a timer without a thread starts.
+fn dispatch(timer: &Timer, count: usize) -> Result<f64> {
+    time(count, || {
+        timer.turn();
+        Ok(())
+    })
 }
 
 fn caller_driven() -> Result<Timer> {
@@ -71,9 +73,9 @@ pub(super) fn start(count: usize) -> Result<Vec<(Figure, f64)>> {
     let pacer = KeyedPacer::new(&timer, 100, HOUR);
     let submit_new = time(count, || submit_all(&pacer, &first))?;
     let memory = (live_bytes() - before) as f64 / count as f64;
-    let dispatch_new = time(count, || dispatch(&timer))?;
+    let dispatch_new = dispatch(&timer, count)?;
     let submit_known = time(count, || submit_all(&pacer, &second))?;
-    let dispatch_known = time(count, || dispatch(&timer))?;
+    let dispatch_known = dispatch(&timer, count)?;
     ensure_started(&pacer, &first, 2)?;
     Ok(vec![
         (Figure::SubmitNew, submit_new),
@@ -86,23 +88,17 @@ pub(super) fn start(count: usize) -> Result<Vec<(Figure, f64)>> {
     ])
 }
 
-/// Processor time of all threads of this process.
-fn process_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
-}
-
 /// With the timer's own thread, which starts tasks while this one submits.
 pub(super) fn threads(count: usize) -> Result<Vec<(Figure, f64)>> {
     let keys = keys(count, 0);
     let timer = Timer::new();
     let pacer = KeyedPacer::new(&timer, 100, HOUR);
-    let before = process_time();
+    let meter = Meter::start();
     submit_all(&pacer, &keys)?;
     while pacer.stats().queued + pacer.stats().running > 0 {
         thread::sleep(Duration::from_millis(1));
     }
-    let processor = process_time() - before;
+    let processor = meter.stop().processor;
     ensure_started(&pacer, &keys, 1)?;
     Ok(vec![(Figure::Threads, processor.as_nanos() as f64 / count as f64)])
 }

@@ -11,6 +11,7 @@ use super::figure::{Figure, System, Workload};
 use super::ours;
 use super::work::keys;
 use crate::memory::live_bytes;
+use crate::report::results::Named;
 use crate::stopwatch::Stopwatch;
 
 /// What to run.

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-const SEED: u64 = 0x7135_57EE_1000_2024;
+use crate::work::SEED;
 
 /// All keys in a random order, another one for each pass. Keys are no small numbers: they are what
 /// customers are called.

@@ -1,4 +1,4 @@
-//! How results are shown and kept, whatever was measured.
+//! How results are summed up, shown and kept, whatever was measured.
 
 pub(crate) mod chart;
 pub(crate) mod destinations;
@@ -7,4 +7,7 @@ pub(crate) mod goal;
 pub(crate) mod numbers;
 pub(crate) mod origin;
 pub(crate) mod progress;
+pub(crate) mod results;
+pub(crate) mod summary;
 pub(crate) mod table;
+pub(crate) mod unit;

@@ -9,6 +9,12 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     f64::midpoint(sorted[lower], sorted[upper])
 }
 
+/// The value that a share of all are no greater than.
+pub(crate) fn quantile(sorted: &[i64], share: f64) -> i64 {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted[rank.max(1) - 1]
+}
+
 /// A number of timers: 1M, 250k, 999.
 pub(crate) fn count(timers: usize) -> String {
     match timers {
@@ -61,6 +67,14 @@ mod tests {
         {
             assert!((median(values) - middle).abs() < f64::EPSILON);
         }
+    }
+
+    #[test]
+    fn quantiles_are_values_that_occurred() {
+        let sorted: Vec<i64> = (1..=1_000).collect();
+        let quantiles = [0.5, 0.99, 0.999, 1.0].map(|share| quantile(&sorted, share));
+        assert_eq!(quantiles, [500, 990, 999, 1_000]);
+        assert_eq!(quantile(&[2], 0.5), 2);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Where a report comes from: the command, the day, and the versions of the crates in it.
 
+use serde::Serialize;
+
 const LOCK_FILE: &str = include_str!("../../Cargo.lock");
 
 /// The command that gives this report.
@@ -11,6 +13,20 @@ pub(crate) fn command() -> String {
 /// When this report was made.
 pub(crate) fn date() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%d %H:%M UTC").to_string()
+}
+
+/// What takes part, and its version.
+#[derive(Serialize)]
+pub(crate) struct Version {
+    pub(crate) name: &'static str,
+    pub(crate) version: String,
+}
+
+/// All that takes part, in a line.
+pub(crate) fn versions(peers: &[Version]) -> String {
+    let name = |peer: &Version| format!("{} {}", peer.name, peer.version);
+    let names: Vec<String> = peers.iter().map(name).collect();
+    format!("Peers: {}", if names.is_empty() { "none".to_owned() } else { names.join(", ") })
 }
 
 /// The version of a dependency that this program was built with.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::lateness::Task;
+use crate::lateness::Task;
 
 pub(super) trait Contender: Sync {
     /// What a thread that schedules has to hold.

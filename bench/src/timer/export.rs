@@ -4,18 +4,22 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::figure::Figure;
 use super::goals::goals;
 use super::options::Options;
-use super::results::Results;
-use super::setup::Version;
+use super::system::System;
 use super::workload::Workload;
-use super::{picture, summary};
+use super::{Results, picture};
 use crate::machine::Machine;
 use crate::report::chart::Chart;
 use crate::report::destinations::Kept;
 use crate::report::goal::{self, Goal};
 use crate::report::numbers::count;
-use crate::report::origin;
+use crate::report::origin::{self, Version};
+use crate::report::summary;
+
+/// Whom the last columns compare with.
+const COMPARED: [System; 2] = [System::Netty, System::Tokio];
 
 /// How many timers the goals are stated for.
 const STATED_FOR: usize = 1_000_000;
@@ -82,9 +86,7 @@ impl Report {
 
     /// What the columns of the peers stand for.
     pub(super) fn versions(&self) -> String {
-        let name = |peer: &Version| format!("{} {}", peer.name, peer.version);
-        let names: Vec<String> = self.peers.iter().map(name).collect();
-        format!("Peers: {}", if names.is_empty() { "none".to_owned() } else { names.join(", ") })
+        origin::versions(&self.peers)
     }
 }
 
@@ -112,7 +114,8 @@ impl Kept for Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let timers = count(self.timers);
-        writeln!(f, "{}", summary::figures(&self.results))?;
+        let table = summary::table(&self.results, &System::ALL, &COMPARED, &Figure::ALL);
+        writeln!(f, "{table}")?;
         writeln!(f, "* `{}`, {}", self.command, self.date)?;
         writeln!(f, "* {timers} timers, rounds: {}", self.rounds)?;
         writeln!(f, "* {}", self.machine)?;

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::report::numbers::figure_text;
+use crate::report::results::{Measured, Named};
+use crate::report::unit::Unit;
 
 /// One row of the result.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -36,25 +37,6 @@ pub(super) enum Figure {
     BlockedMax,
 }
 
-/// What a figure counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Unit {
-    /// Nanoseconds an operation
-    Nanoseconds,
-    /// Seconds for all
-    Seconds,
-    /// Milliseconds of lateness
-    Milliseconds,
-    /// Milliseconds of processor time each second
-    MillisecondsPerSecond,
-    /// Events each second
-    PerSecond,
-    /// Bytes a pending timer
-    Bytes,
-    /// A number of timers
-    Timers,
-}
-
 impl Figure {
     /// Every figure, in the order in which it is shown.
     pub(super) const ALL: [Self; 26] = [
@@ -85,8 +67,10 @@ impl Figure {
         Self::BlockedP999,
         Self::BlockedMax,
     ];
+}
 
-    pub(super) fn label(self) -> &'static str {
+impl Named for Figure {
+    fn label(self) -> &'static str {
         match self {
             Self::ScheduleCpu => "schedule",
             Self::ScheduleWall => "schedule, wall",
@@ -116,8 +100,10 @@ impl Figure {
             Self::BlockedMax => "blocked: others late, at most",
         }
     }
+}
 
-    pub(super) fn unit(self) -> Unit {
+impl Measured for Figure {
+    fn unit(self) -> Unit {
         match self {
             Self::ScheduleCpu
             | Self::ScheduleWall
@@ -145,38 +131,8 @@ impl Figure {
         }
     }
 
-    /// Whether the worst round counts instead of the median: once is too often.
-    pub(super) fn worst_counts(self) -> bool {
+    fn worst_counts(self) -> bool {
         self == Self::FireEarly
-    }
-}
-
-impl Unit {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Nanoseconds => "ns",
-            Self::Seconds => "s",
-            Self::Milliseconds => "ms",
-            Self::MillisecondsPerSecond => "ms/s",
-            Self::PerSecond => "/s",
-            Self::Bytes => "bytes",
-            Self::Timers => "timers",
-        }
-    }
-
-    /// A value of this unit with as many digits as mean something.
-    pub(super) fn text(self, value: f64) -> String {
-        match self {
-            Self::Nanoseconds | Self::PerSecond => figure_text(value),
-            Self::Bytes | Self::Timers => format!("{value:.0}"),
-            Self::Seconds | Self::Milliseconds | Self::MillisecondsPerSecond => {
-                if value < 9.995 {
-                    format!("{value:.2}")
-                } else {
-                    figure_text(value)
-                }
-            }
-        }
     }
 }
 
@@ -188,13 +144,5 @@ mod tests {
     fn every_figure_is_shown_once_and_in_order() {
         assert!(Figure::ALL.is_sorted());
         assert_eq!(Figure::ALL.len(), Figure::BlockedMax as usize + 1);
-    }
-
-    #[test]
-    fn values_are_short() {
-        assert_eq!(Unit::Seconds.text(1.754), "1.75");
-        assert_eq!(Unit::Milliseconds.text(2_345.6), "2346");
-        assert_eq!(Unit::Timers.text(0.0), "0");
-        assert_eq!(Unit::Nanoseconds.text(3.44), "3.4");
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! A goal that needs a figure which was not measured is left out.
 
+use super::Results;
 use super::figure::Figure;
-use super::results::Results;
 use super::system::System;
 use crate::report::goal::Goal;
 use crate::report::numbers::ratio_text;
+use crate::report::results::{Measured, Named};
 
 /// How many times less than a peer's figure ours shall be. Netty has no reset: what its users do
 /// instead is to cancel and schedule.

@@ -1,30 +1,25 @@
 //! The timer against its peers: threads, real time, and other languages.
 //!
-//! * `plan`, `work`: what there is to do, the same for all
+//! * `plan`: what there is to do, the same for all
 //! * `contender`, `ours`, `peers`: who does it in Rust; `bench/peers` has who does it in Java and Go
-//! * `run`, `lateness`, `meter`: doing it once, in a process of its own
+//! * `run`: doing it once, in a process of its own
 //! * `setup`: installing and building what the peers need
-//! * `rounds`, `results`: doing it in turns, and what it comes to
-//! * `goals`, `summary`, `picture`, `export`: what came of it, on the terminal and in files
+//! * `rounds`: doing it in turns
+//! * `goals`, `picture`, `export`: what came of it, on the terminal and in files
 
 mod contender;
 mod export;
 mod figure;
 mod goals;
-mod lateness;
-mod meter;
 mod options;
 mod ours;
 mod peers;
 mod picture;
 mod plan;
-mod results;
 mod rounds;
 mod run;
 mod setup;
-mod summary;
 mod system;
-mod work;
 mod workload;
 
 use anyhow::Result;
@@ -33,7 +28,10 @@ pub(crate) use options::Options;
 pub(crate) use run::Run;
 
 use crate::report::destinations::Destinations;
-use crate::report::file;
+use crate::report::{file, results};
+
+/// Everything that was measured.
+type Results = results::Results<system::System, figure::Figure>;
 
 /// Runs the comparison, prints it and writes the files that were asked for.
 pub(crate) fn compare(options: &Options) -> Result<()> {

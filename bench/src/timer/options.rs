@@ -7,6 +7,7 @@ use super::system::System;
 use super::workload::Workload;
 use crate::report::destinations::Files;
 use crate::report::numbers::parse_count;
+use crate::work::{SEED, Size};
 
 const EXAMPLE: &str = "\
 Examples: everything once and small; our timer against two others; the run whose results are kept
@@ -16,8 +17,6 @@ Examples: everything once and small; our timer against two others; the run whose
 
 What the peers need is installed by itself: Debian's libnetty-java and default-jdk-headless with
 apt-get, and a Go toolchain from PyPI into bench/target.";
-
-const SEED: u64 = 0x7135_57EE_1000_2024;
 
 /// More would need more memory and time than tell anything new.
 const MOST_TIMERS: usize = 4_000_000;
@@ -121,11 +120,13 @@ impl Options {
         };
         Plan {
             workload,
-            timers,
-            seed: SEED,
-            moves: 5 * timers,
-            lead_ms,
-            span_ms: if self.quick { 1_000 } else { 5_000 },
+            size: Size {
+                timers,
+                seed: SEED,
+                moves: 5 * timers,
+                lead_ms,
+                span_ms: if self.quick { 1_000 } else { 5_000 },
+            },
             idle_ms: if self.quick { 500 } else { 3_000 },
         }
     }

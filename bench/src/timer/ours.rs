@@ -5,7 +5,7 @@ use std::time::Duration;
 use tickwheel::{Timeout, Timer, WheelKind};
 
 use super::contender::Contender;
-use super::lateness::Task;
+use crate::lateness::Task;
 
 /// Slots of the hashed wheel: Netty's default.
 const SLOTS: usize = 512;

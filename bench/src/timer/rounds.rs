@@ -4,20 +4,22 @@
 //! so that a machine that is slower for a while is slower for all of them. Every run is a process
 //! of its own.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, ensure};
 use indicatif::ProgressBar;
 
+use super::Results;
 use super::options::Options;
 use super::plan::Plan;
-use super::results::Results;
 use super::run::Outcome;
 use super::setup::Harnesses;
 use super::system::System;
 use super::workload::Workload;
 use crate::memory::touch;
 use crate::names::name;
+use crate::process;
 use crate::report::numbers::count;
 use crate::report::progress;
+use crate::report::results::Named;
 
 /// More than any system needs for a timer.
 const BYTES_PER_TIMER: usize = 512;
@@ -93,26 +95,15 @@ impl Turn {
 
     fn describe(&self, system: System) -> String {
         let Self { round, rounds, plan, .. } = self;
-        let (timers, workload) = (count(plan.timers), name(&plan.workload));
+        let (timers, workload) = (count(plan.size.timers), name(&plan.workload));
         format!("round {}/{rounds}: {timers} {workload} {}", round + 1, system.label())
     }
 
     /// Runs one system in a process of its own.
     fn spawn(&self, system: System, huge_pages: bool, harnesses: &Harnesses) -> Result<Outcome> {
-        touch(self.plan.timers * BYTES_PER_TIMER);
-        let mut command = harnesses.command(system, &self.plan, huge_pages)?;
-        let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
-        if !output.status.success() {
-            bail!(
-                "{} failed at {} with {} timers ({}):\n{}\nTo see it alone: {command:?}",
-                system.label(),
-                name(&self.plan.workload),
-                self.plan.timers,
-                output.status,
-                String::from_utf8_lossy(&output.stderr).trim(),
-            );
-        }
-        serde_json::from_slice(&output.stdout)
-            .with_context(|| format!("{command:?} printed something that is not an outcome"))
+        touch(self.plan.size.timers * BYTES_PER_TIMER);
+        let command = harnesses.command(system, &self.plan, huge_pages)?;
+        let (workload, timers) = (name(&self.plan.workload), self.plan.size.timers);
+        process::outcome(command, &format!("{} at {workload} with {timers} timers", system.label()))
     }
 }

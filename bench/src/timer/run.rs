@@ -16,15 +16,17 @@ use serde::{Deserialize, Serialize};
 
 use super::contender::Contender;
 use super::figure::Figure;
-use super::lateness::{self, Task, quantile};
-use super::meter::{Meter, Reading, Switches, resident};
 use super::ours::{Keyed, Ours};
 use super::peers::{AsyncIo, Tokio};
 use super::plan::Plan;
 use super::system::System;
-use super::work::{self, Checksum, Move};
 use super::workload::Workload;
+use crate::lateness::{self, Task};
+use crate::memory::resident;
+use crate::meter::{Meter, Reading, Switches};
 use crate::names::name;
+use crate::report::numbers::quantile;
+use crate::work::{self, Checksum, Move};
 
 /// How long a process gets to calm down before it is watched doing nothing.
 const MOST_CALM_MS: u64 = 1_000;
@@ -128,18 +130,23 @@ fn per_operation(
 }
 
 fn schedule<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
-    let delays = work::far(plan);
-    let mut handles = touched(plan.timers);
+    let delays = work::far(&plan.size);
+    let mut handles = touched(plan.size.timers);
     let reading = time(timer, || schedule_all(timer, &delays, 0, &mut handles))?;
     forget(handles);
     let checksum = Checksum::default().delays(&delays);
-    Ok(per_operation(checksum, [Figure::ScheduleCpu, Figure::ScheduleWall], &reading, plan.timers))
+    Ok(per_operation(
+        checksum,
+        [Figure::ScheduleCpu, Figure::ScheduleWall],
+        &reading,
+        plan.size.timers,
+    ))
 }
 
 fn cancel<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
-    let delays = work::far(plan);
-    let order = work::order(plan);
-    let mut handles = touched(plan.timers);
+    let delays = work::far(&plan.size);
+    let order = work::order(&plan.size);
+    let mut handles = touched(plan.size.timers);
     schedule_all(timer, &delays, 0, &mut handles);
     settle(timer)?;
     let mut handles: Vec<Option<C::Handle>> = handles.into_iter().map(Some).collect();
@@ -153,7 +160,7 @@ fn cancel<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     })?;
     none_refused(refused)?;
     let checksum = Checksum::default().delays(&delays).order(&order);
-    Ok(per_operation(checksum, [Figure::CancelCpu, Figure::CancelWall], &reading, plan.timers))
+    Ok(per_operation(checksum, [Figure::CancelCpu, Figure::CancelWall], &reading, plan.size.timers))
 }
 
 fn none_refused(refused: u32) -> Result<()> {
@@ -162,8 +169,8 @@ fn none_refused(refused: u32) -> Result<()> {
 }
 
 fn churn<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
-    let (delays, moves) = (work::far(plan), work::moves(plan));
-    let mut handles = touched(plan.timers);
+    let (delays, moves) = (work::far(&plan.size), work::moves(&plan.size));
+    let mut handles = touched(plan.size.timers);
     schedule_all(timer, &delays, 0, &mut handles);
     settle(timer)?;
     let mut refused = 0;
@@ -180,8 +187,8 @@ fn churn<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
 }
 
 fn reset<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
-    let (delays, moves) = (work::far(plan), work::moves(plan));
-    let mut handles = touched(plan.timers);
+    let (delays, moves) = (work::far(&plan.size), work::moves(&plan.size));
+    let mut handles = touched(plan.size.timers);
     for (index, &delay) in delays.iter().enumerate() {
         handles.push(timer.schedule_resettable(delay, Task::far(index)));
     }
@@ -204,7 +211,7 @@ fn moved(delays: &[Duration], moves: &[Move], figures: [Figure; 2], reading: &Re
 }
 
 fn two_producers<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
-    let delays = work::far(plan);
+    let delays = work::far(&plan.size);
     let (first, second) = delays.split_at(delays.len() / 2);
     let (mut mine, mut others) = (touched(first.len()), touched(second.len()));
     let reading = time(timer, || {
@@ -218,12 +225,12 @@ fn two_producers<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     })?;
     forget((mine, others));
     let figures = [Figure::TwoProducersCpu, Figure::TwoProducersWall];
-    Ok(per_operation(Checksum::default().delays(&delays), figures, &reading, plan.timers))
+    Ok(per_operation(Checksum::default().delays(&delays), figures, &reading, plan.size.timers))
 }
 
 fn memory<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
-    let delays = work::tomorrow(plan);
-    let mut handles = touched(plan.timers);
+    let delays = work::tomorrow(&plan.size);
+    let mut handles = touched(plan.size.timers);
     settle(timer)?;
     let before = resident()?;
     for (index, &delay) in delays.iter().enumerate() {
@@ -233,15 +240,15 @@ fn memory<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
         }
     }
     settle(timer)?;
-    let bytes = resident()?.saturating_sub(before) as f64 / plan.timers as f64;
+    let bytes = resident()?.saturating_sub(before) as f64 / plan.size.timers as f64;
     forget(handles);
     let figures = [(Figure::Memory, bytes), (Figure::MemoryResident, bytes)];
     Ok(Outcome { checksum: Checksum::default().delays(&delays).0, figures: figures.into() })
 }
 
 fn idle<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
-    let delays = work::tomorrow(plan);
-    let mut handles = touched(plan.timers);
+    let delays = work::tomorrow(&plan.size);
+    let mut handles = touched(plan.size.timers);
     settle(timer)?;
     let mut figures = BTreeMap::new();
     let empty = [Figure::IdleEmptyCpu, Figure::IdleEmptySwitches];
@@ -272,7 +279,7 @@ fn do_nothing(
 }
 
 fn fire<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
-    let delays = work::soon(plan);
+    let delays = work::soon(&plan.size);
     let last = launch_all(timer, plan, &delays, |_| false)?;
     let meter = Meter::start();
     lateness::await_all(last)?;
@@ -302,7 +309,7 @@ fn launch_all<C: Contender>(
     }
     let took = (lateness::now() - began) / 1_000_000;
     ensure!(
-        took <= plan.lead_ms,
+        took <= plan.size.lead_ms,
         "scheduling took {took} ms, so that the first of {} timers fired meanwhile; take fewer",
         delays.len()
     );
@@ -316,7 +323,7 @@ fn latenesses(names: [Figure; 4], sorted: &[i64]) -> BTreeMap<Figure, f64> {
 }
 
 fn blocked<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
-    let delays = work::steady(plan);
+    let delays = work::steady(&plan.size);
     let blocks = |index: usize| index % 1_000 == 500;
     let last = launch_all(timer, plan, &delays, blocks)?;
     lateness::await_all(last)?;

@@ -4,6 +4,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use super::workload::Workload;
+use crate::report::results::Named;
 
 /// A timer under test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum, Serialize)]
@@ -31,21 +32,8 @@ pub(super) enum System {
     AsyncIo,
 }
 
-impl System {
-    pub(super) const ALL: [Self; 10] = [
-        Self::Tickwheel,
-        Self::Inline,
-        Self::Hashed,
-        Self::Keyed,
-        Self::Netty,
-        Self::NettyParallel,
-        Self::Jdk,
-        Self::Go,
-        Self::Tokio,
-        Self::AsyncIo,
-    ];
-
-    pub(super) fn label(self) -> &'static str {
+impl Named for System {
+    fn label(self) -> &'static str {
         match self {
             Self::Tickwheel => "tickwheel",
             Self::Inline => "inline",
@@ -59,6 +47,21 @@ impl System {
             Self::AsyncIo => "async-io",
         }
     }
+}
+
+impl System {
+    pub(super) const ALL: [Self; 10] = [
+        Self::Tickwheel,
+        Self::Inline,
+        Self::Hashed,
+        Self::Keyed,
+        Self::Netty,
+        Self::NettyParallel,
+        Self::Jdk,
+        Self::Go,
+        Self::Tokio,
+        Self::AsyncIo,
+    ];
 
     pub(super) fn is_ours(self) -> bool {
         matches!(self, Self::Tickwheel | Self::Inline | Self::Hashed | Self::Keyed)

@@ -10,8 +10,8 @@ use async_executor::Executor;
 use async_io::Timer;
 
 use super::{Waiting, poll_once};
+use crate::lateness::Task;
 use crate::timer::contender::Contender;
-use crate::timer::lateness::Task;
 
 pub(in crate::timer) struct AsyncIo(Arc<Executor<'static>>);
 

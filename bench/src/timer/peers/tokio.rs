@@ -10,8 +10,8 @@ use tokio::runtime::{Builder, EnterGuard, Runtime};
 use tokio::time::{Instant, Sleep, sleep};
 
 use super::{Waiting, poll_once};
+use crate::lateness::Task;
 use crate::timer::contender::Contender;
-use crate::timer::lateness::Task;
 
 pub(in crate::timer) struct Tokio(Runtime);
 

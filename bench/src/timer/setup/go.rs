@@ -5,8 +5,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::install::{packages, run, starts};
-use super::{Version, folder, source};
+use super::{folder, source};
+use crate::install::{packages, run, starts};
+use crate::report::origin::Version;
 
 pub(super) struct Go {
     toolchain: PathBuf,

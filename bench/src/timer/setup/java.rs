@@ -6,8 +6,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::install::{packages, run, starts};
-use super::{Version, folder, source};
+use super::{folder, source};
+use crate::install::{packages, run, starts};
+use crate::report::origin::Version;
 
 /// Where Debian puts Netty, and what Netty needs of others.
 const NETTY: &str = "/usr/share/java/netty-common.jar";

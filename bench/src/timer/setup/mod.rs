@@ -5,21 +5,20 @@
 //! `bench/target/peers`; a failure is one line that says what to do.
 
 mod go;
-mod install;
 mod java;
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use serde::Serialize;
 
 use self::go::Go;
 use self::java::{Java, heap_flags};
 use super::plan::Plan;
 use super::system::System;
 use crate::names::name;
-use crate::report::origin::locked_version;
+use crate::process;
+use crate::report::origin::{Version, locked_version};
 
 /// Where harnesses and toolchains are kept.
 fn folder(name: &str) -> PathBuf {
@@ -29,13 +28,6 @@ fn folder(name: &str) -> PathBuf {
 /// The source of a harness.
 fn source(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/peers")).join(name)
-}
-
-/// What takes part, and its version.
-#[derive(Serialize)]
-pub(super) struct Version {
-    pub(super) name: &'static str,
-    pub(super) version: String,
 }
 
 /// Everything that is needed to run the systems that were asked for.
@@ -75,7 +67,7 @@ impl Harnesses {
 
     /// The command that makes a system do what the plan says.
     pub(super) fn command(&self, system: System, plan: &Plan, huge_pages: bool) -> Result<Command> {
-        let heap = |flags: &[&str]| heap_flags(plan.timers, huge_pages, flags);
+        let heap = |flags: &[&str]| heap_flags(plan.size.timers, huge_pages, flags);
         let mut command = match system {
             System::Netty => self.java()?.command("Netty", &heap(&[])),
             System::NettyParallel => self.java()?.command("Netty", &heap(&["-XX:+UseParallelGC"])),
@@ -99,8 +91,7 @@ impl Harnesses {
 
 /// This program, called with the hidden subcommand `timer-run`.
 fn this_program(system: System, huge_pages: bool) -> Result<Command> {
-    let program = std::env::current_exe().context("cannot find the path of this program")?;
-    let mut command = Command::new(program);
+    let mut command = process::this_program()?;
     command.args(["timer-run", "--system", &name(&system)]);
     if huge_pages {
         command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");

@@ -1,4 +1,4 @@
-//! Running the programs that install and build.
+//! Running the programs that install and build what peers need.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use rustix::process::geteuid;
 
 /// Runs a command to its end and gives back what it wrote to standard output. If it fails, the
 /// error has the last line that it wrote.
-pub(super) fn run(command: &mut Command) -> Result<String> {
+pub(crate) fn run(command: &mut Command) -> Result<String> {
     let output = match command.output() {
         Ok(output) => output,
         Err(error) => bail!("cannot start {}: {error}", shown(command)),
@@ -29,12 +29,12 @@ fn shown(command: &Command) -> String {
 }
 
 /// Whether a program is there and starts.
-pub(super) fn starts(program: &str, argument: &str) -> bool {
+pub(crate) fn starts(program: &str, argument: &str) -> bool {
     Command::new(program).arg(argument).output().is_ok_and(|output| output.status.success())
 }
 
 /// Installs packages of the distribution.
-pub(super) fn packages(names: &[&str]) -> Result<()> {
+pub(crate) fn packages(names: &[&str]) -> Result<()> {
     ensure!(
         Path::new("/usr/bin/apt-get").exists(),
         "there is no apt-get here to install {} with; install it by hand",

@@ -26,7 +26,7 @@ static SENTINEL_RAN: AtomicBool = AtomicBool::new(false);
 
 /// What is scheduled: it knows its index and when it is due, and records how late it ran.
 #[derive(Clone, Copy)]
-pub(super) struct Task {
+pub(crate) struct Task {
     index: u64,
     /// Nanoseconds by [`now`]; 0 if the task never runs.
     deadline: u64,
@@ -34,30 +34,30 @@ pub(super) struct Task {
 
 impl Task {
     /// A task whose deadline is out of sight.
-    pub(super) fn far(index: usize) -> Self {
+    pub(crate) fn far(index: usize) -> Self {
         Self { index: index as u64, deadline: 0 }
     }
 
     /// A task that is due after `delay` from now.
-    pub(super) fn due(index: usize, delay: Duration, blocks: bool) -> Self {
+    pub(crate) fn due(index: usize, delay: Duration, blocks: bool) -> Self {
         let index = index as u64 | if blocks { BLOCKS } else { 0 };
         Self { index, deadline: now() + delay.as_nanos() as u64 }
     }
 
-    pub(super) fn sentinel() -> Self {
+    pub(crate) fn sentinel() -> Self {
         SENTINEL_RAN.store(false, Ordering::Release);
         Self { index: SENTINEL, deadline: 0 }
     }
 
-    pub(super) fn index(self) -> u64 {
+    pub(crate) fn index(self) -> u64 {
         self.index
     }
 
-    pub(super) fn deadline(self) -> u64 {
+    pub(crate) fn deadline(self) -> u64 {
         self.deadline
     }
 
-    pub(super) fn run(self) {
+    pub(crate) fn run(self) {
         let late = now().cast_signed() - self.deadline.cast_signed();
         if self.index == SENTINEL {
             SENTINEL_RAN.store(true, Ordering::Release);
@@ -73,18 +73,18 @@ impl Task {
 }
 
 /// Nanoseconds since this was first asked, by the monotonic clock.
-pub(super) fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     BEGAN.elapsed().as_nanos() as u64
 }
 
 /// Makes room for so many tasks.
-pub(super) fn prepare(tasks: usize) {
+pub(crate) fn prepare(tasks: usize) {
     let places = (0..tasks).map(|_| AtomicI64::new(NOT_RUN)).collect();
     assert!(LATENESS.set(places).is_ok(), "a process has one run");
 }
 
 /// Waits until the task that was made by [`Task::sentinel`] has run.
-pub(super) fn await_sentinel() -> Result<()> {
+pub(crate) fn await_sentinel() -> Result<()> {
     let asked = Instant::now();
     while !SENTINEL_RAN.load(Ordering::Acquire) {
         ensure!(asked.elapsed() < PATIENCE, "a task without a delay has not run for a minute");
@@ -94,7 +94,7 @@ pub(super) fn await_sentinel() -> Result<()> {
 }
 
 /// Waits until every task has run, and makes sure that each ran once.
-pub(super) fn await_all(last_deadline: u64) -> Result<()> {
+pub(crate) fn await_all(last_deadline: u64) -> Result<()> {
     let tasks = LATENESS.get().map_or(0, |all| all.len());
     sleep(Duration::from_nanos(last_deadline.saturating_sub(now())));
     let asked = Instant::now();
@@ -111,32 +111,13 @@ pub(super) fn await_all(last_deadline: u64) -> Result<()> {
 }
 
 /// Nanoseconds of lateness in order, without the tasks that are left out.
-pub(super) fn sorted(left_out: impl Fn(usize) -> bool) -> Vec<i64> {
+pub(crate) fn sorted(left_out: impl Fn(usize) -> bool) -> Vec<i64> {
     let kept = all().iter().enumerate().filter(|(index, _)| !left_out(*index));
     let mut sorted: Vec<i64> = kept.map(|(_, late)| late.load(Ordering::Relaxed)).collect();
     sorted.sort_unstable();
     sorted
 }
 
-/// The value that a share of all are no greater than.
-pub(super) fn quantile(sorted: &[i64], share: f64) -> i64 {
-    let rank = (share * sorted.len() as f64).ceil() as usize;
-    sorted[rank.max(1) - 1]
-}
-
 fn all() -> &'static [AtomicI64] {
     LATENESS.get().map_or(&[], |all| all)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quantile;
-
-    #[test]
-    fn quantiles_are_values_that_occurred() {
-        let sorted: Vec<i64> = (1..=1_000).collect();
-        let quantiles = [0.5, 0.99, 0.999, 1.0].map(|share| quantile(&sorted, share));
-        assert_eq!(quantiles, [500, 990, 999, 1_000]);
-        assert_eq!(quantile(&[2], 0.5), 2);
-    }
 }

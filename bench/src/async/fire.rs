@@ -1,0 +1,100 @@
+//! Sleeps and intervals that come, each in a task of a tokio runtime.
+
+use std::future::pending;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use tokio::runtime::Runtime;
+
+use super::contender::Contender;
+use super::figure::Figure;
+use super::run::Outcome;
+use crate::lateness::{self, Task};
+use crate::meter::Meter;
+use crate::report::numbers::quantile;
+use crate::work::{self, Checksum, Size};
+
+const PERIOD: Duration = Duration::from_millis(10);
+
+/// So many sleeps for one interval.
+const SLEEPS_PER_INTERVAL: usize = 1_000;
+
+/// How many tasks have begun to wait.
+static WAIT: AtomicUsize = AtomicUsize::new(0);
+
+/// From when all tasks wait until the last has run, each reading the clock and writing down how
+/// late it is.
+pub(super) fn sleeps<C: Contender>(system: &C, size: &Size, runtime: &Runtime) -> Result<Outcome> {
+    let delays = work::soon(size);
+    lateness::prepare(delays.len());
+    let began = Instant::now();
+    let mut last = 0;
+    for (index, &delay) in delays.iter().enumerate() {
+        let task = Task::due(index, delay, false);
+        last = last.max(task.deadline());
+        let sleep = system.sleep(delay);
+        runtime.spawn(async move {
+            WAIT.fetch_add(1, Ordering::Relaxed);
+            sleep.await;
+            task.run();
+            // It stays: what a runtime takes to end a task is not to be measured.
+            pending::<()>().await;
+        });
+    }
+    while WAIT.load(Ordering::Relaxed) < delays.len() {
+        thread::sleep(Duration::from_millis(1));
+    }
+    let took = began.elapsed().as_millis();
+    ensure!(
+        took <= size.lead_ms.into(),
+        "it took {took} ms until all of {} tasks wait, so that the first fired meanwhile; take fewer",
+        delays.len()
+    );
+    let meter = Meter::start();
+    lateness::await_all(last)?;
+    let reading = meter.stop();
+    let sorted = lateness::sorted(|_| false);
+    let late = |share| quantile(&sorted, share) as f64 / 1e6;
+    let figures = [
+        (Figure::FireCpu, reading.processor.as_secs_f64()),
+        (Figure::FireP50, late(0.5)),
+        (Figure::FireP99, late(0.99)),
+        (Figure::FireMax, late(1.0)),
+        (Figure::FireEarly, sorted.partition_point(|&late| late < 0) as f64),
+    ];
+    Ok(Outcome::new(Checksum::default().delays(&delays), figures))
+}
+
+/// Intervals that begin at random times within a period, and tick for the span.
+pub(super) fn intervals<C: Contender>(
+    system: &C,
+    size: &Size,
+    runtime: &Runtime,
+) -> Result<Outcome> {
+    let count = size.timers.div_ceil(SLEEPS_PER_INTERVAL);
+    let ticks = (size.span_ms / PERIOD.as_millis() as u64).max(1) as usize;
+    let firsts = work::soon(&Size { timers: count, span_ms: PERIOD.as_millis() as u64, ..*size });
+    let meter = Meter::start();
+    let tasks: Vec<_> = firsts
+        .iter()
+        .map(|&first| {
+            let least = first + PERIOD * (ticks as u32 - 1);
+            let began = Instant::now();
+            let ticks = system.ticks(first, PERIOD, ticks);
+            runtime.spawn(async move {
+                ticks.await;
+                began.elapsed() >= least
+            })
+        })
+        .collect();
+    let mut early = 0;
+    for task in tasks {
+        early += u32::from(!runtime.block_on(task)?);
+    }
+    let reading = meter.stop();
+    ensure!(early == 0, "{early} intervals were early");
+    let each = reading.processor.as_nanos() as f64 / (count * ticks) as f64;
+    Ok(Outcome::new(Checksum::default().delays(&firsts), [(Figure::IntervalCpu, each)]))
+}

@@ -1,0 +1,122 @@
+//! Sleeps that are far away: making, moving and dropping them.
+//!
+//! All systems keep their sleeps the same way: in places that are allocated beforehand, each in a
+//! block of its own, because some of them must not move.
+
+use std::mem::forget;
+use std::pin::Pin;
+use std::task::{Context, Waker};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use tokio::runtime::Runtime;
+
+use super::contender::{Contender, each, poll_once};
+use super::figure::Figure;
+use super::run::{Outcome, time};
+use crate::work::{self, Checksum, Size};
+
+type Place<S> = Pin<Box<Option<S>>>;
+
+/// Places for sleeps, and what was wrong with those that were put there.
+struct Places<'a, C: Contender> {
+    system: &'a C,
+    all: Vec<Place<C::Sleep>>,
+    ready: usize,
+}
+
+impl<'a, C: Contender> Places<'a, C> {
+    fn empty(system: &'a C, count: usize) -> Self {
+        Self { system, all: (0..count).map(|_| Box::pin(None)).collect(), ready: 0 }
+    }
+
+    fn full(system: &'a C, delays: &[Duration]) -> Self {
+        let mut places = Self::empty(system, delays.len());
+        places.fill(delays);
+        places
+    }
+
+    /// Puts a sleep there and polls it once; one that was there is dropped.
+    #[inline]
+    fn put(&mut self, at: usize, delay: Duration) {
+        let mut place = self.all[at].as_mut();
+        place.set(None);
+        place.set(Some(self.system.sleep(delay)));
+        if let Some(sleep) = place.as_pin_mut() {
+            let ready = poll_once(sleep, &mut Context::from_waker(Waker::noop()));
+            self.ready += usize::from(ready);
+        }
+    }
+
+    fn fill(&mut self, delays: &[Duration]) {
+        for (at, &delay) in delays.iter().enumerate() {
+            self.put(at, delay);
+        }
+    }
+
+    fn ensure_pending(&self) -> Result<()> {
+        ensure!(self.ready == 0, "{} sleeps were ready too early", self.ready);
+        Ok(())
+    }
+}
+
+pub(super) fn make_and_drop<C: Contender>(
+    system: &C,
+    size: &Size,
+    runtime: &Runtime,
+) -> Result<Outcome> {
+    let (delays, order) = (work::far(size), work::order(size));
+    let mut places = Places::empty(system, size.timers + 1);
+    let create = time(system, runtime, || places.fill(&delays));
+    let brief = time(system, runtime, || {
+        for &delay in &delays {
+            places.put(size.timers, delay);
+            places.all[size.timers].set(None);
+        }
+    });
+    let drop = time(system, runtime, || {
+        for &at in &order {
+            places.all[at as usize].set(None);
+        }
+    });
+    places.ensure_pending()?;
+    let figures = [
+        each([Figure::CreateCpu, Figure::CreateWall], &create, size.timers),
+        each([Figure::BriefCpu, Figure::BriefWall], &brief, size.timers),
+        each([Figure::DropCpu, Figure::DropWall], &drop, size.timers),
+    ];
+    Ok(Outcome::new(
+        Checksum::default().delays(&delays).order(&order),
+        figures.into_iter().flatten(),
+    ))
+}
+
+pub(super) fn churn<C: Contender>(system: &C, size: &Size, runtime: &Runtime) -> Result<Outcome> {
+    let (delays, moves) = (work::far(size), work::moves(size));
+    let mut places = Places::full(system, &delays);
+    let reading = time(system, runtime, || {
+        for step in &moves {
+            places.put(step.index as usize, step.delay());
+        }
+    });
+    places.ensure_pending()?;
+    forget(places.all);
+    let figures = each([Figure::ChurnCpu, Figure::ChurnWall], &reading, moves.len());
+    Ok(Outcome::new(Checksum::default().delays(&delays).moves(&moves), figures))
+}
+
+pub(super) fn reset<C: Contender>(system: &C, size: &Size, runtime: &Runtime) -> Result<Outcome> {
+    let (delays, moves) = (work::far(size), work::moves(size));
+    let mut places = Places::full(system, &delays);
+    let reading = time(system, runtime, || {
+        for step in &moves {
+            if let Some(sleep) = places.all[step.index as usize].as_mut().as_pin_mut() {
+                system.reset(sleep, step.delay());
+            }
+        }
+    });
+    places.ensure_pending()?;
+    forget(places.all);
+    let figures = each([Figure::ResetCpu, Figure::ResetWall], &reading, moves.len());
+    Ok(Outcome::new(Checksum::default().delays(&delays).moves(&moves), figures))
+}

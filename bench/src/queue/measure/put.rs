@@ -1,0 +1,48 @@
+//! How many jobs a second can be put, alone and together with others.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use super::{Figures, callers, first_number, together};
+use crate::queue::contender::{Caller, Contender};
+use crate::queue::figure::Figure;
+use crate::queue::job::Job;
+
+pub(super) const BATCH: u64 = 100;
+
+pub(super) fn single(contender: &impl Contender, time: Duration) -> Result<Figures> {
+    measure(contender, time, 1, [(1, Figure::Put1), (8, Figure::Put8), (64, Figure::Put64)])
+}
+
+pub(super) fn batches(contender: &impl Contender, time: Duration) -> Result<Figures> {
+    let figures = [(1, Figure::PutBatch1), (8, Figure::PutBatch8), (64, Figure::PutBatch64)];
+    measure(contender, time, BATCH, figures)
+}
+
+fn measure(
+    contender: &impl Contender,
+    time: Duration,
+    batch: u64,
+    figures: [(usize, Figure); 3],
+) -> Result<Figures> {
+    let mut outcome = Vec::new();
+    let mut all = 0;
+    for (number, figure) in figures {
+        let (counts, took) = together(callers(contender, number)?, |caller, connection, began| {
+            let mut count = 0;
+            while began.elapsed() < time {
+                let first = first_number(caller) + count;
+                connection.put((first..first + batch).map(Job::far).collect())?;
+                count += batch;
+            }
+            Ok(count)
+        })?;
+        let count: u64 = counts.into_iter().sum();
+        outcome.push((figure, count as f64 / took.as_secs_f64()));
+        all += count;
+    }
+    let pending = contender.pending()?;
+    ensure!(pending == all, "{all} jobs were put, and the queue has {pending}");
+    Ok(outcome)
+}

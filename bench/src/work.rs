@@ -1,0 +1,188 @@
+//! The work, the same in every language: see `peers/README.md`. Made before any clock starts.
+
+use std::time::Duration;
+
+use clap::Args;
+
+/// What all work is made from, unless a run is told otherwise.
+pub(crate) const SEED: u64 = 0x7135_57EE_1000_2024;
+
+const DAY_MS: u64 = 86_400_000;
+
+/// The numbers that the work follows from.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct Size {
+    #[arg(long)]
+    pub(crate) timers: usize,
+    #[arg(long)]
+    pub(crate) seed: u64,
+    /// How many timers are moved
+    #[arg(long)]
+    pub(crate) moves: usize,
+    /// How long before the first deadline everything is scheduled
+    #[arg(long)]
+    pub(crate) lead_ms: u64,
+    /// How long it takes from the first deadline to the last
+    #[arg(long)]
+    pub(crate) span_ms: u64,
+}
+
+impl Size {
+    /// The arguments that say so to another process.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let numbers = [
+            ("--timers", self.timers as u64),
+            ("--seed", self.seed),
+            ("--moves", self.moves as u64),
+            ("--lead-ms", self.lead_ms),
+            ("--span-ms", self.span_ms),
+        ];
+        numbers.iter().flat_map(|(name, number)| [(*name).to_owned(), number.to_string()]).collect()
+    }
+}
+
+/// splitmix64: a few lines in any language.
+struct Random(u64);
+
+impl Random {
+    fn of(size: &Size, stream: u64) -> Self {
+        Self(size.seed.wrapping_add(stream))
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`, which is less than 2^32.
+    fn below(&mut self, bound: u64) -> u64 {
+        ((self.next() >> 32) * bound) >> 32
+    }
+
+    fn far_ms(&mut self) -> u64 {
+        60_000 + self.below(3_540_001)
+    }
+}
+
+fn delays(size: &Size, mut one: impl FnMut(&mut Random) -> Duration) -> Vec<Duration> {
+    let mut random = Random::of(size, 1);
+    (0..size.timers).map(|_| one(&mut random)).collect()
+}
+
+/// Delays of 60 s to 3600 s.
+pub(crate) fn far(size: &Size) -> Vec<Duration> {
+    delays(size, |random| Duration::from_millis(random.far_ms()))
+}
+
+/// Delays of one to two days.
+pub(crate) fn tomorrow(size: &Size) -> Vec<Duration> {
+    delays(size, |random| Duration::from_millis(DAY_MS + random.below(DAY_MS)))
+}
+
+/// Delays within the span after the lead.
+pub(crate) fn soon(size: &Size) -> Vec<Duration> {
+    let lead = Duration::from_millis(size.lead_ms);
+    delays(size, |random| lead + Duration::from_micros(random.below(size.span_ms * 1_000)))
+}
+
+/// A delay every 100 µs of the span after the lead.
+pub(crate) fn steady(size: &Size) -> Vec<Duration> {
+    let lead = Duration::from_millis(size.lead_ms);
+    (0..size.span_ms * 10).map(|i| lead + Duration::from_micros(i * 100)).collect()
+}
+
+/// Every index once, shuffled.
+pub(crate) fn order(size: &Size) -> Vec<u32> {
+    let mut random = Random::of(size, 2);
+    let mut order: Vec<u32> = (0..size.timers as u32).collect();
+    for i in (1..order.len()).rev() {
+        order.swap(i, random.below(i as u64 + 1) as usize);
+    }
+    order
+}
+
+/// Which timer moves, and to which delay.
+#[derive(Clone, Copy)]
+pub(crate) struct Move {
+    pub(crate) index: u32,
+    delay_ms: u32,
+}
+
+impl Move {
+    pub(crate) fn delay(self) -> Duration {
+        Duration::from_millis(self.delay_ms.into())
+    }
+}
+
+pub(crate) fn moves(size: &Size) -> Vec<Move> {
+    let mut random = Random::of(size, 3);
+    let timers = size.timers as u64;
+    let anywhere =
+        |_| Move { index: random.below(timers) as u32, delay_ms: random.far_ms() as u32 };
+    (0..size.moves).map(anywhere).collect()
+}
+
+/// Equal for systems that were given the same work.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Checksum(pub(crate) u64);
+
+impl Checksum {
+    fn add(&mut self, values: impl IntoIterator<Item = u64>) {
+        for value in values {
+            self.0 = self.0.wrapping_mul(31).wrapping_add(value);
+        }
+    }
+
+    pub(crate) fn delays(mut self, delays: &[Duration]) -> Self {
+        self.add(delays.iter().map(|delay| delay.as_nanos() as u64));
+        self
+    }
+
+    pub(crate) fn order(mut self, order: &[u32]) -> Self {
+        self.add(order.iter().map(|&index| index.into()));
+        self
+    }
+
+    pub(crate) fn moves(mut self, moves: &[Move]) -> Self {
+        self.add(moves.iter().map(|step| step.index.into()));
+        self.add(moves.iter().map(|step| step.delay_ms.into()));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: Size = Size { timers: 1_000, seed: 7, moves: 5_000, lead_ms: 10, span_ms: 100 };
+
+    #[test]
+    fn delays_are_where_they_should_be() {
+        let within = |delays: Vec<Duration>, from, to| {
+            let range = Duration::from_millis(from)..=Duration::from_millis(to);
+            assert!(delays.iter().all(|delay| range.contains(delay)));
+        };
+        within(far(&SIZE), 60_000, 3_600_000);
+        within(tomorrow(&SIZE), DAY_MS, 2 * DAY_MS);
+        within(soon(&SIZE), 10, 110);
+        within(steady(&SIZE), 10, 110);
+    }
+
+    #[test]
+    fn every_timer_is_cancelled_once() {
+        let mut order = order(&SIZE);
+        order.sort_unstable();
+        assert!(order.into_iter().eq(0..1_000));
+    }
+
+    #[test]
+    fn the_numbers_are_those_of_splitmix64() {
+        // The first numbers of the published generator from 1234567.
+        let mut random = Random(1_234_567);
+        let first = [random.next(), random.next(), random.next()];
+        assert_eq!(first, [0x599E_D017_FB08_FC85, 0x2C73_F084_5854_0FA5, 0x883E_BCE5_A3F2_7C77]);
+    }
+}

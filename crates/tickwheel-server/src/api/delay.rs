@@ -1,0 +1,232 @@
+//! Lengths of time as JSON and the command line write them: milliseconds, or a text like `1h30m`.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use serde::de::{Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use utoipa::openapi::{ObjectBuilder, OneOfBuilder, RefOr, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+/// The units, the longest first, in milliseconds.
+const UNITS: [(&str, u64); 6] = [
+    ("w", 604_800_000),
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1_000),
+    ("ms", 1),
+];
+/// Longer than from 1970 to the end of 9999 makes no difference.
+const LONGEST: u64 = 253_402_300_799_999;
+
+/// A length of time: a number of milliseconds, or a text of numbers with units like `1h30m`. The
+/// units are `ms`, `s`, `m`, `h`, `d` and `w`.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_server::api::Delay;
+///
+/// let half: Delay = "1h30m".parse()?;
+/// assert_eq!(half.0, Duration::from_secs(5_400));
+/// assert_eq!(half.to_string(), "1h30m");
+/// assert_eq!(serde_json::from_str::<Delay>("250").unwrap().to_string(), "250ms");
+/// assert!("5 minutes".parse::<Delay>().is_err());
+/// # Ok::<(), tickwheel_server::api::ParseDelayError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Delay(pub Duration);
+
+impl Delay {
+    /// So many milliseconds.
+    ///
+    /// ```
+    /// use tickwheel_server::api::Delay;
+    /// assert_eq!(Delay::from_millis(61_000).to_string(), "1m1s");
+    /// ```
+    pub const fn from_millis(millis: u64) -> Self {
+        Self(Duration::from_millis(millis))
+    }
+
+    /// The milliseconds, rounded up; as many as fit.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_server::api::Delay;
+    /// assert_eq!(Delay(Duration::from_micros(1_001)).as_millis(), 2);
+    /// ```
+    pub fn as_millis(self) -> u64 {
+        u64::try_from(self.0.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+    }
+}
+
+impl From<Duration> for Delay {
+    fn from(duration: Duration) -> Self {
+        Self(duration)
+    }
+}
+
+impl fmt::Display for Delay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.as_millis();
+        if rest == 0 {
+            return f.write_str("0s");
+        }
+        for (unit, length) in UNITS {
+            if rest >= length {
+                write!(f, "{}{unit}", rest / length)?;
+                rest %= length;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A text that is no length of time.
+///
+/// ```
+/// use tickwheel_server::api::Delay;
+/// let error = "soon".parse::<Delay>().unwrap_err();
+/// assert!(error.to_string().contains("\"soon\""));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseDelayError(String);
+
+impl fmt::Display for ParseDelayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} is not a length of time: take milliseconds, or numbers with the units ms, s, m, \
+             h, d, w like \"1h30m\"",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for ParseDelayError {}
+
+impl FromStr for Delay {
+    type Err = ParseDelayError;
+
+    /// A text with units, or plain digits for milliseconds.
+    fn from_str(text: &str) -> Result<Self, ParseDelayError> {
+        parse(text)
+            .filter(|&millis| millis <= LONGEST)
+            .map(Self::from_millis)
+            .ok_or_else(|| ParseDelayError(text.chars().take(64).collect()))
+    }
+}
+
+fn parse(text: &str) -> Option<u64> {
+    if let Ok(millis) = text.parse::<u64>() {
+        return (!text.starts_with('+')).then_some(millis);
+    }
+    let mut rest = text;
+    let mut total: u64 = 0;
+    while !rest.is_empty() {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let number: u64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let unit = rest.bytes().take_while(u8::is_ascii_lowercase).count();
+        let (_, length) = UNITS.iter().find(|(name, _)| *name == &rest[..unit])?;
+        rest = &rest[unit..];
+        total = total.checked_add(number.checked_mul(*length)?)?;
+    }
+    (!text.is_empty()).then_some(total)
+}
+
+impl Serialize for Delay {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Delay {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl Visitor<'_> for Either {
+            type Value = Delay;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a length of time: milliseconds, or a text like \"1h30m\"")
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, millis: u64) -> Result<Delay, E> {
+                if millis > LONGEST {
+                    return Err(E::invalid_value(Unexpected::Unsigned(millis), &self));
+                }
+                Ok(Delay::from_millis(millis))
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, millis: i64) -> Result<Delay, E> {
+                match u64::try_from(millis) {
+                    Ok(whole) => self.visit_u64(whole),
+                    Err(_) => Err(E::invalid_value(Unexpected::Signed(millis), &self)),
+                }
+            }
+
+            fn visit_f64<E: serde::de::Error>(self, millis: f64) -> Result<Delay, E> {
+                match super::whole(millis) {
+                    Some(whole) => self.visit_u64(whole),
+                    None => Err(E::invalid_value(Unexpected::Float(millis), &self)),
+                }
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Delay, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl PartialSchema for Delay {
+    fn schema() -> RefOr<Schema> {
+        let text = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .pattern(Some("^([0-9]{1,6}(ms|s|m|h|d|w)){1,6}$"));
+        let number = ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .minimum(Some(0))
+            .maximum(Some(LONGEST as f64));
+        OneOfBuilder::new()
+            .item(text)
+            .item(number)
+            .description(Some("Numbers with units (ms, s, m, h, d, w), or milliseconds"))
+            .examples(["1h30m".into(), serde_json::json!(250)])
+            .into()
+    }
+}
+
+impl ToSchema for Delay {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_is_read_back() {
+        for millis in [0, 1, 999, 1_000, 61_001, 5_400_000, 90_061_001, 1_209_600_000, LONGEST] {
+            let delay = Delay::from_millis(millis);
+            assert_eq!(delay.to_string().parse(), Ok(delay));
+            assert_eq!(millis.to_string().parse(), Ok(delay));
+        }
+    }
+
+    #[test]
+    fn odd_texts_are_refused() {
+        for wrong in
+            ["", "m", "5", "-5s", "5S", "1.5h", "5 m", "5m ", "5x", "+5", "9999999999999w", "5é"]
+        {
+            let is_number = wrong == "5";
+            assert_eq!(wrong.parse::<Delay>().is_ok(), is_number, "{wrong}");
+        }
+        assert!(serde_json::from_str::<Delay>("-1").is_err());
+        assert!(serde_json::from_str::<Delay>("1.5").is_err());
+        assert!(serde_json::from_str::<Delay>("null").is_err());
+        assert_eq!(serde_json::from_str::<Delay>("2e3").unwrap(), Delay::from_millis(2_000));
+    }
+}

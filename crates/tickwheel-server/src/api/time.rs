@@ -1,0 +1,317 @@
+//! Points in time as JSON shows them: RFC 3339 in UTC with milliseconds, or plain milliseconds.
+//!
+//! The calendar is the proleptic Gregorian one, in whole milliseconds since 1970, as the queue has
+//! it: from 1970 to the end of 9999.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::de::{Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tickwheel_queue::Time;
+use utoipa::openapi::schema::{KnownFormat, SchemaFormat};
+use utoipa::openapi::{ObjectBuilder, OneOfBuilder, RefOr, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+const DAY: u64 = 86_400_000;
+
+/// A point in time of a request: an RFC 3339 text or milliseconds since 1970.
+///
+/// ```
+/// use tickwheel_server::api::Timestamp;
+///
+/// let text: Timestamp = serde_json::from_str(r#""2026-01-02T03:04:05.678+01:00""#)?;
+/// let number: Timestamp = serde_json::from_str("1767319445678")?;
+/// assert_eq!(text, number);
+/// assert_eq!(text.to_string(), "2026-01-02T02:04:05.678Z");
+/// assert!("tomorrow".parse::<Timestamp>().is_err());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Timestamp(pub Time);
+
+impl Timestamp {
+    /// The time so many milliseconds after 1970 began.
+    ///
+    /// ```
+    /// use tickwheel_server::api::Timestamp;
+    /// assert_eq!(Timestamp::from_millis(0).to_string(), "1970-01-01T00:00:00.000Z");
+    /// ```
+    pub fn from_millis(millis: u64) -> Self {
+        Self(Time::from_millis(millis))
+    }
+}
+
+impl From<Time> for Timestamp {
+    fn from(time: Time) -> Self {
+        Self(time)
+    }
+}
+
+/// The text of a time, as answers have it.
+///
+/// ```
+/// use tickwheel_queue::Time;
+/// use tickwheel_server::api::rfc3339;
+/// assert_eq!(rfc3339(Time::MAX), "9999-12-31T23:59:59.999Z");
+/// ```
+pub fn rfc3339(time: Time) -> String {
+    Timestamp(time).to_string()
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = self.0.as_millis();
+        let (year, month, day) = date_of(millis / DAY);
+        let of_day = millis % DAY;
+        let (hour, minute) = (of_day / 3_600_000, of_day / 60_000 % 60);
+        let (second, milli) = (of_day / 1_000 % 60, of_day % 1_000);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milli:03}Z")
+    }
+}
+
+/// Year, month and day of a day since 1970. Counted in eras of 400 years, which all have the same
+/// number of days, with years that begin in March, so that a leap day is the last of its year.
+fn date_of(day: u64) -> (u64, u64, u64) {
+    let day = day + 719_468;
+    let (era, of_era) = (day / 146_097, day % 146_097);
+    let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (era * 400 + year + later, month, day)
+}
+
+/// The day since 1970 of a date; negative before.
+fn day_of(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+}
+
+fn days_in(year: i64, month: i64) -> i64 {
+    match month {
+        4 | 6 | 9 | 11 => 30,
+        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
+        2 => 28,
+        _ => 31,
+    }
+}
+
+/// A text that is no point in time.
+///
+/// ```
+/// use tickwheel_server::api::Timestamp;
+/// let error = "2026-13-01T00:00:00Z".parse::<Timestamp>().unwrap_err();
+/// assert!(error.to_string().contains("2026-13-01T00:00:00Z"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseTimeError(String);
+
+impl fmt::Display for ParseTimeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{:?} is not a time: take RFC 3339 like \"2026-01-02T03:04:05.678Z\", or milliseconds \
+             since 1970, up to the end of 9999",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for ParseTimeError {}
+
+impl FromStr for Timestamp {
+    type Err = ParseTimeError;
+
+    fn from_str(text: &str) -> Result<Self, ParseTimeError> {
+        let wrong = || ParseTimeError(text.chars().take(64).collect());
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            let millis = text.parse().map_err(|_| wrong())?;
+            return in_range(millis).ok_or_else(wrong);
+        }
+        parse(text.as_bytes()).and_then(in_range).ok_or_else(wrong)
+    }
+}
+
+fn in_range(millis: u64) -> Option<Timestamp> {
+    (millis <= Time::MAX.as_millis()).then(|| Timestamp::from_millis(millis))
+}
+
+/// RFC 3339, strictly; finer parts than milliseconds are rounded up, so that nothing is early.
+fn parse(text: &[u8]) -> Option<u64> {
+    let number = |from: usize, to: usize| -> Option<i64> {
+        let digits = text.get(from..to)?;
+        digits.iter().all(u8::is_ascii_digit).then_some(())?;
+        std::str::from_utf8(digits).ok()?.parse().ok()
+    };
+    let is = |place: usize, allowed: &[u8]| text.get(place).is_some_and(|it| allowed.contains(it));
+    if !(is(4, b"-") && is(7, b"-") && is(10, b"Tt ") && is(13, b":") && is(16, b":")) {
+        return None;
+    }
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    if !(1..=12).contains(&month) || day < 1 || day > days_in(year, month) {
+        return None;
+    }
+    // A leap second counts as the one that follows, as everywhere in POSIX time.
+    if hour > 23 || minute > 59 || second > 60 {
+        return None;
+    }
+    let mut place = 19;
+    let mut millis = 0;
+    if is(place, b".") {
+        let digits = text[place + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+        let fraction = &text[place + 1..place + 1 + digits];
+        if digits == 0 {
+            return None;
+        }
+        for index in 0..3 {
+            millis = millis * 10 + fraction.get(index).map_or(0, |digit| i64::from(digit - b'0'));
+        }
+        millis += i64::from(fraction.iter().skip(3).any(|&digit| digit != b'0'));
+        place += 1 + digits;
+    }
+    let offset = if is(place, b"Zz") && text.len() == place + 1 {
+        0
+    } else if is(place, b"+-") && is(place + 3, b":") && text.len() == place + 6 {
+        let (hours, minutes) = (number(place + 1, place + 3)?, number(place + 4, place + 6)?);
+        if hours > 23 || minutes > 59 {
+            return None;
+        }
+        let minutes = hours * 60 + minutes;
+        if text[place] == b'-' { -minutes } else { minutes }
+    } else {
+        return None;
+    };
+    let minutes = day_of(year, month, day) * 1_440 + hour * 60 + minute - offset;
+    u64::try_from((minutes * 60 + second) * 1_000 + millis).ok()
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Either;
+
+        impl Visitor<'_> for Either {
+            type Value = Timestamp;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(
+                    "a time: RFC 3339 text or milliseconds since 1970, up to the end of 9999",
+                )
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, millis: u64) -> Result<Timestamp, E> {
+                in_range(millis)
+                    .ok_or_else(|| E::invalid_value(Unexpected::Unsigned(millis), &self))
+            }
+
+            fn visit_i64<E: serde::de::Error>(self, millis: i64) -> Result<Timestamp, E> {
+                match u64::try_from(millis) {
+                    Ok(whole) => self.visit_u64(whole),
+                    Err(_) => Err(E::invalid_value(Unexpected::Signed(millis), &self)),
+                }
+            }
+
+            fn visit_f64<E: serde::de::Error>(self, millis: f64) -> Result<Timestamp, E> {
+                match super::whole(millis) {
+                    Some(whole) => self.visit_u64(whole),
+                    None => Err(E::invalid_value(Unexpected::Float(millis), &self)),
+                }
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Timestamp, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl PartialSchema for Timestamp {
+    fn schema() -> RefOr<Schema> {
+        let text = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .format(Some(SchemaFormat::KnownFormat(KnownFormat::DateTime)));
+        let number = ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .minimum(Some(0))
+            .maximum(Some(Time::MAX.as_millis() as f64));
+        OneOfBuilder::new()
+            .item(text)
+            .item(number)
+            .description(Some("RFC 3339 text, or milliseconds since 1970"))
+            .examples(["2026-01-02T03:04:05.678Z".into(), serde_json::json!(1_767_323_045_678_u64)])
+            .into()
+    }
+}
+
+impl ToSchema for Timestamp {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_day_has_its_date_and_back() {
+        let mut before = (1969_u64, 12_u64, 31_u64);
+        for day in 0..=Time::MAX.as_millis() / DAY {
+            let (year, month, date) = date_of(day);
+            let signed = [year, month, date, day].map(u64::cast_signed);
+            assert_eq!(day_of(signed[0], signed[1], signed[2]), signed[3]);
+            let follows = match before {
+                (y, 12, 31) => (y + 1, 1, 1),
+                (y, m, d) if d.cast_signed() == days_in(y.cast_signed(), m.cast_signed()) => {
+                    (y, m + 1, 1)
+                }
+                (y, m, d) => (y, m, d + 1),
+            };
+            assert_eq!((year, month, date), follows);
+            before = follows;
+        }
+        assert_eq!(before, (9999, 12, 31));
+    }
+
+    #[test]
+    fn times_are_read_with_offset_and_fraction() {
+        let millis = |text: &str| text.parse::<Timestamp>().map(|time| time.0.as_millis()).ok();
+        assert_eq!(millis("1970-01-01T00:00:00Z"), Some(0));
+        assert_eq!(millis("2000-02-29t12:00:00.5z"), Some(951_825_600_500));
+        assert_eq!(millis("2026-01-02 03:04:05.0000001Z"), Some(1_767_323_045_001));
+        assert_eq!(millis("2026-01-01T00:00:00+24:00"), None);
+        assert_eq!(millis("1970-01-01T01:00:00+01:00"), Some(0));
+        assert_eq!(millis("1969-12-31T23:00:00-01:00"), Some(0));
+        assert_eq!(millis("1234"), Some(1_234));
+    }
+
+    #[test]
+    fn odd_texts_are_refused() {
+        for wrong in [
+            "",
+            "-1",
+            "now",
+            "2026-01-02",
+            "2026-01-02T03:04:05",
+            "2026-01-02T03:04Z",
+            "2026-02-30T00:00:00Z",
+            "2026-01-02T24:00:00Z",
+            "2026-01-02T03:04:05.Z",
+            "2026-01-02T03:04:05Zx",
+            "2026-01-02T03:04:05+0100",
+            "1969-12-31T23:59:59Z",
+            "99999999999999999999",
+            "2026-0é-02T03:04:05Z",
+        ] {
+            assert!(wrong.parse::<Timestamp>().is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What all requests share.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tickwheel_queue::Queues;
+use tokio::sync::{Mutex, OwnedRwLockReadGuard, RwLock};
+
+use crate::api::Code;
+use crate::auth::{Caller, Gate};
+use crate::config::Config;
+use crate::idempotency::Markers;
+use crate::limits::Buckets;
+use crate::metrics::HttpCounts;
+use crate::problem::Failure;
+use crate::shutdown::Shutdown;
+
+/// Requests with a wrong token that an address may make at once, and then in a second.
+const WRONG_TOKENS: (u32, u32) = (20, 1);
+
+/// What all requests share. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct App(Arc<Shared>);
+
+struct Shared {
+    queues: Queues,
+    config: Config,
+    gate: Arc<Gate>,
+    requests: Buckets<Client>,
+    wrong_tokens: Buckets<IpAddr>,
+    shutdown: Shutdown,
+    counts: HttpCounts,
+    markers: Markers,
+    /// Whoever changes a part of a queue's settings reads them first, and nobody in between.
+    settings: Mutex<()>,
+    documents: Documents,
+    /// Held by what has to be finished before the queue is closed.
+    busy: Arc<RwLock<()>>,
+}
+
+/// Whose requests are counted together.
+#[derive(PartialEq, Eq, Hash)]
+enum Client {
+    Token(String),
+    Address(IpAddr),
+}
+
+/// Documents that are made once.
+pub(crate) struct Documents {
+    pub(crate) openapi: bytes::Bytes,
+    pub(crate) page: bytes::Bytes,
+}
+
+impl App {
+    pub(crate) fn new(
+        queues: Queues,
+        config: Config,
+        gate: Arc<Gate>,
+        shutdown: Shutdown,
+        routes: Vec<String>,
+        documents: Documents,
+    ) -> Self {
+        let rate = config.limits.rate;
+        Self(Arc::new(Shared {
+            queues,
+            gate,
+            requests: Buckets::new(rate, rate),
+            wrong_tokens: Buckets::new(WRONG_TOKENS.0, WRONG_TOKENS.1),
+            shutdown,
+            counts: HttpCounts::new(routes),
+            markers: Markers::default(),
+            settings: Mutex::default(),
+            documents,
+            busy: Arc::default(),
+            config,
+        }))
+    }
+
+    pub(crate) fn queues(&self) -> &Queues {
+        &self.0.queues
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.0.config
+    }
+
+    /// The limits of jobs, as clients see them.
+    pub(crate) fn queue_limits(&self) -> &tickwheel_queue::Limits {
+        &self.0.config.queue_limits
+    }
+
+    pub(crate) fn gate(&self) -> &Arc<Gate> {
+        &self.0.gate
+    }
+
+    pub(crate) fn shutdown(&self) -> &Shutdown {
+        &self.0.shutdown
+    }
+
+    pub(crate) fn counts(&self) -> &HttpCounts {
+        &self.0.counts
+    }
+
+    pub(crate) fn markers(&self) -> &Markers {
+        &self.0.markers
+    }
+
+    pub(crate) fn settings_lock(&self) -> &Mutex<()> {
+        &self.0.settings
+    }
+
+    pub(crate) fn documents(&self) -> &Documents {
+        &self.0.documents
+    }
+
+    /// For work that has to be finished before the queue is closed.
+    pub(crate) async fn busy(&self) -> OwnedRwLockReadGuard<()> {
+        Arc::clone(&self.0.busy).read_owned().await
+    }
+
+    /// Waits for such work.
+    pub(crate) async fn not_busy(&self) {
+        drop(self.0.busy.write().await);
+    }
+
+    /// Refuses a client who asks too fast.
+    pub(crate) fn check_rate(&self, caller: &Caller, address: IpAddr) -> Result<(), Failure> {
+        let client = match caller {
+            Caller::Token(token) => Client::Token(token.id.clone()),
+            Caller::Anyone => Client::Address(address),
+        };
+        self.0.requests.take(client, Instant::now()).map_err(|wait| {
+            let rate = self.0.config.limits.rate;
+            let why = format!("more than {rate} requests in a second: wait for {wait:?}");
+            Failure::new(Code::RateLimited, why).retry_after(wait.as_secs() + 1)
+        })
+    }
+
+    /// Refuses an address that shows wrong tokens again and again, also if the next is right:
+    /// otherwise it could go on guessing.
+    pub(crate) fn check_guesses(&self, address: IpAddr) -> Result<(), Failure> {
+        if self.0.wrong_tokens.has_left(&address, Instant::now()) {
+            return Ok(());
+        }
+        let why = "too many requests with wrong tokens came from this address: wait a second";
+        Err(Failure::new(Code::RateLimited, why).retry_after(1))
+    }
+
+    pub(crate) fn note_wrong_token(&self, address: IpAddr) {
+        // Whether one was left does not matter: this one is refused anyway.
+        let _ = self.0.wrong_tokens.take(address, Instant::now());
+    }
+}
+
+/// Locks by name, for as long as somebody holds or waits for one.
+#[derive(Default)]
+pub(crate) struct NamedLocks {
+    locks: std::sync::Mutex<HashMap<String, Arc<Mutex<()>>>>,
+}
+
+impl NamedLocks {
+    /// Does something while nobody else does something of the same name.
+    pub(crate) async fn with<T>(&self, name: &str, work: impl Future<Output = T>) -> T {
+        let lock = {
+            let mut locks = self.all();
+            Arc::clone(locks.entry(name.to_owned()).or_default())
+        };
+        let _cleanup = Cleanup { locks: self, name };
+        let _held = lock.lock().await;
+        work.await
+    }
+
+    fn all(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Mutex<()>>>> {
+        self.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Forgets a lock that nobody else has, also if the request is dropped half-way.
+struct Cleanup<'a> {
+    locks: &'a NamedLocks,
+    name: &'a str,
+}
+
+impl Drop for Cleanup<'_> {
+    fn drop(&mut self) {
+        let mut locks = self.locks.all();
+        // One is the map's, one is that of the request which ends.
+        if locks.get(self.name).is_some_and(|lock| Arc::strong_count(lock) <= 2) {
+            locks.remove(self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_name_is_held_by_one_and_forgotten_after_the_last() {
+        let locks = NamedLocks::default();
+        let inside = std::cell::Cell::new(0);
+        let work = || async {
+            inside.set(inside.get() + 1);
+            assert_eq!(inside.get(), 1);
+            tokio::task::yield_now().await;
+            inside.set(inside.get() - 1);
+        };
+        tokio::join!(locks.with("a", work()), locks.with("a", work()), locks.with("a", work()));
+        assert!(locks.all().is_empty());
+    }
+}

@@ -1,0 +1,266 @@
+//! Who asks, and whether they may.
+//!
+//! Ground rules: once a token was needed, one is needed until the service ends, also if the last
+//! is removed; a file of tokens that cannot be read leaves those that were known.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, SystemTime};
+
+use axum::extract::FromRequestParts;
+use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method};
+
+use crate::api::Code;
+use crate::app::App;
+use crate::problem::Failure;
+use crate::tokens::{Ring, Scope, Token, TokenError, TokenStore};
+
+/// Where a request came from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(crate) enum Caller {
+    /// Anybody: no token is needed.
+    Anyone,
+    /// Whoever has this token.
+    Token(Arc<Token>),
+}
+
+impl Caller {
+    /// Whether this is allowed with a queue.
+    pub(crate) fn may(&self, scope: Scope, queue: &str) -> Result<(), Failure> {
+        match self {
+            Self::Anyone => Ok(()),
+            Self::Token(token) if token.allows(scope, queue) => Ok(()),
+            Self::Token(token) => {
+                let why = format!(
+                    "token {} ({}) has no scope {scope:?} for queue {queue:?}",
+                    token.id,
+                    token.name,
+                    scope = scope.as_str()
+                );
+                Err(Failure::new(Code::Forbidden, why))
+            }
+        }
+    }
+
+    /// Whether this is allowed with some queue, or concerns none.
+    pub(crate) fn may_somewhere(&self, scope: Scope) -> Result<(), Failure> {
+        match self {
+            Self::Token(token) if !token.has(scope) => {
+                let why = format!(
+                    "token {} ({}) has no scope {:?}",
+                    token.id,
+                    token.name,
+                    scope.as_str()
+                );
+                Err(Failure::new(Code::Forbidden, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(crate) fn sees(&self, queue: &str) -> bool {
+        self.may(Scope::Read, queue).is_ok()
+    }
+
+    /// Whether this is allowed with every queue, so that none has to be looked up.
+    pub(crate) fn may_everywhere(&self, scope: Scope) -> bool {
+        match self {
+            Self::Anyone => true,
+            Self::Token(token) => token.has(scope) && token.allows_all_queues(),
+        }
+    }
+
+    /// What tells callers apart.
+    pub(crate) fn id(&self) -> &str {
+        match self {
+            Self::Anyone => "",
+            Self::Token(token) => &token.id,
+        }
+    }
+}
+
+impl FromRequestParts<App> for Caller {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Failure> {
+        let caller = parts.extensions.get::<Self>().cloned();
+        caller.ok_or_else(|| Failure::new(Code::Internal, "nobody asked who is asking"))
+    }
+}
+
+/// What a file was like when it was read: if this is the same, so is the file.
+pub(crate) type Stamp = Option<(SystemTime, u64)>;
+
+pub(crate) fn stamp_of(path: &std::path::Path) -> Stamp {
+    let metadata = std::fs::metadata(path).ok()?;
+    Some((metadata.modified().ok()?, metadata.len()))
+}
+
+/// Decides who may come in.
+pub(crate) struct Gate {
+    store: TokenStore,
+    ring: RwLock<Arc<Ring>>,
+    is_needed: AtomicBool,
+    /// Nobody else can reach the address, so a browser's word about the host counts.
+    is_private: bool,
+}
+
+impl Gate {
+    pub(crate) fn new(
+        store: TokenStore,
+        listen: IpAddr,
+        insecure: bool,
+    ) -> Result<Self, TokenError> {
+        let ring = Ring::new(store.list()?);
+        let is_loopback = listen.to_canonical().is_loopback();
+        let is_needed = !ring.is_empty() || (!is_loopback && !insecure);
+        Ok(Self {
+            store,
+            ring: RwLock::new(ring.into()),
+            is_needed: is_needed.into(),
+            is_private: is_loopback,
+        })
+    }
+
+    pub(crate) fn has_tokens(&self) -> bool {
+        !self.ring().is_empty()
+    }
+
+    fn ring(&self) -> Arc<Ring> {
+        Arc::clone(&self.ring.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Reads the tokens again when their file has changed, until the task is dropped.
+    pub(crate) async fn keep_reading(self: Arc<Self>) {
+        let mut seen = self.stamp().await;
+        // Between the first reading and the stamp it may have changed.
+        self.read_again().await;
+        loop {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            let stamp = self.stamp().await;
+            if stamp != seen {
+                seen = stamp;
+                self.read_again().await;
+            }
+        }
+    }
+
+    async fn stamp(self: &Arc<Self>) -> Stamp {
+        let path = self.store.path();
+        tokio::task::spawn_blocking(move || stamp_of(&path)).await.unwrap_or(None)
+    }
+
+    async fn read_again(self: &Arc<Self>) {
+        let store = self.store.clone();
+        let Ok(tokens) = tokio::task::spawn_blocking(move || store.list()).await else { return };
+        match tokens {
+            Ok(tokens) => {
+                let ring = Ring::new(tokens);
+                if !ring.is_empty() {
+                    self.is_needed.store(true, Ordering::Relaxed);
+                }
+                *self.ring.write().unwrap_or_else(PoisonError::into_inner) = ring.into();
+            }
+            Err(error) => {
+                tracing::error!(%error, "the tokens could not be read again; those known before hold");
+            }
+        }
+    }
+
+    /// Whether a caller who came in earlier would still come in.
+    pub(crate) fn still_admits(&self, caller: &Caller) -> bool {
+        match caller {
+            Caller::Anyone => !self.is_needed.load(Ordering::Relaxed),
+            Caller::Token(token) => self.ring().has(token),
+        }
+    }
+
+    /// Who asks; an error if they show nothing valid.
+    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Caller, Failure> {
+        let shown = headers.get(AUTHORIZATION);
+        if let Some(shown) = shown {
+            let text = shown.to_str().unwrap_or_default();
+            let token = text
+                .split_once(' ')
+                .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+                .and_then(|(_, token)| self.ring().find(token.trim()));
+            if let Some(token) = token {
+                return Ok(Caller::Token(token));
+            }
+        }
+        if !self.is_needed.load(Ordering::Relaxed) {
+            return Ok(Caller::Anyone);
+        }
+        let why = match shown {
+            None => {
+                "a token is needed: send it as `Authorization: Bearer twk_…`; `tickwheel token new` makes one"
+            }
+            Some(_) => "the token is not valid: it is mistyped, or it was removed",
+        };
+        Err(Failure::new(Code::Unauthorized, why)
+            .at("authorization")
+            .with_header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")))
+    }
+
+    /// Refuses what a web page of somebody else can make a browser send: requests under another
+    /// name than this machine's while no token protects it, and changes from another origin.
+    pub(crate) fn check_browser(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+    ) -> Result<(), Failure> {
+        let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        if self.is_private && !self.is_needed.load(Ordering::Relaxed) && !is_local(host) {
+            let shown: String = host.chars().take(64).collect();
+            let why = format!(
+                "without tokens only requests to this machine by its own name are served, and this \
+                 one is to {shown:?}: use localhost or 127.0.0.1, or make a token"
+            );
+            return Err(Failure::new(Code::WrongHost, why).at("host"));
+        }
+        let is_change = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        if let (true, Some(origin)) = (is_change, headers.get(ORIGIN)) {
+            let origin = origin.to_str().unwrap_or_default();
+            let authority = origin.split_once("://").map(|(_, authority)| authority);
+            if authority != Some(host) {
+                let why = "a web page of another origin cannot change anything here";
+                return Err(Failure::new(Code::CrossOrigin, why).at("origin"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a host is this machine by its own name.
+fn is_local(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.split(':').next().unwrap_or_default(),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_local() {
+        for host in ["localhost", "LOCALHOST:7300", "127.0.0.1:7300", "127.1.2.3", "[::1]:80"] {
+            assert!(is_local(host), "{host}");
+        }
+        for host in
+            ["", "evil.example", "localhost.evil.example", "10.0.0.1", "[::2]", "127.0.0.1.x"]
+        {
+            assert!(!is_local(host), "{host}");
+        }
+    }
+}

@@ -1,0 +1,551 @@
+//! What the service is told at its start: flags over environment over a TOML file over defaults.
+//!
+//! Every option is in one table ([`OPTIONS`]), from which its flag, its variable and its place in
+//! the file follow. A value stays a text, with where it came from, until everything is gathered;
+//! then all of them are read, and the first that makes no sense is refused with its place.
+
+mod file;
+mod value;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tickwheel_queue::Durability;
+
+use value::Value;
+
+/// An option of the service.
+///
+/// ```
+/// use tickwheel_server::config::OPTIONS;
+///
+/// let body = OPTIONS.iter().find(|option| option.name == "limits.body").unwrap();
+/// assert_eq!(body.flag(), "limits-body");
+/// assert_eq!(body.variable(), "TICKWHEEL_LIMITS_BODY");
+/// assert_eq!(body.default, "8MiB");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct OptionSpec {
+    /// Its name in the file, with the table before a dot.
+    pub name: &'static str,
+    /// What kind of value it takes, for a help text.
+    pub value: &'static str,
+    /// Its value if nobody sets it; empty if it has none.
+    pub default: &'static str,
+    /// What it does.
+    pub help: &'static str,
+}
+
+impl OptionSpec {
+    /// The name of its flag, without the hyphens before it.
+    ///
+    /// ```
+    /// assert_eq!(tickwheel_server::config::OPTIONS[0].flag(), "listen");
+    /// ```
+    pub fn flag(&self) -> String {
+        self.name.replace(['.', '_'], "-")
+    }
+
+    /// The name of its environment variable.
+    ///
+    /// ```
+    /// assert_eq!(tickwheel_server::config::OPTIONS[0].variable(), "TICKWHEEL_LISTEN");
+    /// ```
+    pub fn variable(&self) -> String {
+        format!("TICKWHEEL_{}", self.name.replace('.', "_").to_uppercase())
+    }
+}
+
+macro_rules! options {
+    ($($name:literal, $value:literal, $default:literal, $help:literal;)*) => {
+        /// All options of the service.
+        ///
+        /// ```
+        /// use tickwheel_server::config::OPTIONS;
+        /// assert!(OPTIONS.iter().any(|option| option.name == "data"));
+        /// ```
+        pub const OPTIONS: &[OptionSpec] = &[$(
+            OptionSpec { name: $name, value: $value, default: $default, help: $help },
+        )*];
+    };
+}
+
+options! {
+    "listen", "ADDRESS", "127.0.0.1:7300", "Address and port to listen on; port 0 takes a free one";
+    "data", "DIRECTORY", "./tickwheel-data", "Where jobs and tokens are kept";
+    "insecure", "BOOLEAN", "false", "Serve anybody on an address that is not loopback, without tokens";
+    "durability", "sync|none|LENGTH", "sync", "Sync before each answer, never, or so often";
+    "horizon", "LENGTH", "5m", "How far ahead jobs are kept in memory";
+    "near", "NUMBER", "500000", "About how many jobs are kept in memory";
+    "cache", "SIZE", "32MiB", "Memory for what is read from disk";
+    "salvage", "BOOLEAN", "false", "Go on with what can be read if the directory is damaged";
+    "access_log", "all|errors|none", "all", "Which requests are logged";
+    "log", "text|json", "text", "Form of the log, which goes to standard error";
+    "log_level", "LEVEL", "info", "What is logged: error, warn, info, debug, trace, also by part";
+    "shutdown_grace", "LENGTH", "30s", "How long requests may take after the signal to stop";
+    "tls.cert", "FILE", "", "Certificate chain in PEM; with it the service speaks TLS";
+    "tls.key", "FILE", "", "Private key of the certificate in PEM";
+    "tls.reload", "LENGTH", "10s", "How often the two files are looked at for changes";
+    "limits.body", "SIZE", "8MiB", "Bytes of a request's body";
+    "limits.header", "SIZE", "32KiB", "Bytes of a request's headers, the address included";
+    "limits.connections", "NUMBER", "1024", "Connections at once";
+    "limits.rate", "NUMBER", "100000", "Requests a second of one token or address; 0 is no limit";
+    "limits.header_timeout", "LENGTH", "30s", "How long headers may take to arrive, and a connection may be idle";
+    "limits.body_timeout", "LENGTH", "30s", "How long a body may take to arrive";
+    "limits.write_timeout", "LENGTH", "30s", "How long a client may take to read any part of an answer";
+    "limits.payload", "SIZE", "1MiB", "Bytes of a job's payload";
+    "limits.batch", "NUMBER", "10000", "Items of a batch";
+    "limits.queues", "NUMBER", "10000", "Queues";
+    "limits.pending", "NUMBER", "0", "Jobs that are scheduled, ready or leased; 0 is no limit";
+    "limits.leased", "NUMBER", "1000000", "Jobs that are leased";
+    "limits.disk", "SIZE", "0", "Bytes on disk; 0 is no limit";
+}
+
+/// Variables of the same family that are not options of the service.
+const OTHER_VARIABLES: [&str; 4] =
+    ["TICKWHEEL_CONFIG", "TICKWHEEL_URL", "TICKWHEEL_TOKEN", "TICKWHEEL_CA"];
+
+/// Where a value came from.
+///
+/// ```
+/// use tickwheel_server::config::Origin;
+/// assert_eq!(Origin::Flag("--listen".into()).to_string(), "flag --listen");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nobody set it.
+    Default,
+    /// A file.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// An environment variable.
+    Environment(String),
+    /// A flag of the command line.
+    Flag(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Self::Environment(name) => write!(f, "environment {name}"),
+            Self::Flag(name) => write!(f, "flag {name}"),
+        }
+    }
+}
+
+/// What is wrong with the configuration, and where.
+///
+/// ```
+/// use tickwheel_server::config;
+///
+/// let flags = [("limits.body".to_owned(), "lots".to_owned())];
+/// let error = config::load(&flags, [], None).unwrap_err();
+/// assert!(error.to_string().starts_with("flag --limits-body: \"lots\" is not a size"));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// Where the wrong value came from.
+    pub origin: Origin,
+    /// The option, if one is concerned.
+    pub option: Option<&'static str>,
+    /// What is wrong, and what to do.
+    pub why: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.origin)?;
+        if let (Origin::File { .. } | Origin::Default, Some(option)) = (&self.origin, self.option) {
+            write!(f, "{option}: ")?;
+        }
+        f.write_str(&self.why)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// A value with where it came from.
+///
+/// ```
+/// let settings = tickwheel_server::config::load(&[], [], None)?;
+/// let listen = &settings.all()[0];
+/// assert_eq!((listen.name, &listen.value[..]), ("listen", "127.0.0.1:7300"));
+/// assert_eq!(listen.origin.to_string(), "default");
+/// # Ok::<(), tickwheel_server::config::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// The option.
+    pub name: &'static str,
+    /// The value, as it was given.
+    pub value: String,
+    /// Where it came from.
+    pub origin: Origin,
+}
+
+/// All values with where they came from, and what they mean.
+///
+/// ```
+/// let environment = [("TICKWHEEL_LISTEN".into(), "127.0.0.1:0".into())];
+/// let settings = tickwheel_server::config::load(&[], environment, None)?;
+/// assert_eq!(settings.all()[0].origin.to_string(), "environment TICKWHEEL_LISTEN");
+/// assert_eq!(settings.config().listen.port(), 0);
+/// # Ok::<(), tickwheel_server::config::ConfigError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Settings {
+    all: Vec<Setting>,
+    config: Config,
+    warnings: Vec<String>,
+}
+
+impl Settings {
+    /// Every option, in the order of [`OPTIONS`].
+    ///
+    /// ```
+    /// use tickwheel_server::config::{self, OPTIONS};
+    /// assert_eq!(config::load(&[], [], None)?.all().len(), OPTIONS.len());
+    /// # Ok::<(), config::ConfigError>(())
+    /// ```
+    pub fn all(&self) -> &[Setting] {
+        &self.all
+    }
+
+    /// What the values mean together.
+    ///
+    /// ```
+    /// use tickwheel_server::config;
+    /// assert!(!config::load(&[], [], None)?.config().insecure);
+    /// # Ok::<(), config::ConfigError>(())
+    /// ```
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// What is odd and does no harm, such as a variable that nobody knows.
+    ///
+    /// ```
+    /// use tickwheel_server::config;
+    /// let environment = [("TICKWHEEL_LISTN".into(), "127.0.0.1:0".into())];
+    /// let settings = config::load(&[], environment, None)?;
+    /// assert!(settings.warnings()[0].contains("TICKWHEEL_LISTN"));
+    /// # Ok::<(), config::ConfigError>(())
+    /// ```
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+}
+
+/// Which requests are logged.
+///
+/// ```
+/// use tickwheel_server::config::{AccessLog, Config};
+/// assert_eq!(Config::default().access_log, AccessLog::All);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessLog {
+    /// All.
+    All,
+    /// Those that were not answered with success.
+    Errors,
+    /// None.
+    None,
+}
+
+/// The files for TLS.
+///
+/// ```
+/// use tickwheel_server::config::Config;
+/// assert!(Config::default().tls.is_none());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The certificate chain in PEM.
+    pub cert: PathBuf,
+    /// The private key in PEM.
+    pub key: PathBuf,
+    /// How often they are looked at for changes.
+    pub reload: Duration,
+}
+
+/// What bounds requests and clients.
+///
+/// ```
+/// use tickwheel_server::config::Config;
+/// assert_eq!(Config::default().limits.connections, 1_024);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpLimits {
+    /// Bytes of a request's body.
+    pub body: usize,
+    /// Bytes of a request's headers.
+    pub header: usize,
+    /// Connections at once.
+    pub connections: usize,
+    /// Requests a second of one token or address; 0 is no limit.
+    pub rate: u32,
+    /// How long headers may take to arrive.
+    pub header_timeout: Duration,
+    /// How long a body may take to arrive.
+    pub body_timeout: Duration,
+    /// How long a client may take to read any part of an answer.
+    pub write_timeout: Duration,
+}
+
+/// What the service is told at its start.
+///
+/// ```
+/// use tickwheel_server::Config;
+///
+/// let config = Config { listen: "127.0.0.1:0".parse().unwrap(), ..Config::default() };
+/// assert!(config.listen.ip().is_loopback());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The address to listen on.
+    pub listen: SocketAddr,
+    /// Where jobs and tokens are kept.
+    pub data: PathBuf,
+    /// Serve anybody on any address, without tokens.
+    pub insecure: bool,
+    /// How durable an answer is.
+    pub durability: Durability,
+    /// How far ahead jobs are kept in memory.
+    pub horizon: Duration,
+    /// About how many jobs are kept in memory.
+    pub near: usize,
+    /// Bytes of cache for what is read from disk.
+    pub cache: u64,
+    /// Go on with what can be read if the directory is damaged.
+    pub salvage: bool,
+    /// Which requests are logged.
+    pub access_log: AccessLog,
+    /// How long requests may take after the signal to stop.
+    pub shutdown_grace: Duration,
+    /// The files for TLS, if it is spoken.
+    pub tls: Option<Tls>,
+    /// What bounds requests and clients.
+    pub limits: HttpLimits,
+    /// What bounds jobs and queues.
+    pub queue_limits: tickwheel_queue::Limits,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        load(&[], [], None).expect("the defaults make sense").config
+    }
+}
+
+/// Gathers all values and reads them. Flags are given by the names of their options, variables as
+/// the process has them, the file if there is one.
+///
+/// ```
+/// use tickwheel_server::config::{self, Origin};
+///
+/// let folder = tempfile::tempdir()?;
+/// let file = folder.path().join("tickwheel.toml");
+/// std::fs::write(&file, "near = 1000\n[limits]\nbody = \"1MiB\"\nrate = 50\n")?;
+///
+/// let flags = [("limits.rate".to_owned(), "10".to_owned())];
+/// let settings = config::load(&flags, std::env::vars_os(), Some(&file))?;
+/// let config = settings.config();
+/// assert_eq!((config.limits.rate, config.limits.body, config.near), (10, 1 << 20, 1_000));
+/// let body = settings.all().iter().find(|setting| setting.name == "limits.body").unwrap();
+/// assert_eq!(body.origin, Origin::File { path: file, line: 3 });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// If the file cannot be read, or a value makes no sense.
+pub fn load(
+    flags: &[(String, String)],
+    environment: impl IntoIterator<Item = (OsString, OsString)>,
+    file: Option<&Path>,
+) -> Result<Settings, ConfigError> {
+    let mut all: Vec<Setting> = OPTIONS
+        .iter()
+        .map(|option| Setting {
+            name: option.name,
+            value: option.default.to_owned(),
+            origin: Origin::Default,
+        })
+        .collect();
+    let mut warnings = Vec::new();
+    if let Some(path) = file {
+        file::read(path, &mut all)?;
+    }
+    for (name, value) in environment {
+        take_variable(&name, value, &mut all, &mut warnings)?;
+    }
+    for (name, value) in flags {
+        let place = OPTIONS.iter().position(|option| option.name == name);
+        let Some(place) = place else {
+            return Err(ConfigError {
+                origin: Origin::Flag(format!("--{name}")),
+                option: None,
+                why: format!("there is no option {name:?}"),
+            });
+        };
+        all[place].value.clone_from(value);
+        all[place].origin = Origin::Flag(format!("--{}", OPTIONS[place].flag()));
+    }
+    let config = config_of(&all)?;
+    Ok(Settings { all, config, warnings })
+}
+
+fn take_variable(
+    name: &OsString,
+    value: OsString,
+    all: &mut [Setting],
+    warnings: &mut Vec<String>,
+) -> Result<(), ConfigError> {
+    let Some(name) = name.to_str().filter(|name| name.starts_with("TICKWHEEL_")) else {
+        return Ok(());
+    };
+    let Some(place) = OPTIONS.iter().position(|option| option.variable() == name) else {
+        if !OTHER_VARIABLES.contains(&name) {
+            warnings.push(format!("the environment variable {name} means nothing here"));
+        }
+        return Ok(());
+    };
+    let origin = Origin::Environment(name.to_owned());
+    let option = Some(OPTIONS[place].name);
+    let value = value.into_string().map_err(|_| ConfigError {
+        origin: origin.clone(),
+        option,
+        why: "its value is not UTF-8".into(),
+    })?;
+    all[place].value = value;
+    all[place].origin = origin;
+    Ok(())
+}
+
+/// What the values mean; the first that makes no sense is refused.
+fn config_of(all: &[Setting]) -> Result<Config, ConfigError> {
+    let of = |name: &str| {
+        let setting = all.iter().find(|setting| setting.name == name);
+        Value(setting.expect("every option is there"))
+    };
+    Ok(Config {
+        listen: of("listen").address()?,
+        data: of("data").path()?,
+        insecure: of("insecure").boolean()?,
+        durability: of("durability").durability()?,
+        horizon: of("horizon").length(Duration::from_secs(1), Duration::from_secs(86_400))?,
+        near: of("near").number(1, 1_000_000_000)? as usize,
+        cache: of("cache").size(1 << 20, 1 << 40)?,
+        salvage: of("salvage").boolean()?,
+        access_log: of("access_log").access_log()?,
+        shutdown_grace: of("shutdown_grace").length(Duration::ZERO, HOUR)?,
+        tls: tls_of(&of)?,
+        limits: HttpLimits {
+            body: of("limits.body").size(1 << 10, 1 << 30)? as usize,
+            header: of("limits.header").size(1 << 10, 1 << 20)? as usize,
+            connections: of("limits.connections").number(1, 1_000_000)? as usize,
+            rate: of("limits.rate").number(0, 1_000_000_000)? as u32,
+            header_timeout: of("limits.header_timeout").length(TENTH, HOUR)?,
+            body_timeout: of("limits.body_timeout").length(TENTH, HOUR)?,
+            write_timeout: of("limits.write_timeout").length(TENTH, HOUR)?,
+        },
+        queue_limits: tickwheel_queue::Limits {
+            payload: of("limits.payload").size(1, 1 << 30)?,
+            batch: of("limits.batch").number(1, 10_000)?,
+            queues: of("limits.queues").number(1, 1_000_000)?,
+            pending: none_if_zero(of("limits.pending").number(0, u64::MAX)?),
+            leased: of("limits.leased").number(1, u64::MAX)?,
+            disk: none_if_zero(of("limits.disk").size(0, u64::MAX)?),
+            ..tickwheel_queue::Limits::default()
+        },
+    })
+}
+
+const TENTH: Duration = Duration::from_millis(100);
+const HOUR: Duration = Duration::from_secs(3_600);
+
+fn none_if_zero(limit: u64) -> u64 {
+    if limit == 0 { u64::MAX } else { limit }
+}
+
+fn tls_of<'a>(of: &impl Fn(&str) -> Value<'a>) -> Result<Option<Tls>, ConfigError> {
+    let reload = of("tls.reload").length(TENTH, Duration::from_secs(86_400))?;
+    let (cert, key) = (of("tls.cert"), of("tls.key"));
+    match (cert.is_empty(), key.is_empty()) {
+        (true, true) => Ok(None),
+        (false, false) => Ok(Some(Tls { cert: cert.path()?, key: key.path()?, reload })),
+        (true, false) => Err(key.wrong("a key alone is not enough: give `tls.cert` too")),
+        (false, true) => Err(cert.wrong("a certificate alone is not enough: give `tls.key` too")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flag(name: &str, value: &str) -> Vec<(String, String)> {
+        vec![(name.to_owned(), value.to_owned())]
+    }
+
+    #[test]
+    fn a_later_source_wins() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.toml");
+        std::fs::write(&file, "listen = \"127.0.0.1:1\"\nhorizon = 2000\ninsecure = true\n")
+            .unwrap();
+        let environment: [(OsString, OsString); 2] = [
+            ("TICKWHEEL_LISTEN".into(), "127.0.0.1:2".into()),
+            ("TICKWHEEL_HORIZON".into(), "3s".into()),
+        ];
+        let settings = load(&flag("listen", "127.0.0.1:3"), environment, Some(&file)).unwrap();
+        let config = settings.config();
+        assert_eq!(config.listen.port(), 3);
+        assert_eq!(config.horizon, Duration::from_secs(3));
+        assert!(config.insecure);
+        let origins: Vec<_> =
+            settings.all()[..3].iter().map(|setting| setting.origin.to_string()).collect();
+        assert_eq!(origins[0], "flag --listen");
+        assert_eq!(origins[1], "default");
+        assert_eq!(origins[2], format!("{}:3", file.display()));
+    }
+
+    #[test]
+    fn a_wrong_value_is_named_with_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.toml");
+        for (text, wanted) in [
+            ("\n[limits]\nbody = \"much\"", "a.toml:3: limits.body: \"much\" is not a size"),
+            ("[limits]\nboddy = 1", "a.toml:2: there is no option `limits.boddy`"),
+            ("listen = [1]", "a.toml:1: listen: an array is not possible here"),
+            ("near = 1\nnear = 2", "a.toml:2: duplicate key"),
+            ("a = ", "a.toml:1: "),
+            ("durability = \"often\"", "a.toml:1: durability: \"often\" is no durability"),
+            ("[tls]\ncert = \"c.pem\"", "a.toml:2: tls.cert: a certificate alone"),
+            ("[limits]\nconnections = 0", "a.toml:2: limits.connections: 0 is not possible"),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let error = load(&[], [], Some(&file)).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{text:?}: {error}");
+        }
+        let error = load(&[], [], Some(&folder.path().join("none.toml"))).unwrap_err();
+        assert!(error.to_string().contains("none.toml"), "{error}");
+        let error = load(&flag("listen", "here"), [], None).unwrap_err().to_string();
+        assert!(error.starts_with("flag --listen: \"here\" is not an address"), "{error}");
+    }
+
+    #[test]
+    fn every_option_has_its_own_names() {
+        let mut flags: Vec<_> = OPTIONS.iter().map(OptionSpec::flag).collect();
+        flags.sort();
+        flags.dedup();
+        assert_eq!(flags.len(), OPTIONS.len());
+    }
+}

@@ -1,0 +1,367 @@
+//! What handlers take out of a request: names from the path, parameters from the query, JSON from
+//! the body. Whatever is wrong with them is a problem that names its place.
+
+use std::collections::BTreeMap;
+
+use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use serde_path_to_error::Segment;
+use tickwheel_queue::JobId;
+
+use crate::api::Code;
+use crate::app::App;
+use crate::problem::Failure;
+
+/// What queues and schedules may be called: it goes into paths, patterns and labels.
+pub(crate) fn is_name(text: &str) -> bool {
+    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    (1..=128).contains(&text.len()) && text.bytes().all(is_fine) && !text.starts_with('.')
+}
+
+pub(crate) const NAME_RULE: &str =
+    "take 1 to 128 letters, digits, `_`, `-` and `.`, and no dot at the beginning";
+
+async fn path_param(parts: &mut Parts, app: &App, name: &str) -> Result<String, Failure> {
+    let params = RawPathParams::from_request_parts(parts, app)
+        .await
+        .map_err(|error| Failure::new(Code::InvalidParameter, error.to_string()).at(name))?;
+    let value = params.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_owned());
+    value.ok_or_else(|| Failure::new(Code::Internal, format!("the path has no {name}")))
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(64).collect()
+}
+
+/// The name of a queue in the path.
+pub(crate) struct QueueName(pub(crate) String);
+
+impl FromRequestParts<App> for QueueName {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        let name = path_param(parts, app, "queue").await?;
+        if is_name(&name) {
+            return Ok(Self(name));
+        }
+        let why = format!("{:?} is not possible as the name of a queue: {NAME_RULE}", shown(&name));
+        Err(Failure::new(Code::InvalidParameter, why).at("queue"))
+    }
+}
+
+/// The name of a schedule in the path.
+pub(crate) struct ScheduleName(pub(crate) String);
+
+impl FromRequestParts<App> for ScheduleName {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        let name = path_param(parts, app, "name").await?;
+        if is_name(&name) {
+            return Ok(Self(name));
+        }
+        let why =
+            format!("{:?} is not possible as the name of a schedule: {NAME_RULE}", shown(&name));
+        Err(Failure::new(Code::InvalidParameter, why).at("name"))
+    }
+}
+
+/// The id of a job in the path.
+pub(crate) struct PathId(pub(crate) JobId);
+
+impl FromRequestParts<App> for PathId {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        let text = path_param(parts, app, "id").await?;
+        let wrong = |error: tickwheel_queue::ParseIdError| {
+            Failure::new(Code::InvalidParameter, error.to_string()).at("id")
+        };
+        text.parse().map(Self).map_err(wrong)
+    }
+}
+
+/// The key of a job in the path.
+pub(crate) struct PathKey(pub(crate) String);
+
+impl FromRequestParts<App> for PathKey {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        let key = path_param(parts, app, "key").await?;
+        let allowed = app.queue_limits().key;
+        if key.len() as u64 > allowed {
+            let why = format!("a key of {} bytes is over the limit of {allowed}", key.len());
+            return Err(Failure::new(Code::InvalidParameter, why).at("key"));
+        }
+        Ok(Self(key))
+    }
+}
+
+/// The code of a problem in the path.
+pub(crate) struct PathCode(pub(crate) Code);
+
+impl FromRequestParts<App> for PathCode {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        let text = path_param(parts, app, "code").await?;
+        let known = Code::ALL.iter().find(|code| code.as_str() == text);
+        let unknown = || {
+            let why = format!("there is no kind of problem called {:?}", shown(&text));
+            Failure::new(Code::NotFound, why).at("code")
+        };
+        known.copied().map(Self).ok_or_else(unknown)
+    }
+}
+
+/// The parameters of the query.
+pub(crate) struct Params(BTreeMap<String, String>);
+
+impl Params {
+    /// Refuses parameters that are not known here.
+    pub(crate) fn only(&self, known: &[&str]) -> Result<(), Failure> {
+        let unknown = self.0.keys().find(|name| !known.contains(&name.as_str()));
+        unknown.map_or(Ok(()), |name| {
+            let known = known.join(", ");
+            let why = format!("there is no parameter {:?} here: take {known}", shown(name));
+            Err(Failure::new(Code::InvalidParameter, why).at(shown(name)))
+        })
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// A parameter that is read from its text.
+    pub(crate) fn parse<T, E: std::fmt::Display>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, Failure> {
+        let wrong = |error: E| Failure::new(Code::InvalidParameter, error.to_string()).at(name);
+        self.get(name).map(parse).transpose().map_err(wrong)
+    }
+
+    /// A number within bounds.
+    pub(crate) fn number(
+        &self,
+        name: &str,
+        least: usize,
+        most: usize,
+    ) -> Result<Option<usize>, Failure> {
+        self.parse(name, |text| {
+            let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+            number.ok_or_else(|| {
+                format!("{:?} is not possible: take a number from {least} to {most}", shown(text))
+            })
+        })
+    }
+}
+
+impl FromRequestParts<App> for Params {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        let pairs = Query::<Vec<(String, String)>>::from_request_parts(parts, app)
+            .await
+            .map_err(|error| Failure::new(Code::InvalidParameter, error.to_string()))?;
+        let mut params = BTreeMap::new();
+        for (name, value) in pairs.0 {
+            if params.contains_key(&name) {
+                let why = format!("the parameter {:?} is given twice", shown(&name));
+                return Err(Failure::new(Code::InvalidParameter, why).at(shown(&name)));
+            }
+            params.insert(name, value);
+        }
+        Ok(Self(params))
+    }
+}
+
+/// A body that has to be there.
+pub(crate) struct Body<T>(pub(crate) T);
+
+/// A body that has to be there, with its bytes.
+pub(crate) struct BodyAndBytes<T>(pub(crate) T, pub(crate) Bytes);
+
+/// A body that may be empty.
+pub(crate) struct OptionalBody<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
+        let (is_json, bytes) = read(request, app).await?;
+        need_json(is_json)?;
+        parse(&bytes).map(Self)
+    }
+}
+
+impl<T: DeserializeOwned> FromRequest<App> for BodyAndBytes<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
+        let (is_json, bytes) = read(request, app).await?;
+        need_json(is_json)?;
+        Ok(Self(parse(&bytes)?, bytes))
+    }
+}
+
+impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
+        let (is_json, bytes) = read(request, app).await?;
+        if bytes.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        need_json(is_json)?;
+        parse(&bytes).map(Self)
+    }
+}
+
+fn need_json(is_json: bool) -> Result<(), Failure> {
+    if is_json {
+        return Ok(());
+    }
+    let why = "the body has to be JSON, and to say so with `Content-Type: application/json`";
+    Err(Failure::new(Code::UnsupportedMediaType, why).at("content-type"))
+}
+
+/// The whole body, and whether it says that it is JSON.
+async fn read(request: Request, app: &App) -> Result<(bool, Bytes), Failure> {
+    let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    let is_json = essence.eq_ignore_ascii_case(crate::api::JSON_TYPE);
+    let limits = &app.config().limits;
+    let body = Limited::new(request.into_body(), limits.body).collect();
+    match tokio::time::timeout(limits.body_timeout, body).await {
+        Ok(Ok(body)) => Ok((is_json, body.to_bytes())),
+        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
+            let why = format!("the body is over the limit of {} bytes", limits.body);
+            Err(Failure::new(Code::TooLarge, why))
+        }
+        Ok(Err(error)) => {
+            Err(Failure::new(Code::IncompleteBody, format!("the body could not be read: {error}")))
+        }
+        Err(_) => {
+            let why = format!("the body did not arrive within {:?}", limits.body_timeout);
+            Err(Failure::new(Code::IncompleteBody, why))
+        }
+    }
+}
+
+/// Reads JSON. Only if something is wrong it is read again, to find out where.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
+    // To serde a list of the values of all fields would do as well.
+    if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
+        return Err(Failure::new(
+            Code::InvalidField,
+            "the body is a list, and has to be an object",
+        )
+        .at(""));
+    }
+    serde_json::from_slice(bytes).map_err(|error| {
+        if !error.is_data() {
+            return Failure::new(Code::MalformedJson, error.to_string());
+        }
+        let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+        match serde_path_to_error::deserialize::<_, T>(&mut deserializer) {
+            Ok(_) => wrong_field(String::new(), &error),
+            Err(located) => {
+                let pointer = pointer_to(located.path());
+                wrong_field(pointer, located.inner())
+            }
+        }
+    })
+}
+
+fn pointer_to(path: &serde_path_to_error::Path) -> String {
+    path.iter()
+        .map(|segment| match segment {
+            Segment::Seq { index } => format!("/{index}"),
+            Segment::Map { key } => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
+            // The variant of an enum is the name of a field in JSON.
+            Segment::Enum { variant } => format!("/{variant}"),
+            Segment::Unknown => String::new(),
+        })
+        .collect()
+}
+
+/// What serde says about a field, with the field.
+fn wrong_field(pointer: String, error: &serde_json::Error) -> Failure {
+    let text = error.to_string();
+    let what = text.rsplit_once(" at line ").map_or(&text[..], |(what, _)| what);
+    let quoted = |start: &str| {
+        let rest = what.strip_prefix(start)?;
+        Some(rest.split('`').next().unwrap_or_default())
+    };
+    // Whether the path ends with the field itself depends on who found it.
+    let field = |name: &str| {
+        let last = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
+        if pointer.ends_with(&last) { pointer.clone() } else { format!("{pointer}{last}") }
+    };
+    if let Some(name) = quoted("unknown field `") {
+        return Failure::new(Code::UnknownField, what).at(field(name));
+    }
+    if let Some(name) = quoted("missing field `") {
+        return Failure::new(Code::MissingField, what).at(format!("{pointer}/{name}"));
+    }
+    if let Some(name) = quoted("duplicate field `") {
+        return Failure::new(Code::InvalidField, what).at(field(name));
+    }
+    Failure::new(Code::InvalidField, what).at(pointer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{BatchPut, PutRequest};
+
+    fn problem_of<T: DeserializeOwned>(json: &str) -> (Code, String) {
+        let Err(failure) = parse::<T>(json.as_bytes()) else { panic!("{json} was read") };
+        (failure.problem.code, failure.problem.field.unwrap_or_default())
+    }
+
+    #[test]
+    fn a_wrong_field_is_named_by_a_pointer() {
+        let wrong = |json| problem_of::<PutRequest>(json);
+        assert_eq!(wrong(r#"{"delay": "soon"}"#), (Code::InvalidField, "/delay".into()));
+        assert_eq!(wrong(r#"{"dealy": 1}"#), (Code::UnknownField, "/dealy".into()));
+        assert_eq!(wrong(r#"{"a/b~": 1}"#), (Code::UnknownField, "/a~1b~0".into()));
+        assert_eq!(wrong(r#"{"text": 1}"#), (Code::InvalidField, "/text".into()));
+        assert_eq!(wrong(r#"{"text": "", "text": ""}"#), (Code::InvalidField, "/text".into()));
+        assert_eq!(wrong(r#"{"priority": 128}"#), (Code::InvalidField, "/priority".into()));
+        assert_eq!(
+            wrong(r#"{"retry": {"exponential": {"first": 1}}}"#),
+            (Code::MissingField, "/retry/exponential/max".into())
+        );
+        assert_eq!(wrong(r#"{"headers": {"a": 1}}"#), (Code::InvalidField, "/headers/a".into()));
+        assert_eq!(wrong("[]"), (Code::InvalidField, String::new()));
+        assert_eq!(wrong("{"), (Code::MalformedJson, String::new()));
+        assert_eq!(wrong(""), (Code::MalformedJson, String::new()));
+        assert_eq!(wrong("{} x"), (Code::MalformedJson, String::new()));
+        let (code, field) = problem_of::<BatchPut>(r#"{"jobs": [{}, {"due": "x"}]}"#);
+        assert_eq!((code, &field[..]), (Code::InvalidField, "/jobs/1/due"));
+    }
+
+    #[test]
+    fn bytes_that_are_no_utf8_are_malformed() {
+        let Err(failure) = parse::<PutRequest>(b"{\"text\": \"\xff\"}") else { panic!() };
+        assert_eq!(failure.problem.code, Code::MalformedJson);
+    }
+
+    #[test]
+    fn names_with_tricks_are_refused() {
+        for name in ["", ".", "..", ".a", "a/b", "a b", "a%2f", "é", "a\0", &"x".repeat(129)] {
+            assert!(!is_name(name), "{name:?}");
+        }
+        for name in ["a", "orders-eu.v2_x", &"x".repeat(128), "-"] {
+            assert!(is_name(name), "{name:?}");
+        }
+    }
+}

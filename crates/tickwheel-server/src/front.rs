@@ -1,0 +1,147 @@
+//! The layer around everything: it gives each request an id, lets callers in or not, and writes
+//! problems, logs and counts.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use tracing::Instrument;
+
+use crate::api::{Code, Problem};
+use crate::app::App;
+use crate::auth::{Caller, Peer};
+use crate::config::AccessLog;
+use crate::problem::Failure;
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const LONGEST_ID: usize = 64;
+const LONGEST_URI: usize = 8 << 10;
+
+/// What anybody may see.
+const OPEN: [&str; 4] = ["/healthz", "/readyz", "/openapi.json", "/docs"];
+
+pub(crate) async fn front(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let id = request_id(request.headers());
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or_else(String::new, |matched| format!("{method} {}", matched.as_str()));
+    let span = tracing::info_span!("request", id = %id);
+    let _in_flight = app.counts().begin();
+    let answered = async {
+        match admit(&app, &mut request) {
+            Ok(()) => {
+                let caller = request.extensions().get::<Caller>().cloned();
+                (next.run(request).await, caller)
+            }
+            Err(failure) => (failure.into_response(), None),
+        }
+    };
+    let (response, caller) = answered.instrument(span).await;
+    let mut response = write_problem(response, &id, &path, &method);
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    let no_sniffing = HeaderName::from_static("x-content-type-options");
+    response.headers_mut().insert(no_sniffing, HeaderValue::from_static("nosniff"));
+    let (status, took) = (response.status(), started.elapsed());
+    app.counts().end(&route, status, took);
+    let is_logged = match app.config().access_log {
+        AccessLog::All => true,
+        AccessLog::Errors => status.is_client_error() || status.is_server_error(),
+        AccessLog::None => false,
+    };
+    if is_logged {
+        let token = caller.as_ref().map_or("", Caller::id);
+        let (status, micros) = (status.as_u16(), took.as_micros() as u64);
+        tracing::info!(target: "tickwheel_server::access", request_id = %id, %method, path, status, micros, token, "answered");
+    }
+    response
+}
+
+/// Lets a request in, with who asks; or says why not.
+fn admit(app: &App, request: &mut Request) -> Result<(), Failure> {
+    let address = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
+    let Some(address) = address else {
+        return Err(Failure::new(Code::Internal, "the request came from nowhere"));
+    };
+    if request.uri().path_and_query().is_some_and(|text| text.as_str().len() > LONGEST_URI) {
+        let why = format!("the address has more than {LONGEST_URI} bytes");
+        return Err(Failure::new(Code::UriTooLong, why));
+    }
+    app.gate().check_browser(request.method(), request.headers())?;
+    let path = request.uri().path();
+    let caller = if OPEN.contains(&path) || path.starts_with("/problems/") {
+        Caller::Anyone
+    } else {
+        app.check_guesses(address)?;
+        app.gate().admit(request.headers()).inspect_err(|_| app.note_wrong_token(address))?
+    };
+    app.check_rate(&caller, address)?;
+    request.extensions_mut().insert(caller);
+    Ok(())
+}
+
+/// The caller's id of the request, if it is one that can be logged as it is.
+fn request_id(headers: &HeaderMap) -> String {
+    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    match given {
+        Some(id) if (1..=LONGEST_ID).contains(&id.len()) && id.bytes().all(is_fine) => {
+            id.to_owned()
+        }
+        _ => new_id(),
+    }
+}
+
+/// An id that no other request to this process has, and hardly one to another.
+fn new_id() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    static SEED: std::sync::LazyLock<u64> = std::sync::LazyLock::new(|| {
+        use std::hash::{BuildHasher, RandomState};
+        RandomState::new().hash_one(std::process::id())
+    });
+    format!("{:08x}{:08x}", *SEED as u32, NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Writes the problem that an answer carries.
+fn write_problem(mut response: Response, id: &str, path: &str, method: &Method) -> Response {
+    let Some(mut problem) = response.extensions_mut().remove::<Box<Problem>>() else {
+        return response;
+    };
+    problem.instance = Some(path.to_owned());
+    problem.request_id = Some(id.to_owned());
+    if problem.status >= 500 {
+        tracing::warn!(request_id = id, code = %problem.code, detail = problem.detail, "failed");
+    }
+    let body = serde_json::to_vec(&problem).unwrap_or_default();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    headers.remove(CONTENT_LENGTH);
+    *response.body_mut() = if *method == Method::HEAD { Body::empty() } else { Body::from(body) };
+    response
+}
+
+/// The answer to a path that is none.
+pub(crate) async fn no_such_page(request: Request) -> Failure {
+    let shown: String = request.uri().path().chars().take(128).collect();
+    Failure::new(
+        Code::NotFound,
+        format!("there is nothing at {shown:?}: see /docs for what there is"),
+    )
+}
+
+/// The answer to a method that a path does not know.
+pub(crate) async fn wrong_method(request: Request) -> Failure {
+    let why = format!("{} is not possible here: see the header `Allow`", request.method());
+    Failure::new(Code::MethodNotAllowed, why)
+}

@@ -1,0 +1,57 @@
+//! The HTTP service of Tickwheel: durable delayed jobs for any language.
+//!
+//! ```no_run
+//! use tickwheel_server::{Config, Server, Shutdown};
+//!
+//! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+//! let server = Server::bind(Config::default()).await?;
+//! server.run(Shutdown::on_signals()?).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | module | what it knows |
+//! |---|---|
+//! | [`api`] | what requests and answers look like |
+//! | [`config`] | what the service is told at its start, and by whom |
+//! | [`tokens`] | who may do what, with which queues |
+//! | `routes` | what is served at which path |
+//! | `front` | what happens to every request |
+//! | `events` | streams of what happens |
+//! | `idempotency` | puts that can be repeated |
+//! | `server` | connections |
+//!
+//! What it promises, with examples, is in `docs/SERVER.md` of the repository.
+#![forbid(unsafe_code)]
+
+pub mod api;
+mod app;
+mod auth;
+pub mod config;
+mod convert;
+mod docs_page;
+mod events;
+mod extract;
+mod front;
+mod idempotency;
+mod limits;
+mod metrics;
+mod openapi;
+mod problem;
+mod puts;
+mod routes;
+mod server;
+mod shutdown;
+mod stall;
+mod tls;
+pub mod tokens;
+
+pub use config::Config;
+pub use server::{Server, StartError};
+pub use shutdown::Shutdown;
+pub use tls::TlsError;
+
+/// The example of the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

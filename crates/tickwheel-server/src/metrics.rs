@@ -1,0 +1,297 @@
+//! Numbers for Prometheus, in its text format.
+//!
+//! The queue counts what it does, and this module what HTTP does. Markers of idempotency keys are
+//! jobs to the queue and none to its clients, so they are taken out again.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use tickwheel::Histogram;
+use tickwheel_queue::{QueueInfo, Stats};
+
+use crate::app::App;
+use crate::extract::is_name;
+use crate::problem::Failure;
+
+/// The upper bounds of the buckets that are shown, in seconds.
+const BOUNDS: [f64; 16] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
+    60.0, 3_600.0,
+];
+
+/// What HTTP does. Requests to what is no route are counted together.
+pub(crate) struct HttpCounts {
+    routes: HashMap<String, RouteCounts>,
+    elsewhere: RouteCounts,
+    in_flight: AtomicU64,
+    connections: AtomicU64,
+    refused_connections: AtomicU64,
+    streams: AtomicU64,
+}
+
+#[derive(Default)]
+struct RouteCounts {
+    /// By the first digit of the status.
+    answers: [AtomicU64; 6],
+    nanos: AtomicU64,
+}
+
+/// Counts one down when it is dropped.
+pub(crate) struct OneLess<'a>(&'a AtomicU64);
+
+impl Drop for OneLess<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl HttpCounts {
+    pub(crate) fn new(routes: Vec<String>) -> Self {
+        Self {
+            routes: routes.into_iter().map(|route| (route, RouteCounts::default())).collect(),
+            elsewhere: RouteCounts::default(),
+            in_flight: AtomicU64::new(0),
+            connections: AtomicU64::new(0),
+            refused_connections: AtomicU64::new(0),
+            streams: AtomicU64::new(0),
+        }
+    }
+
+    /// A request is there, until what this gives is dropped.
+    pub(crate) fn begin(&self) -> OneLess<'_> {
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        OneLess(&self.in_flight)
+    }
+
+    /// A connection is there, until what this gives is dropped.
+    pub(crate) fn connect(&self) -> OneLess<'_> {
+        self.connections.fetch_add(1, Ordering::Relaxed);
+        OneLess(&self.connections)
+    }
+
+    /// There were too many connections.
+    pub(crate) fn refuse(&self) {
+        self.refused_connections.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A stream of events began.
+    pub(crate) fn stream_began(&self) {
+        self.streams.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A stream of events ended.
+    pub(crate) fn stream_ended(&self) {
+        self.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// A request was answered.
+    pub(crate) fn end(&self, route: &str, status: StatusCode, took: Duration) {
+        let counts = self.routes.get(route).unwrap_or(&self.elsewhere);
+        let class = usize::from(status.as_u16() / 100).min(5);
+        counts.answers[class].fetch_add(1, Ordering::Relaxed);
+        counts.nanos.fetch_add(took.as_nanos() as u64, Ordering::Relaxed);
+    }
+}
+
+/// The numbers of the queue, as its clients see them.
+pub(crate) async fn stats(app: &App) -> Result<Stats, Failure> {
+    let mut stats = app.queues().stats().await?;
+    let (put, dropped) = app.markers().counts();
+    stats.put = stats.put.saturating_sub(put);
+    stats.delivered = stats.delivered.saturating_sub(dropped);
+    stats.acked = stats.acked.saturating_sub(dropped);
+    let queues = app.queues().queues().await?;
+    let clients = || queues.iter().filter(|queue| is_name(&queue.name));
+    stats.queues = clients().count() as u64;
+    stats.leased = clients().map(|queue| queue.leased).sum();
+    stats.pending = clients().map(|queue| queue.scheduled + queue.ready + queue.leased).sum();
+    Ok(stats)
+}
+
+/// Everything in the text format of Prometheus.
+pub(crate) fn text(stats: &Stats, queues: &[QueueInfo], http: &HttpCounts) -> String {
+    let mut page = Page(String::with_capacity(16 << 10));
+    of_queues(&mut page, queues);
+    of_the_queue(&mut page, stats);
+    of_http(&mut page, http);
+    page.0
+}
+
+fn of_queues(page: &mut Page, queues: &[QueueInfo]) {
+    page.head("tickwheel_queue_jobs", "gauge", "Jobs of a queue by state");
+    for queue in queues {
+        for (state, count) in [
+            ("scheduled", queue.scheduled),
+            ("ready", queue.ready),
+            ("leased", queue.leased),
+            ("dead", queue.dead),
+            ("done", queue.done),
+            ("cancelled", queue.cancelled),
+        ] {
+            let labels = format!("queue=\"{}\",state=\"{state}\"", queue.name);
+            page.labelled("tickwheel_queue_jobs", &labels, count);
+        }
+    }
+    page.head("tickwheel_queue_paused", "gauge", "Whether deliveries of a queue are held back");
+    for queue in queues {
+        let labels = format!("queue=\"{}\"", queue.name);
+        page.labelled("tickwheel_queue_paused", &labels, u64::from(queue.paused));
+    }
+}
+
+fn of_the_queue(page: &mut Page, stats: &Stats) {
+    page.counter("tickwheel_jobs_put_total", "Jobs put", stats.put);
+    page.counter("tickwheel_jobs_delivered_total", "Deliveries to workers", stats.delivered);
+    page.counter("tickwheel_jobs_acked_total", "Jobs acknowledged", stats.acked);
+    page.counter("tickwheel_jobs_failed_total", "Attempts reported as failed", stats.failed);
+    page.counter("tickwheel_leases_expired_total", "Leases that ran out", stats.expired);
+    page.counter("tickwheel_jobs_released_total", "Jobs given back by workers", stats.released);
+    page.counter("tickwheel_jobs_died_total", "Jobs whose last attempt failed", stats.died);
+    page.counter("tickwheel_jobs_cancelled_total", "Jobs cancelled or replaced", stats.cancelled);
+    page.counter("tickwheel_jobs_kicked_total", "Dead jobs brought back", stats.kicked);
+    page.counter("tickwheel_schedules_fired_total", "Jobs put by schedules", stats.fired);
+    page.counter("tickwheel_commits_total", "Groups of commands committed", stats.commits);
+    page.counter("tickwheel_store_failures_total", "Failures of the store", stats.failures);
+    page.counter("tickwheel_damaged_total", "Rows and jobs that could not be read", stats.damaged);
+    page.gauge("tickwheel_queues", "Queues", stats.queues);
+    page.gauge("tickwheel_schedules", "Schedules", stats.schedules);
+    page.gauge("tickwheel_jobs_pending", "Jobs scheduled, ready or leased", stats.pending);
+    page.gauge("tickwheel_jobs_leased", "Jobs leased", stats.leased);
+    page.gauge("tickwheel_jobs_in_memory", "Jobs and leases in memory", stats.in_memory);
+    page.gauge("tickwheel_disk_bytes", "Bytes on disk", stats.disk);
+    page.head("tickwheel_horizon_seconds", "gauge", "How far ahead jobs are kept in memory");
+    page.line("tickwheel_horizon_seconds", stats.horizon.as_secs_f64());
+    page.histogram(
+        "tickwheel_delivery_lateness_seconds",
+        "By how much jobs were delivered after they were due",
+        &stats.lateness,
+    );
+    page.histogram(
+        "tickwheel_commit_seconds",
+        "How long commits took, the sync included",
+        &stats.commit_time,
+    );
+}
+
+fn of_http(page: &mut Page, http: &HttpCounts) {
+    let mut routes: Vec<_> =
+        http.routes.iter().map(|(route, counts)| (&route[..], counts)).collect();
+    routes.push(("other", &http.elsewhere));
+    routes.sort_by_key(|(route, _)| *route);
+    page.head("tickwheel_http_requests_total", "counter", "Requests by route and class of status");
+    for (route, counts) in &routes {
+        for (class, count) in counts.answers.iter().enumerate() {
+            let count = count.load(Ordering::Relaxed);
+            if count > 0 {
+                let labels = format!("route=\"{route}\",status=\"{class}xx\"");
+                page.labelled("tickwheel_http_requests_total", &labels, count);
+            }
+        }
+    }
+    page.head("tickwheel_http_request_seconds", "summary", "How long answers took by route");
+    for (route, counts) in &routes {
+        let count: u64 = counts.answers.iter().map(|it| it.load(Ordering::Relaxed)).sum();
+        if count > 0 {
+            let labels = format!("route=\"{route}\"");
+            let seconds = Duration::from_nanos(counts.nanos.load(Ordering::Relaxed)).as_secs_f64();
+            page.labelled("tickwheel_http_request_seconds_sum", &labels, seconds);
+            page.labelled("tickwheel_http_request_seconds_count", &labels, count);
+        }
+    }
+    let now = |number: &AtomicU64| number.load(Ordering::Relaxed);
+    page.gauge(
+        "tickwheel_http_requests_in_flight",
+        "Requests being answered",
+        now(&http.in_flight),
+    );
+    page.gauge("tickwheel_http_connections", "Connections", now(&http.connections));
+    page.gauge("tickwheel_http_event_streams", "Streams of events", now(&http.streams));
+    page.counter(
+        "tickwheel_http_connections_refused_total",
+        "Connections over the limit",
+        now(&http.refused_connections),
+    );
+}
+
+struct Page(String);
+
+impl Page {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let _ = writeln!(self.0, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn line(&mut self, name: &str, value: impl std::fmt::Display) {
+        let _ = writeln!(self.0, "{name} {value}");
+    }
+
+    /// Labels have no quotes, backslashes or line ends: names of queues and routes have none.
+    fn labelled(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
+        let _ = writeln!(self.0, "{name}{{{labels}}} {value}");
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: u64) {
+        self.head(name, "counter", help);
+        self.line(name, value);
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, value: u64) {
+        self.head(name, "gauge", help);
+        self.line(name, value);
+    }
+
+    /// A histogram with fewer buckets. What lies between two bounds counts with the upper one; the
+    /// sum is that of the finer buckets, exact to an eighth.
+    fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
+        self.head(name, "histogram", help);
+        let mut counts = [0; BOUNDS.len()];
+        let mut sum = 0.0;
+        for (upper, count) in histogram.buckets() {
+            let seconds = upper.min(histogram.max()).as_secs_f64();
+            sum += seconds * count as f64;
+            if let Some(place) = BOUNDS.iter().position(|bound| seconds <= *bound) {
+                counts[place] += count;
+            }
+        }
+        let mut total = 0;
+        for (bound, count) in BOUNDS.iter().zip(counts) {
+            total += count;
+            self.labelled(&format!("{name}_bucket"), &format!("le=\"{bound}\""), total);
+        }
+        self.labelled(&format!("{name}_bucket"), "le=\"+Inf\"", histogram.count());
+        self.line(&format!("{name}_sum"), sum);
+        self.line(&format!("{name}_count"), histogram.count());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_is_cumulative() {
+        let mut histogram = Histogram::default();
+        for millis in [1, 1, 40, 2_000, 10_000_000] {
+            histogram.record(Duration::from_millis(millis));
+        }
+        let mut page = Page(String::new());
+        page.histogram("h", "help", &histogram);
+        let value = |line: &str| {
+            let start = format!("{line} ");
+            page.0
+                .lines()
+                .find_map(|it| it.strip_prefix(&start))
+                .map(|it| it.parse::<f64>().unwrap())
+        };
+        assert_eq!(value("h_bucket{le=\"0.0005\"}"), Some(0.0));
+        assert_eq!(value("h_bucket{le=\"0.0025\"}"), Some(2.0));
+        assert_eq!(value("h_bucket{le=\"0.05\"}"), Some(3.0));
+        assert_eq!(value("h_bucket{le=\"3600\"}"), Some(4.0));
+        assert_eq!(value("h_bucket{le=\"+Inf\"}"), Some(5.0));
+        assert_eq!(value("h_count"), Some(5.0));
+        let sum = value("h_sum").unwrap();
+        assert!((10_002.0..11_300.0).contains(&sum), "{sum}");
+    }
+}

@@ -1,0 +1,269 @@
+//! The description of all routes, in `OpenAPI`.
+//!
+//! What belongs to one route stands at its handler. What follows from the path, from having a body
+//! or from being behind the front door is added here, to all routes by the same rules: names in the
+//! path, problems, the token, the id of the request.
+
+use serde_json::{Map, Value, json};
+use utoipa::openapi::tag::TagBuilder;
+use utoipa::openapi::{InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder};
+
+use crate::api::Code;
+
+const PROBLEM: &str = "application/problem+json";
+/// Routes with a body that can be left out.
+const OPTIONAL_BODY: [&str; 2] = ["reserveJobs", "kickQueue"];
+/// Routes that need a queue that is there.
+const NEEDS_QUEUE: [&str; 6] =
+    ["getQueue", "patchSettings", "resumeQueue", "kickQueue", "purgeQueue", "drainQueue"];
+
+/// What stands above the routes.
+pub(crate) fn head() -> OpenApi {
+    let tags = [
+        ("jobs", "Put, see, cancel and reschedule jobs"),
+        ("workers", "Reserve jobs, and say what became of them"),
+        ("batches", "Many at once: one commit, one answer for each item"),
+        ("queues", "Queues and their settings"),
+        ("schedules", "Jobs that are put again and again"),
+        ("events", "What happens, as it happens"),
+        ("system", "How the service is"),
+    ];
+    let license = LicenseBuilder::new().name("MIT OR Apache-2.0");
+    let info = InfoBuilder::new()
+        .title("Tickwheel")
+        .version(env!("CARGO_PKG_VERSION"))
+        .license(Some(license.build()))
+        .description(Some(
+            "Durable delayed jobs. Times in answers come as RFC 3339 text and in milliseconds; \
+             lengths of time in requests are milliseconds or texts like \"1h30m\". Everything that \
+             goes wrong is answered with a problem document of RFC 9457.",
+        ));
+    let tags =
+        tags.map(|(name, about)| TagBuilder::new().name(name).description(Some(about)).build());
+    OpenApiBuilder::new().info(info.build()).tags(Some(tags)).build()
+}
+
+/// The whole description, with what all routes share.
+pub(crate) fn finish(api: &OpenApi) -> Value {
+    let mut document = serde_json::to_value(api).unwrap_or_default();
+    let problem = <crate::api::Problem as utoipa::PartialSchema>::schema();
+    let code = <Code as utoipa::PartialSchema>::schema();
+    let components = &mut document["components"];
+    components["schemas"]["Problem"] = serde_json::to_value(problem).unwrap_or_default();
+    components["schemas"]["Code"] = serde_json::to_value(code).unwrap_or_default();
+    components["securitySchemes"]["token"] = json!({
+        "type": "http", "scheme": "bearer",
+        "description": "A token that `tickwheel token new` made. Needed once there is one.",
+    });
+    components["headers"]["X-Request-Id"] = json!({
+        "description": "The id of the request, as it is in the logs",
+        "schema": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"},
+    });
+    for name in ["PutRequest", "ScheduleRequest"] {
+        components["schemas"][name]["oneOf"] = json!([
+            {"required": ["payload"]}, {"required": ["text"]}, {"required": ["base64"]},
+        ]);
+    }
+    document["security"] = json!([{}, {"token": []}]);
+    tidy(&mut document);
+    if let Some(paths) = document["paths"].as_object_mut() {
+        for (path, item) in paths {
+            let operations = item.as_object_mut().into_iter().flatten();
+            for (_, operation) in operations {
+                complete(path, operation);
+            }
+        }
+    }
+    document
+}
+
+/// `METHOD /path` of each route.
+pub(crate) fn routes(document: &Value) -> Vec<String> {
+    let paths = document["paths"].as_object().into_iter().flatten();
+    let names = |(path, item): (&String, &Value)| {
+        let methods = item.as_object().into_iter().flatten();
+        methods.map(|(method, _)| format!("{} {path}", method.to_uppercase())).collect::<Vec<_>>()
+    };
+    paths.flat_map(names).collect()
+}
+
+/// Takes out of all descriptions what is for those who write Rust: examples and links.
+fn tidy(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                match field {
+                    Value::String(text) if name == "description" => *text = plain(text),
+                    _ => tidy(field),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(tidy),
+        _ => {}
+    }
+}
+
+fn plain(text: &str) -> String {
+    let words = text.split("```").next().unwrap_or_default().trim_end();
+    let mut parts = words.split("](");
+    let first = parts.next().unwrap_or_default().to_owned();
+    let text = parts.fold(first, |text, part| text + part.split_once(')').map_or("", |it| it.1));
+    text.replace("[`", "`")
+}
+
+/// A parameter that is not given is left out: there is no `null` in a path, query or header.
+fn without_null(schema: &mut Value) {
+    if let Some(kinds) = schema["type"].as_array() {
+        let kinds: Vec<_> = kinds.iter().filter(|kind| *kind != "null").cloned().collect();
+        if let [kind] = &kinds[..] {
+            schema["type"] = kind.clone();
+        }
+    }
+    if let Some(choices) = schema.get_mut("oneOf").and_then(Value::as_array_mut) {
+        choices.retain(|choice| choice["type"] != "null");
+    }
+}
+
+fn complete(path: &str, operation: &mut Value) {
+    for parameter in
+        operation.get_mut("parameters").and_then(Value::as_array_mut).into_iter().flatten()
+    {
+        without_null(&mut parameter["schema"]);
+    }
+    let names = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
+    let in_path: Vec<_> = names.map(path_parameter).collect();
+    let has_names = !in_path.is_empty();
+    let has_params = has_names || operation.get("parameters").is_some();
+    let has_body = operation.get("requestBody").is_some();
+    if has_names {
+        let given = operation["parameters"].take();
+        let given = given.as_array().cloned().unwrap_or_default();
+        operation["parameters"] = in_path.into_iter().chain(given).collect();
+    }
+    let id = operation["operationId"].as_str().unwrap_or_default().to_owned();
+    if has_body {
+        operation["requestBody"]["required"] = Value::Bool(!OPTIONAL_BODY.contains(&&id[..]));
+    }
+    let is_open = operation.get("security").is_some();
+    let needs_something = ["{id}", "{key}", "{name}", "{code}"].iter().any(|it| path.contains(it))
+        || NEEDS_QUEUE.contains(&&id[..]);
+    let mut problems = vec![(403, "The token, the host or the origin does not allow this")];
+    problems.push((429, "Too many requests, or no room for more"));
+    if has_params || has_body {
+        problems.push((400, "The body is not JSON, or a parameter or header makes no sense"));
+    }
+    if !is_open {
+        problems.push((401, "A valid token is needed"));
+        problems.push((500, "Something is broken in the service"));
+    }
+    if !is_open || id == "readyz" {
+        problems.push((503, "The service cannot answer now"));
+    }
+    if needs_something {
+        problems.push((404, "There is no such thing"));
+    }
+    if has_body {
+        problems.push((413, "The body, or something in it, is too large"));
+        problems.push((415, "The body has to be JSON"));
+        problems.push((422, "A field makes no sense, is unknown or missing"));
+    }
+    let Some(responses) = operation["responses"].as_object_mut() else { return };
+    add_problems(responses, &problems);
+    for response in responses.values_mut() {
+        response["headers"]["X-Request-Id"] = json!({"$ref": "#/components/headers/X-Request-Id"});
+    }
+}
+
+fn add_problems(responses: &mut Map<String, Value>, problems: &[(u16, &str)]) {
+    for (status, about) in problems {
+        responses.entry(status.to_string()).or_insert_with(|| json!({"description": about}));
+    }
+    for (status, response) in responses {
+        if status.starts_with(['4', '5']) {
+            let schema = json!({"$ref": "#/components/schemas/Problem"});
+            response["content"][PROBLEM]["schema"] = schema;
+        }
+    }
+}
+
+fn path_parameter(name: &str) -> Value {
+    let (about, schema) = match name {
+        "id" => ("The job", json!({"type": "string", "format": "uuid"})),
+        "key" => (
+            "The caller's name for the job",
+            json!({"type": "string", "minLength": 1, "maxLength": 512}),
+        ),
+        "code" => {
+            let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+            ("The kind of problem", json!({"type": "string", "enum": codes}))
+        }
+        _ => (
+            if name == "queue" { "The queue" } else { "The schedule" },
+            json!({"type": "string", "pattern": "^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$"}),
+        ),
+    };
+    json!({"name": name, "in": "path", "required": true, "description": about, "schema": schema})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reference_leads_somewhere() {
+        let document = finish(&crate::routes::all().into_openapi());
+        let mut references = Vec::new();
+        collect(&document, &mut references);
+        assert!(references.len() > 100);
+        for reference in references {
+            let pointer = reference.strip_prefix('#').unwrap();
+            assert!(document.pointer(pointer).is_some(), "{reference}");
+        }
+    }
+
+    fn collect(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(object) => {
+                if let Some(Value::String(reference)) = object.get("$ref") {
+                    found.push(reference.clone());
+                }
+                object.values().for_each(|value| collect(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| collect(value, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn descriptions_are_for_people() {
+        assert_eq!(plain("As in [`Put`](super::Put), so.\n\n```\ncode\n```"), "As in `Put`, so.");
+        let document = finish(&crate::routes::all().into_openapi()).to_string();
+        assert!(!document.contains("```") && !document.contains("](super::"));
+    }
+
+    #[test]
+    fn every_operation_has_a_name_words_and_problems() {
+        let document = finish(&crate::routes::all().into_openapi());
+        let mut names = Vec::new();
+        for (path, item) in document["paths"].as_object().unwrap() {
+            for (method, operation) in item.as_object().unwrap() {
+                let at = format!("{method} {path}");
+                names.push(operation["operationId"].as_str().expect(&at).to_owned());
+                assert!(operation["summary"].is_string(), "{at}");
+                assert!(operation["tags"].is_array(), "{at}");
+                for status in ["403", "429"] {
+                    let problem = &operation["responses"][status]["content"][PROBLEM];
+                    assert!(problem.is_object(), "{at} {status}");
+                }
+                for (status, response) in operation["responses"].as_object().unwrap() {
+                    let content = response["content"].as_object();
+                    assert!(content.is_some_and(|it| !it.is_empty()), "{at} {status}");
+                }
+            }
+        }
+        let all = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+}

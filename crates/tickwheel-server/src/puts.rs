@@ -1,0 +1,119 @@
+//! Putting jobs: what a request plans, and what became of it.
+
+use tickwheel_queue::{NewJob, Put, PutKind, Time};
+
+use crate::api::{Code, JobId, PutOutcome, PutRequest, PutResponse, rfc3339};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::convert::new_job;
+use crate::problem::Failure;
+use crate::tokens::Scope;
+
+/// A job that a request wants to put.
+pub(crate) struct Planned {
+    pub(crate) job: NewJob,
+    due: Time,
+}
+
+impl Planned {
+    /// The answer if there is a new job.
+    pub(crate) fn created(self) -> PutResponse {
+        let id = self.job.id.unwrap_or(tickwheel_queue::JobId::from_bytes([0; 16]));
+        answer(id, self.job.queue, PutOutcome::Created, None, Some(self.due))
+    }
+}
+
+fn answer(
+    id: tickwheel_queue::JobId,
+    queue: String,
+    outcome: PutOutcome,
+    replaced: Option<tickwheel_queue::JobId>,
+    due: Option<Time>,
+) -> PutResponse {
+    PutResponse {
+        id: JobId(id),
+        queue,
+        outcome,
+        replaced: replaced.map(JobId),
+        due: due.map(rfc3339),
+        due_ms: due.map(Time::as_millis),
+    }
+}
+
+/// What a request wants to put, if it makes sense and the caller may.
+pub(crate) fn plan(
+    app: &App,
+    caller: &Caller,
+    request: PutRequest,
+    queue: Option<&str>,
+    now: Time,
+) -> Result<Planned, Failure> {
+    let (job, due) = new_job(request, queue, now, app.queue_limits().payload)?;
+    caller.may(Scope::Produce, &job.queue)?;
+    Ok(Planned { job, due })
+}
+
+/// Puts what is planned, and a marker before it, in one commit; the answers in the same order.
+pub(crate) async fn put_planned(
+    app: &App,
+    plan: Vec<Result<Planned, Failure>>,
+    marker: Option<NewJob>,
+) -> Result<Vec<Result<PutResponse, Failure>>, Failure> {
+    let has_marker = marker.is_some();
+    let mut jobs: Vec<NewJob> = marker.into_iter().collect();
+    let mut verdicts = Vec::with_capacity(plan.len());
+    let mut sent = Vec::new();
+    for planned in plan {
+        match planned {
+            Ok(Planned { job, due }) => {
+                sent.push((verdicts.len(), job.queue.clone(), due));
+                verdicts.push(Err(Failure::new(Code::Internal, "the put has no answer")));
+                jobs.push(job);
+            }
+            Err(failure) => verdicts.push(Err(failure)),
+        }
+    }
+    if sent.is_empty() {
+        return Ok(verdicts);
+    }
+    let mut outcomes = app.queues().put_all(jobs).await?.into_iter();
+    if has_marker && let Some(marker) = outcomes.next() {
+        marker?;
+    }
+    let mut kept = Vec::new();
+    for ((place, queue, due), outcome) in sent.into_iter().zip(outcomes) {
+        verdicts[place] = outcome.map_err(Failure::from).map(|put: Put| {
+            let (outcome, replaced) = match put.kind {
+                PutKind::Created => (PutOutcome::Created, None),
+                PutKind::Replaced(old) => (PutOutcome::Replaced, Some(old)),
+                PutKind::Kept => {
+                    kept.push((place, put.id));
+                    (PutOutcome::Kept, None)
+                }
+            };
+            answer(put.id, queue, outcome, replaced, Some(due))
+        });
+    }
+    tell_due_of_kept(app, kept, &mut verdicts).await?;
+    Ok(verdicts)
+}
+
+/// A job that was kept has a due time of its own.
+async fn tell_due_of_kept(
+    app: &App,
+    kept: Vec<(usize, tickwheel_queue::JobId)>,
+    verdicts: &mut [Result<PutResponse, Failure>],
+) -> Result<(), Failure> {
+    if kept.is_empty() {
+        return Ok(());
+    }
+    let jobs = app.queues().get_all(kept.iter().map(|(_, id)| *id)).await?;
+    for ((place, _), job) in kept.into_iter().zip(jobs) {
+        let due = job.ok().flatten().map(|job| job.due);
+        if let Ok(answer) = &mut verdicts[place] {
+            answer.due = due.map(rfc3339);
+            answer.due_ms = due.map(Time::as_millis);
+        }
+    }
+    Ok(())
+}

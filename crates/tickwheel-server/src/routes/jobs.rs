@@ -1,0 +1,258 @@
+//! Putting, seeing, cancelling and moving single jobs.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use tickwheel_queue::{JobRef, List, PageToken, Time};
+
+use crate::api::{
+    Cancelled, Code, Job, JobPage, PutOutcome, PutRequest, PutResponse, RescheduleRequest,
+    Rescheduled, Timestamp, rfc3339,
+};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::convert::{job_of, now, when_of};
+use crate::extract::{Body, BodyAndBytes, Params, PathId, PathKey, QueueName};
+use crate::idempotency::{IdempotencyKey, Repeatable};
+use crate::problem::Failure;
+use crate::puts;
+use crate::tokens::Scope;
+
+/// Put a job.
+///
+/// The job is durable when the answer arrives. With the header `Idempotency-Key` the request can be
+/// repeated for 24 hours without putting the job twice: the answer is the same, with the header
+/// `Idempotency-Replayed: true`.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/jobs", tag = "jobs", operation_id = "putJob",
+    params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255,
+            pattern = "^[!-~]([ -~]{0,253}[!-~])?$",
+            description = "A name for this request that no other of the caller's has")),
+    request_body = PutRequest,
+    responses(
+        (status = 200, description = "A job with the key was kept", body = PutResponse),
+        (status = 201, description = "There is a new job", body = PutResponse),
+        (status = 409, description = "A live job has the key, or there is a job with the id"),
+    )
+)]
+pub(crate) async fn put(
+    State(app): State<App>,
+    caller: Caller,
+    QueueName(queue): QueueName,
+    IdempotencyKey(key): IdempotencyKey,
+    BodyAndBytes(request, body): BodyAndBytes<PutRequest>,
+) -> Result<Response, Failure> {
+    caller.may(Scope::Produce, &queue)?;
+    let (mut verdicts, replayed) = match key {
+        None => {
+            let plan = puts::plan(&app, &caller, request, Some(&queue), now())?;
+            (puts::put_planned(&app, vec![Ok(plan)], None).await?, false)
+        }
+        Some(key) => {
+            let repeatable = Repeatable { app, caller, key, body, queue: Some(queue) };
+            let answered = repeatable.put(vec![request]).await?;
+            (answered.verdicts, answered.replayed)
+        }
+    };
+    let none = || Err(Failure::new(Code::Internal, "the put has no answer"));
+    let answer = verdicts.pop().unwrap_or_else(none)?;
+    let status = match answer.outcome {
+        PutOutcome::Created | PutOutcome::Replaced => StatusCode::CREATED,
+        PutOutcome::Kept => StatusCode::OK,
+    };
+    Ok(with_replayed((status, Json(answer)).into_response(), replayed))
+}
+
+/// Says in a header that an answer is that of an earlier request.
+pub(super) fn with_replayed(mut response: Response, replayed: bool) -> Response {
+    if replayed {
+        let name = HeaderName::from_static("idempotency-replayed");
+        response.headers_mut().insert(name, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+/// List the jobs of a queue.
+///
+/// Live jobs come first, in order of delivery, then leased, dead, done and cancelled ones.
+#[utoipa::path(
+    get, path = "/v1/queues/{queue}/jobs", tag = "jobs", operation_id = "listJobs",
+    params(
+        ("state" = Option<crate::api::JobState>, Query, description = "Only jobs in this state"),
+        ("due_from" = Option<Timestamp>, Query, description = "Only jobs due at this time or later"),
+        ("due_to" = Option<Timestamp>, Query, description = "Only jobs due at this time or earlier"),
+        ("key_prefix" = Option<String>, Query, max_length = 512,
+         description = "Only live jobs whose key begins with this, in order of their keys"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
+         description = "So many to a page; 100 if this is not given"),
+        ("page" = Option<String>, Query, description = "`next` of the page before"),
+    ),
+    responses((status = 200, description = "A page of jobs", body = JobPage))
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    QueueName(queue): QueueName,
+    params: Params,
+) -> Result<Json<JobPage>, Failure> {
+    caller.may(Scope::Read, &queue)?;
+    params.only(&["state", "due_from", "due_to", "key_prefix", "limit", "page"])?;
+    let time = |name| params.parse(name, str::parse::<Timestamp>);
+    let mut list = List::of(queue);
+    list.state = params.parse("state", str::parse)?;
+    list.due_from = time("due_from")?.map_or(Time::default(), |time| time.0);
+    list.due_to = time("due_to")?.map_or(Time::MAX, |time| time.0);
+    list.key_prefix = params.get("key_prefix").map(str::to_owned);
+    list.limit = params.number("limit", 1, 1_000)?.unwrap_or(100);
+    list.after = params.parse("page", str::parse::<PageToken>)?;
+    let page = app.queues().list(list).await?;
+    Ok(Json(JobPage {
+        jobs: page.jobs.into_iter().map(job_of).collect(),
+        next: page.next.map(|token| token.to_string()),
+        damaged: page.damaged.into_iter().map(Into::into).collect(),
+        gaps: page.gaps,
+    }))
+}
+
+/// Looks a job up; if the caller may see it.
+async fn find(app: &App, caller: &Caller, job: JobRef) -> Result<Json<Job>, Failure> {
+    let missing = || Failure::from(tickwheel_queue::Error::NotFound(job.clone()));
+    let found = app.queues().get(job.clone()).await?.ok_or_else(missing)?;
+    caller.may(Scope::Read, &found.queue)?;
+    Ok(Json(job_of(found)))
+}
+
+/// Whether the caller may do this to a job.
+pub(super) async fn check_job(
+    app: &App,
+    caller: &Caller,
+    scope: Scope,
+    id: tickwheel_queue::JobId,
+) -> Result<(), Failure> {
+    if caller.may_everywhere(scope) {
+        return Ok(());
+    }
+    caller.may_somewhere(scope)?;
+    // What is not there is for the queue to say.
+    match app.queues().get(id).await? {
+        Some(job) => caller.may(scope, &job.queue),
+        None => Ok(()),
+    }
+}
+
+/// See a job.
+#[utoipa::path(
+    get, path = "/v1/jobs/{id}", tag = "jobs", operation_id = "getJob",
+    responses((status = 200, description = "The job", body = Job))
+)]
+pub(crate) async fn get_by_id(
+    State(app): State<App>,
+    caller: Caller,
+    PathId(id): PathId,
+) -> Result<Json<Job>, Failure> {
+    caller.may_somewhere(Scope::Read)?;
+    find(&app, &caller, id.into()).await
+}
+
+/// See the live job that has a key.
+#[utoipa::path(
+    get, path = "/v1/queues/{queue}/keys/{key}", tag = "jobs", operation_id = "getJobByKey",
+    responses((status = 200, description = "The job", body = Job))
+)]
+pub(crate) async fn get_by_key(
+    State(app): State<App>,
+    caller: Caller,
+    QueueName(queue): QueueName,
+    PathKey(key): PathKey,
+) -> Result<Json<Job>, Failure> {
+    caller.may(Scope::Read, &queue)?;
+    find(&app, &caller, (queue, key).into()).await
+}
+
+/// Cancel a job.
+///
+/// It may be scheduled, ready or leased. A worker that has it is told when it acknowledges.
+#[utoipa::path(
+    delete, path = "/v1/jobs/{id}", tag = "jobs", operation_id = "cancelJob",
+    responses(
+        (status = 200, description = "It is cancelled", body = Cancelled),
+        (status = 409, description = "It is finished already, and kept"),
+    )
+)]
+pub(crate) async fn cancel_by_id(
+    State(app): State<App>,
+    caller: Caller,
+    PathId(id): PathId,
+) -> Result<Json<Cancelled>, Failure> {
+    check_job(&app, &caller, Scope::Produce, id).await?;
+    let was = app.queues().cancel(id).await?.into();
+    Ok(Json(Cancelled { was }))
+}
+
+/// Cancel the live job that has a key.
+#[utoipa::path(
+    delete, path = "/v1/queues/{queue}/keys/{key}", tag = "jobs", operation_id = "cancelJobByKey",
+    responses(
+        (status = 200, description = "It is cancelled", body = Cancelled),
+        (status = 409, description = "It is finished already, and kept"),
+    )
+)]
+pub(crate) async fn cancel_by_key(
+    State(app): State<App>,
+    caller: Caller,
+    QueueName(queue): QueueName,
+    PathKey(key): PathKey,
+) -> Result<Json<Cancelled>, Failure> {
+    caller.may(Scope::Produce, &queue)?;
+    let was = app.queues().cancel((queue, key)).await?.into();
+    Ok(Json(Cancelled { was }))
+}
+
+async fn move_to(
+    app: &App,
+    job: JobRef,
+    request: RescheduleRequest,
+) -> Result<Json<Rescheduled>, Failure> {
+    let due = app.queues().reschedule(job, when_of(request.delay, request.due)?).await?;
+    Ok(Json(Rescheduled { due: rfc3339(due), due_ms: due.as_millis() }))
+}
+
+/// Give a waiting job another due time.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/reschedule", tag = "jobs", operation_id = "rescheduleJob",
+    request_body = RescheduleRequest,
+    responses(
+        (status = 200, description = "When it is due now", body = Rescheduled),
+        (status = 409, description = "It is leased or finished"),
+    )
+)]
+pub(crate) async fn reschedule_by_id(
+    State(app): State<App>,
+    caller: Caller,
+    PathId(id): PathId,
+    Body(request): Body<RescheduleRequest>,
+) -> Result<Json<Rescheduled>, Failure> {
+    check_job(&app, &caller, Scope::Produce, id).await?;
+    move_to(&app, id.into(), request).await
+}
+
+/// Give the waiting job that has a key another due time.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/keys/{key}/reschedule", tag = "jobs",
+    operation_id = "rescheduleJobByKey", request_body = RescheduleRequest,
+    responses(
+        (status = 200, description = "When it is due now", body = Rescheduled),
+        (status = 409, description = "It is leased"),
+    )
+)]
+pub(crate) async fn reschedule_by_key(
+    State(app): State<App>,
+    caller: Caller,
+    QueueName(queue): QueueName,
+    PathKey(key): PathKey,
+    Body(request): Body<RescheduleRequest>,
+) -> Result<Json<Rescheduled>, Failure> {
+    caller.may(Scope::Produce, &queue)?;
+    move_to(&app, (queue, key).into(), request).await
+}

@@ -1,0 +1,73 @@
+//! What is served at which path. The description of each route stands at its handler; what all
+//! routes share is added in [`openapi`](crate::openapi).
+
+mod batch;
+mod events;
+mod jobs;
+mod queues;
+mod schedules;
+mod system;
+mod worker;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::front::{front, no_such_page, wrong_method};
+
+/// All routes, with their descriptions.
+pub(crate) fn all() -> OpenApiRouter<App> {
+    OpenApiRouter::with_openapi(crate::openapi::head())
+        .routes(routes!(jobs::put, jobs::list))
+        .routes(routes!(jobs::get_by_id, jobs::cancel_by_id))
+        .routes(routes!(jobs::get_by_key, jobs::cancel_by_key))
+        .routes(routes!(jobs::reschedule_by_id))
+        .routes(routes!(jobs::reschedule_by_key))
+        .routes(routes!(worker::reserve))
+        .routes(routes!(worker::ack))
+        .routes(routes!(worker::fail))
+        .routes(routes!(worker::extend))
+        .routes(routes!(worker::release))
+        .routes(routes!(worker::kick))
+        .routes(routes!(batch::put))
+        .routes(routes!(batch::ack))
+        .routes(routes!(batch::fail))
+        .routes(routes!(batch::extend))
+        .routes(routes!(batch::release))
+        .routes(routes!(batch::cancel))
+        .routes(routes!(batch::reschedule))
+        .routes(routes!(batch::kick))
+        .routes(routes!(queues::list))
+        .routes(routes!(queues::get))
+        .routes(routes!(queues::put_settings, queues::patch_settings))
+        .routes(routes!(queues::pause))
+        .routes(routes!(queues::resume))
+        .routes(routes!(queues::kick))
+        .routes(routes!(queues::purge))
+        .routes(routes!(queues::drain))
+        .routes(routes!(schedules::list))
+        .routes(routes!(schedules::put, schedules::get, schedules::delete))
+        .routes(routes!(schedules::next))
+        .routes(routes!(schedules::pause))
+        .routes(routes!(schedules::resume))
+        .routes(routes!(events::all))
+        .routes(routes!(events::of_queue))
+        .routes(routes!(system::stats))
+        .routes(routes!(system::healthz))
+        .routes(routes!(system::readyz))
+        .routes(routes!(system::metrics))
+        .routes(routes!(system::openapi))
+        .routes(routes!(system::docs))
+        .routes(routes!(system::problem))
+}
+
+/// The service: routes with the layer around them.
+pub(crate) fn service(router: Router<App>, app: App) -> Router {
+    router
+        .fallback(no_such_page)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(from_fn_with_state(app.clone(), front))
+        .with_state(app)
+}

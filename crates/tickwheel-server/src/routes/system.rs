@@ -1,0 +1,122 @@
+//! How the service is, what it counts, and what it can do.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+
+use super::queues::seen_by;
+use crate::api::{Code, Health, Stats};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::extract::PathCode;
+use crate::metrics;
+use crate::problem::Failure;
+use crate::tokens::Scope;
+
+/// A service that takes longer to answer than this is not ready.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// See what happened since the start, and what is there now.
+///
+/// The numbers are those of all queues.
+#[utoipa::path(
+    get, path = "/v1/stats", tag = "system", operation_id = "getStats",
+    responses((status = 200, description = "The numbers", body = Stats))
+)]
+pub(crate) async fn stats(State(app): State<App>, caller: Caller) -> Result<Json<Stats>, Failure> {
+    caller.may_somewhere(Scope::Read)?;
+    Ok(Json((&metrics::stats(&app).await?).into()))
+}
+
+fn health(status: &str) -> Json<Health> {
+    let version = env!("CARGO_PKG_VERSION").to_owned();
+    Json(Health { status: status.to_owned(), version })
+}
+
+/// Whether the process lives.
+#[utoipa::path(
+    get, path = "/healthz", tag = "system", operation_id = "healthz", security(()),
+    responses((status = 200, description = "It does", body = Health))
+)]
+pub(crate) async fn healthz() -> Json<Health> {
+    health("ok")
+}
+
+/// Whether requests can be served: the store is open, and the service is not about to end.
+#[utoipa::path(
+    get, path = "/readyz", tag = "system", operation_id = "readyz", security(()),
+    responses((status = 200, description = "They can", body = Health))
+)]
+pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Failure> {
+    if app.shutdown().has_begun() {
+        return Err(tickwheel_queue::Error::Closed.into());
+    }
+    // A read goes to the store, and the counts to the writer: both have to answer.
+    let nobody = tickwheel_queue::JobId::from_bytes([0; 16]);
+    let check = async {
+        app.queues().get(nobody).await?;
+        app.queues().stats().await
+    };
+    let Ok(answer) = tokio::time::timeout(PATIENCE, check).await else {
+        let why = format!("the store did not answer within {PATIENCE:?}");
+        return Err(Failure::new(Code::Unavailable, why).retry_after(1));
+    };
+    answer?;
+    Ok(health("ready"))
+}
+
+/// Numbers for Prometheus. The list is in docs/SERVER.md.
+#[utoipa::path(
+    get, path = "/metrics", tag = "system", operation_id = "metrics",
+    responses((status = 200, description = "The numbers", body = String,
+               content_type = "text/plain; version=0.0.4; charset=utf-8"))
+)]
+pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<Response, Failure> {
+    caller.may_somewhere(Scope::Read)?;
+    let queues = seen_by(&app, &caller).await?;
+    let stats = metrics::stats(&app).await?;
+    let text = metrics::text(&stats, &queues, app.counts());
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+}
+
+/// This description.
+#[utoipa::path(
+    get, path = "/openapi.json", tag = "system", operation_id = "openapi", security(()),
+    responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value))
+)]
+pub(crate) async fn openapi(State(app): State<App>) -> Response {
+    let headers = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-cache")];
+    (headers, app.documents().openapi.clone()).into_response()
+}
+
+/// This description as a page.
+#[utoipa::path(
+    get, path = "/docs", tag = "system", operation_id = "docs", security(()),
+    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8"))
+)]
+pub(crate) async fn docs(State(app): State<App>) -> Response {
+    let headers = [
+        (CONTENT_TYPE, "text/html; charset=utf-8"),
+        (CACHE_CONTROL, "no-cache"),
+        (CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'"),
+    ];
+    (headers, app.documents().page.clone()).into_response()
+}
+
+/// What a kind of problem means.
+#[utoipa::path(
+    get, path = "/problems/{code}", tag = "system", operation_id = "explainProblem", security(()),
+    responses((status = 200, description = "A few words", body = String, content_type = "text/plain; charset=utf-8"))
+)]
+pub(crate) async fn problem(PathCode(code): PathCode) -> Response {
+    let text = format!(
+        "{code}: {title}\n\nAnswers with this code have the status {status}, unless they say \
+         otherwise. Their `detail` says what was wrong, and `field` where.\n",
+        title = code.title(),
+        status = code.status()
+    );
+    ([(CONTENT_TYPE, "text/plain; charset=utf-8")], text).into_response()
+}

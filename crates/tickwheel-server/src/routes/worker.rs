@@ -1,0 +1,201 @@
+//! What workers do: reserve, and say what became of a job.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use tickwheel_queue::{Lease, Retry, When};
+
+use super::jobs::check_job;
+use crate::api::{
+    AckRequest, Acked, Code, Delay, Deliveries, ExtendRequest, Extended, FailRequest, Failed,
+    Kicked, LeaseToken, ReleaseRequest, Released, ReserveRequest, rfc3339,
+};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::convert::delivery_of;
+use crate::extract::{Body, OptionalBody, PathId, QueueName};
+use crate::problem::Failure;
+use crate::tokens::Scope;
+
+const MOST_JOBS: u32 = 1_000;
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+const LONGEST_LEASE: Duration = Duration::from_secs(7 * 24 * 3_600);
+const LONGEST_ERROR: usize = 4_096;
+
+/// Reserve jobs.
+///
+/// If none is ready, the answer comes when one is, or when the wait is over, with no deliveries. A
+/// client that goes away while it waits gives back what it would have got.
+#[utoipa::path(
+    post, path = "/v1/queues/{queue}/reserve", tag = "workers", operation_id = "reserveJobs",
+    request_body(content = Option<ReserveRequest>),
+    responses((status = 200, description = "The jobs, maybe none", body = Deliveries))
+)]
+pub(crate) async fn reserve(
+    State(app): State<App>,
+    caller: Caller,
+    QueueName(queue): QueueName,
+    OptionalBody(request): OptionalBody<ReserveRequest>,
+) -> Result<Json<Deliveries>, Failure> {
+    caller.may(Scope::Consume, &queue)?;
+    let limit = request.limit.unwrap_or(1);
+    if !(1..=MOST_JOBS).contains(&limit) {
+        let why = format!("{limit} jobs at once are not possible: take from 1 to {MOST_JOBS}");
+        return Err(Failure::field(Code::InvalidField, "/limit", why));
+    }
+    let lease = request.lease.map(check_lease).transpose()?;
+    let wait = request.wait.unwrap_or_default();
+    if wait.0 > LONGEST_WAIT {
+        let why = format!("a wait of {wait} is not possible: take at most 60s, and ask again");
+        return Err(Failure::field(Code::InvalidField, "/wait", why));
+    }
+    let answer = app.queues().reserve_within(queue, limit as usize, lease, wait.0);
+    let deliveries = tokio::select! {
+        biased;
+        deliveries = answer => deliveries?,
+        // What it is given after this is given back.
+        () = app.shutdown().begun(), if !wait.0.is_zero() => Vec::new(),
+    };
+    Ok(Json(Deliveries { deliveries: deliveries.into_iter().map(delivery_of).collect() }))
+}
+
+pub(super) fn check_lease(lease: Delay) -> Result<Duration, Failure> {
+    if lease.0.is_zero() || lease.0 > LONGEST_LEASE {
+        let why = format!("a lease of {lease} is not possible: take from 1ms to 1w");
+        return Err(Failure::field(Code::InvalidField, "/lease", why));
+    }
+    Ok(lease.0)
+}
+
+pub(super) fn lease_of(id: tickwheel_queue::JobId, token: LeaseToken) -> Lease {
+    Lease { id, token: token.0 }
+}
+
+pub(super) fn retry_of(delay: Option<Delay>, dead: bool) -> Result<Retry, Failure> {
+    match (delay, dead) {
+        (Some(_), true) => {
+            let why = "give only one of `delay` and `dead`";
+            Err(Failure::field(Code::InvalidField, "/dead", why))
+        }
+        (Some(delay), false) => Ok(Retry::After(delay.0)),
+        (None, true) => Ok(Retry::Never),
+        (None, false) => Ok(Retry::ByPolicy),
+    }
+}
+
+pub(super) fn check_error(error: String) -> Result<String, Failure> {
+    if error.len() > LONGEST_ERROR {
+        let why = format!("{} bytes are over the limit of {LONGEST_ERROR}", error.len());
+        return Err(Failure::field(Code::InvalidField, "/error", why));
+    }
+    Ok(error)
+}
+
+pub(super) fn when_released(delay: Option<Delay>) -> When {
+    When::After(delay.unwrap_or_default().0)
+}
+
+/// Say that a job is done.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/ack", tag = "workers", operation_id = "ackJob",
+    request_body = AckRequest,
+    responses(
+        (status = 200, description = "It is done", body = Acked),
+        (status = 409, description = "The lease is over"),
+    )
+)]
+pub(crate) async fn ack(
+    State(app): State<App>,
+    caller: Caller,
+    PathId(id): PathId,
+    Body(request): Body<AckRequest>,
+) -> Result<Json<Acked>, Failure> {
+    check_job(&app, &caller, Scope::Consume, id).await?;
+    app.queues().ack(lease_of(id, request.token)).await?;
+    Ok(Json(Acked::default()))
+}
+
+/// Say that a job failed.
+///
+/// It is tried again as its policy says, or after `delay`; not at all with `dead`, or if this was
+/// its last attempt.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/fail", tag = "workers", operation_id = "failJob",
+    request_body = FailRequest,
+    responses(
+        (status = 200, description = "What becomes of it", body = Failed),
+        (status = 409, description = "The lease is over"),
+    )
+)]
+pub(crate) async fn fail(
+    State(app): State<App>,
+    caller: Caller,
+    PathId(id): PathId,
+    Body(request): Body<FailRequest>,
+) -> Result<Json<Failed>, Failure> {
+    check_job(&app, &caller, Scope::Consume, id).await?;
+    let retry = retry_of(request.delay, request.dead)?;
+    let error = check_error(request.error)?;
+    let state = app.queues().fail(lease_of(id, request.token), error, retry).await?.into();
+    Ok(Json(Failed { state }))
+}
+
+/// Keep a job for longer.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/extend", tag = "workers", operation_id = "extendLease",
+    request_body = ExtendRequest,
+    responses(
+        (status = 200, description = "When the lease ends now", body = Extended),
+        (status = 409, description = "The lease is over"),
+    )
+)]
+pub(crate) async fn extend(
+    State(app): State<App>,
+    caller: Caller,
+    PathId(id): PathId,
+    Body(request): Body<ExtendRequest>,
+) -> Result<Json<Extended>, Failure> {
+    check_job(&app, &caller, Scope::Consume, id).await?;
+    let lease = check_lease(request.lease)?;
+    let until = app.queues().extend(lease_of(id, request.token), lease).await?;
+    Ok(Json(Extended { until: rfc3339(until), until_ms: until.as_millis() }))
+}
+
+/// Give a job back undone. That does not count as an attempt.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/release", tag = "workers", operation_id = "releaseJob",
+    request_body = ReleaseRequest,
+    responses(
+        (status = 200, description = "It waits again", body = Released),
+        (status = 409, description = "The lease is over"),
+    )
+)]
+pub(crate) async fn release(
+    State(app): State<App>,
+    caller: Caller,
+    PathId(id): PathId,
+    Body(request): Body<ReleaseRequest>,
+) -> Result<Json<Released>, Failure> {
+    check_job(&app, &caller, Scope::Consume, id).await?;
+    app.queues().release(lease_of(id, request.token), when_released(request.delay)).await?;
+    Ok(Json(Released::default()))
+}
+
+/// Bring a dead job back.
+#[utoipa::path(
+    post, path = "/v1/jobs/{id}/kick", tag = "jobs", operation_id = "kickJob",
+    responses(
+        (status = 200, description = "It is ready again", body = Kicked),
+        (status = 409, description = "It is not dead, or another job has its key"),
+    )
+)]
+pub(crate) async fn kick(
+    State(app): State<App>,
+    caller: Caller,
+    PathId(id): PathId,
+) -> Result<Json<Kicked>, Failure> {
+    check_job(&app, &caller, Scope::Admin, id).await?;
+    app.queues().kick(id).await?;
+    Ok(Json(Kicked::default()))
+}

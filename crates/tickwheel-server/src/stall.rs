@@ -1,0 +1,113 @@
+//! A connection whose client has to go on reading.
+//!
+//! A client that asks and never reads what it asked for would hold its connection, and what is to
+//! be written to it, for ever. So a write that makes no progress for a while is an error.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+/// A stream whose writes may stall for a limited time only.
+pub(crate) struct Impatient<S> {
+    stream: S,
+    patience: Duration,
+    /// Runs while a write is stalled.
+    timer: Pin<Box<Sleep>>,
+    is_stalled: bool,
+}
+
+impl<S> Impatient<S> {
+    pub(crate) fn new(stream: S, patience: Duration) -> Self {
+        Self { stream, patience, timer: Box::pin(tokio::time::sleep(patience)), is_stalled: false }
+    }
+
+    /// Passes progress on; starts or looks at the timer if there is none.
+    fn watch<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        progress: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        if progress.is_ready() {
+            self.is_stalled = false;
+            return progress;
+        }
+        if !self.is_stalled {
+            self.is_stalled = true;
+            self.timer.as_mut().reset(Instant::now() + self.patience);
+        }
+        ready!(self.timer.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(ErrorKind::TimedOut, "the client does not read")))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let progress = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.watch(context, progress)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let progress = Pin::new(&mut self.stream).poll_write_vectored(context, slices);
+        self.watch(context, progress)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let progress = Pin::new(&mut self.stream).poll_flush(context);
+        self.watch(context, progress)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let progress = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.watch(context, progress)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_nothing_is_given_up() {
+        let (ours, mut theirs) = tokio::io::duplex(8);
+        let mut stream = Impatient::new(ours, Duration::from_secs(30));
+        stream.write_all(b"12345678").await.unwrap();
+        let reader = async {
+            tokio::time::sleep(Duration::from_secs(29)).await;
+            theirs.read_exact(&mut [0; 4]).await.unwrap();
+        };
+        let (written, ()) = tokio::join!(stream.write_all(b"abcd"), reader);
+        written.unwrap();
+        let started = Instant::now();
+        let error = stream.write_all(b"x").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert_eq!(started.elapsed().as_secs(), 30);
+    }
+}

@@ -1,0 +1,133 @@
+//! Puts that can be repeated.
+
+use serde_json::{Value, json};
+
+use crate::client::{Answer, Request, Service};
+
+async fn put(service: &Service, path: &str, key: &str, body: &Value) -> Answer {
+    service.send(Request::new("POST", path).json(body).header("idempotency-key", key)).await
+}
+
+const JOBS: &str = "/v1/queues/q/jobs";
+
+#[tokio::test]
+async fn a_repeated_put_has_the_same_answer_and_puts_nothing() {
+    let service = Service::start().await;
+    let body = json!({"text": "x", "delay": "1h"});
+    let first = put(&service, JOBS, "k", &body).await;
+    assert_eq!((first.status, first.header("idempotency-replayed")), (201, None));
+    let second = put(&service, JOBS, "k", &body).await;
+    assert_eq!((second.status, second.header("idempotency-replayed")), (201, Some("true")));
+    assert_eq!(second.body, first.body);
+    let other = put(&service, JOBS, "k", &json!({"text": "y", "delay": "1h"})).await;
+    assert_eq!(other.problem(422, "idempotency-conflict").as_deref(), Some("idempotency-key"));
+    put(&service, "/v1/queues/other/jobs", "k", &body).await.problem(422, "idempotency-conflict");
+    let fresh = put(&service, JOBS, "l", &body).await;
+    assert_ne!(fresh.json()["id"], first.json()["id"]);
+    assert_eq!(service.get("/v1/queues/q").await.json()["jobs"]["scheduled"], 2);
+
+    let folder = service.stop().await;
+    let service = Service::on(folder, |_| {}).await;
+    let third = put(&service, JOBS, "k", &body).await;
+    assert_eq!((third.status, third.header("idempotency-replayed")), (201, Some("true")));
+    assert_eq!(third.body, first.body);
+    put(&service, JOBS, "k", &json!({"text": "y"})).await.problem(422, "idempotency-conflict");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_is_long_done_is_not_put_again() {
+    let service = Service::start().await;
+    let body = json!({"text": "x"});
+    let first = put(&service, JOBS, "k", &body).await;
+    let (id, token) = service.reserve_one("q").await;
+    service.post(&format!("/v1/jobs/{id}/ack"), json!({"token": token})).await;
+    let service = Service::on(service.stop().await, |_| {}).await;
+    let again = put(&service, JOBS, "k", &body).await;
+    assert_eq!(again.body, first.body);
+    assert_eq!(service.poke("/v1/queues/q/reserve").await.json(), json!({"deliveries": []}));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_put_that_was_refused_can_be_tried_again() {
+    let service = Service::start().await;
+    let taken = json!({"text": "x", "key": "a", "delay": "1h"});
+    service.post(JOBS, taken).await;
+    let body = json!({"text": "y", "key": "a", "on_conflict": "reject"});
+    put(&service, JOBS, "k", &body).await.problem(409, "key-exists");
+    put(&service, JOBS, "k", &body).await.problem(409, "key-exists");
+    service.delete("/v1/queues/q/keys/a").await;
+    let done = put(&service, JOBS, "k", &body).await;
+    assert_eq!((done.status, done.header("idempotency-replayed")), (201, None));
+    put(&service, JOBS, "m", &json!({})).await.problem(422, "missing-field");
+    assert_eq!(put(&service, JOBS, "m", &json!({"text": ""})).await.status, 201);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn outcomes_other_than_created_are_remembered() {
+    let service = Service::start().await;
+    let keep = json!({"text": "x", "key": "a", "delay": "1h", "on_conflict": "keep"});
+    service.post(JOBS, keep.clone()).await;
+    let kept = put(&service, JOBS, "k", &keep).await;
+    assert_eq!((kept.status, &kept.json()["outcome"]), (200, &json!("kept")));
+    let replace = json!({"text": "x", "key": "a", "delay": "1h"});
+    let replaced = put(&service, JOBS, "l", &replace).await;
+    assert_eq!(replaced.json()["outcome"], "replaced");
+    let service = Service::on(service.stop().await, |_| {}).await;
+    for (key, body, first) in [("k", keep, kept), ("l", replace, replaced)] {
+        let again = put(&service, JOBS, key, &body).await;
+        assert_eq!(again.header("idempotency-replayed"), Some("true"));
+        assert_eq!((again.status, again.body), (first.status, first.body));
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_batch_is_repeated_as_a_whole() {
+    let service = Service::start().await;
+    service.post(JOBS, json!({"text": "", "key": "a", "delay": "1h"})).await;
+    let refused = |index: usize| json!({"queue": "q", "text": index.to_string(), "key": "a", "on_conflict": "reject"});
+    let mut jobs: Vec<_> = (0..400).map(refused).collect();
+    jobs.push(json!({"queue": "q", "text": "new", "delay": "1h"}));
+    jobs.push(json!({"text": "no queue"}));
+    let batch = json!({"jobs": jobs});
+    let first = put(&service, "/v1/jobs/batch", "k", &batch).await;
+    assert_eq!(first.status, 200);
+    let service = Service::on(service.stop().await, |_| {}).await;
+    service.delete("/v1/queues/q/keys/a").await;
+    let second = put(&service, "/v1/jobs/batch", "k", &batch).await;
+    assert_eq!(second.header("idempotency-replayed"), Some("true"));
+    assert_eq!(second.json(), first.json());
+    assert_eq!(service.get("/v1/queues/q").await.json()["jobs"]["scheduled"], 1);
+    put(&service, "/v1/jobs/batch", "k", &json!({"jobs": []}))
+        .await
+        .problem(422, "idempotency-conflict");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn requests_of_one_key_at_once_put_one_job() {
+    let service = std::sync::Arc::new(Service::start().await);
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        let service = std::sync::Arc::clone(&service);
+        tasks.spawn(async move { put(&service, JOBS, "k", &json!({"text": "x"})).await });
+    }
+    let answers = tasks.join_all().await;
+    assert!(answers.iter().all(|answer| answer.status == 201 && answer.body == answers[0].body));
+    let replayed = |answer: &&Answer| answer.header("idempotency-replayed").is_some();
+    assert_eq!(answers.iter().filter(replayed).count(), 15);
+    assert_eq!(service.get("/v1/queues/q").await.json()["jobs"]["ready"], 1);
+}
+
+#[tokio::test]
+async fn odd_keys_are_refused() {
+    let service = Service::start().await;
+    for key in ["", &"x".repeat(256), "\u{e9}"] {
+        let answer = put(&service, JOBS, key, &json!({"text": ""})).await;
+        assert_eq!(answer.problem(400, "invalid-header").as_deref(), Some("idempotency-key"));
+    }
+    service.stop().await;
+}

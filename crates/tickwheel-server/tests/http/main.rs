@@ -1,0 +1,14 @@
+//! The service through real HTTP, on a free port of this machine.
+
+mod client;
+mod events;
+mod idempotency;
+mod jobs;
+mod lifecycle;
+mod limits;
+mod queues;
+mod schedules;
+mod security;
+mod system;
+mod tls;
+mod workers;

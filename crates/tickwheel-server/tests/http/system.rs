@@ -1,0 +1,108 @@
+//! Health, metrics, the description, and what every answer has.
+
+use serde_json::json;
+
+use crate::client::{Request, Service};
+
+#[tokio::test]
+async fn every_answer_has_an_id() {
+    let service = Service::start().await;
+    let given = Request::new("GET", "/healthz").header("x-request-id", "abc-1.2_3");
+    assert_eq!(service.send(given).await.header("x-request-id"), Some("abc-1.2_3"));
+    let mut seen = Vec::new();
+    for odd in ["", "a b", "<script>", &"x".repeat(65)] {
+        let answer =
+            service.send(Request::new("GET", "/nowhere").header("x-request-id", odd)).await;
+        answer.problem(404, "not-found");
+        let id = answer.header("x-request-id").unwrap().to_owned();
+        assert_ne!(id, odd);
+        seen.push(id);
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), 4);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn wrong_methods_are_refused_with_those_that_are_right() {
+    let service = Service::start().await;
+    for (method, path, allowed) in [
+        ("DELETE", "/v1/queues", "GET,HEAD"),
+        ("PATCH", "/v1/queues/q/jobs", "POST,GET,HEAD"),
+        ("GET", "/v1/queues/q/reserve", "POST"),
+        ("POST", "/healthz", "GET,HEAD"),
+    ] {
+        let answer = service.send(Request::new(method, path)).await;
+        answer.problem(405, "method-not-allowed");
+        assert_eq!(answer.header("allow"), Some(allowed), "{method} {path}");
+    }
+    let head = service.send(Request::new("HEAD", "/v1/queues")).await;
+    assert_eq!((head.status, &head.body[..]), (200, ""));
+    let head = service.send(Request::new("HEAD", "/v1/queues/none")).await;
+    assert_eq!((head.status, &head.body[..]), (404, ""));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn it_tells_how_it_is() {
+    let service = Service::start().await;
+    let health = service.get("/healthz").await;
+    assert_eq!(health.json()["status"], "ok");
+    assert_eq!(service.get("/readyz").await.json()["status"], "ready");
+    let docs = service.get("/docs").await;
+    assert_eq!(docs.header("content-type"), Some("text/html; charset=utf-8"));
+    assert!(docs.header("content-security-policy").unwrap().contains("default-src 'none'"));
+    let openapi = service.get("/openapi.json").await.json();
+    assert_eq!(openapi["openapi"], "3.1.0");
+    assert!(openapi["paths"]["/v1/queues/{queue}/jobs"]["post"].is_object());
+    let problem = service.get("/problems/stale-lease").await;
+    assert!(problem.body.starts_with("stale-lease: The lease is over"));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn metrics_count_jobs_and_requests() {
+    let service = Service::start().await;
+    service.put_text("q", "").await;
+    let (id, token) = service.reserve_one("q").await;
+    service.post(&format!("/v1/jobs/{id}/ack"), json!({"token": token})).await;
+    service.post("/v1/queues/q/jobs", json!({"text": "", "delay": "1h"})).await;
+    service.get("/nowhere").await;
+    let answer = service.get("/metrics").await;
+    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    for line in [
+        "tickwheel_queue_jobs{queue=\"q\",state=\"scheduled\"} 1",
+        "tickwheel_queue_paused{queue=\"q\"} 0",
+        "tickwheel_jobs_put_total 2",
+        "tickwheel_jobs_delivered_total 1",
+        "tickwheel_jobs_acked_total 1",
+        "tickwheel_jobs_pending 1",
+        "tickwheel_horizon_seconds 300",
+        "tickwheel_delivery_lateness_seconds_count 1",
+        "tickwheel_delivery_lateness_seconds_bucket{le=\"+Inf\"} 1",
+        "tickwheel_http_requests_total{route=\"POST /v1/queues/{queue}/jobs\",status=\"2xx\"} 2",
+        "tickwheel_http_requests_total{route=\"other\",status=\"4xx\"} 1",
+        "tickwheel_http_requests_in_flight 1",
+        "tickwheel_http_connections 1",
+    ] {
+        assert!(answer.body.lines().any(|it| it == line), "{line}\n{}", answer.body);
+    }
+    let commits =
+        answer.body.lines().find_map(|it| it.strip_prefix("tickwheel_commit_seconds_count "));
+    assert!(commits.unwrap().parse::<u64>().unwrap() >= 4);
+    for line in answer.body.lines().filter(|line| !line.starts_with('#')) {
+        let name = line.split(['{', ' ']).next().unwrap();
+        let base = ["_bucket", "_sum", "_count"]
+            .iter()
+            .fold(name, |it, end| it.strip_suffix(end).unwrap_or(it));
+        let head = |it: &str| answer.body.contains(&format!("# TYPE {it} "));
+        assert!(head(name) || head(base), "{line}");
+    }
+    let stats = service.get("/v1/stats").await.json();
+    assert_eq!(
+        (&stats["put"], &stats["acked"], &stats["durability"]),
+        (&json!(2), &json!(1), &json!("sync"))
+    );
+    service.stop().await;
+}

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use crate::process::{Failure, root};
 
 /// The crates that this is asked of.
-const SOURCES: [&str; 2] = ["crates/tickwheel/src", "crates/tickwheel-queue/src"];
+const SOURCES: [&str; 3] =
+    ["crates/tickwheel/src", "crates/tickwheel-queue/src", "crates/tickwheel-server/src"];
 
 /// What may follow `pub` and needs an example.
 const ITEMS: [&str; 8] = ["fn", "struct", "enum", "union", "trait", "type", "const", "static"];

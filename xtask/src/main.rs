@@ -4,6 +4,7 @@
 //! of them start other programs through [`process`], which knows how to print a command so that
 //! it can be pasted into a shell.
 
+mod api_check;
 mod bench;
 mod crash;
 mod docs_check;
@@ -11,6 +12,7 @@ mod examples_check;
 mod fuzz;
 mod process;
 mod sanitize;
+mod soak;
 mod test;
 
 use std::ffi::OsString;
@@ -28,7 +30,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Run every check: format, clippy, tests, loom, the `no_std` build, rustdoc and the documents
+    /// Run every check: format, clippy, tests, loom, the `no_std` build, rustdoc, documents and API
     Test,
     /// Run a benchmark of bench/; arguments are passed on, `--help` included
     #[command(disable_help_flag = true)]
@@ -53,6 +55,21 @@ enum Chore {
         #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
         rounds: u32,
     },
+    /// Let many clients work on a real server at once, and check that nothing is lost
+    Soak {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+        clients: u32,
+        /// For how long
+        #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+        seconds: u32,
+    },
+    /// Check a real server against its description (installs schemathesis into target/)
+    Api {
+        /// For how long
+        #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..))]
+        seconds: u32,
+    },
     /// Check the documents: READMEs agree, links resolve, public items have examples
     Docs,
 }
@@ -64,6 +81,8 @@ fn main() -> ExitCode {
         Chore::Fuzz { target, seconds } => fuzz::run(&target, seconds),
         Chore::Sanitize => sanitize::run(),
         Chore::Crash { rounds } => crash::run(rounds),
+        Chore::Soak { clients, seconds } => soak::run(clients, seconds),
+        Chore::Api { seconds } => api_check::run(seconds),
         Chore::Docs => docs_check::run(),
     };
     match outcome {

@@ -63,7 +63,20 @@ impl Invocation {
         invocation
     }
 
-    fn new<A: Into<OsString>>(program: &'static str, args: impl IntoIterator<Item = A>) -> Self {
+    /// A program at this place, and how that is shown.
+    pub(crate) fn at<A: Into<OsString>>(
+        program: &Path,
+        shown_as: &'static str,
+        args: impl IntoIterator<Item = A>,
+    ) -> Self {
+        Self { program: program.into(), ..Self::new(shown_as, args) }
+    }
+
+    /// A program on the path.
+    pub(crate) fn new<A: Into<OsString>>(
+        program: &'static str,
+        args: impl IntoIterator<Item = A>,
+    ) -> Self {
         Self {
             program: program.into(),
             shown_as: program,

@@ -6,12 +6,16 @@
 
 use std::time::{Duration, Instant};
 
+use crate::api_check;
 use crate::docs_check;
 use crate::process::{Failure, Invocation, paint, root};
 
 /// Workspaces beside the main one. They are held to the same format, but not compiled here:
 /// bench/ builds its peers and fuzz/ needs a nightly compiler.
 const OTHER_WORKSPACES: [&str; 3] = ["xtask/no-std-check", "bench", "fuzz"];
+
+/// How long the API is tried.
+const API_SECONDS: u32 = 90;
 
 struct Step {
     name: &'static str,
@@ -21,6 +25,7 @@ struct Step {
 enum Work {
     Commands(Vec<Invocation>),
     Documents,
+    Api,
 }
 
 pub(crate) fn run() -> Result<(), Failure> {
@@ -59,6 +64,9 @@ impl Step {
             }),
             Work::Documents => {
                 docs_check::run().inspect_err(|_| how_to_run_again("cargo xtask docs"))
+            }
+            Work::Api => {
+                api_check::run(API_SECONDS).inspect_err(|_| how_to_run_again("cargo xtask api"))
             }
         }
     }
@@ -112,6 +120,10 @@ fn steps() -> Vec<Step> {
                     .env("RUSTDOCFLAGS", "-D warnings"),
             ],
         ),
+        Step {
+            name: "API: a real server answers as its description says, whatever it is asked",
+            work: Work::Api,
+        },
     ]
 }
 

@@ -1,0 +1,357 @@
+//! The commands about jobs.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use tickwheel_server::api::{
+    Conflict, Delay, JobId, JobState, LeaseToken, PurgeState, Retry, Timestamp,
+};
+
+use super::values;
+
+/// A job, by its id or by its key.
+#[derive(Debug, Args)]
+pub(crate) struct Target {
+    /// The id of the job; or its queue, if a key follows
+    #[arg(value_name = "ID|QUEUE")]
+    pub(crate) job: String,
+    /// The key of the job in that queue
+    pub(crate) key: Option<String>,
+}
+
+/// When a job is due: after a delay or at a time.
+#[derive(Debug, Args)]
+pub(crate) struct WhenArgs {
+    /// Due after this long: 250ms, 30s, 30m, 1h30m, 7d, or a number of milliseconds
+    #[arg(long, short)]
+    pub(crate) delay: Option<Delay>,
+    /// Due at this time: 2026-12-24T18:00:00Z, or milliseconds since 1970
+    #[arg(long, value_name = "TIME", conflicts_with = "delay")]
+    pub(crate) at: Option<Timestamp>,
+}
+
+/// What a job carries.
+#[derive(Debug, Args)]
+pub(crate) struct PayloadArgs {
+    /// What the job carries; `-` reads it from standard input
+    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    pub(crate) payload: Option<String>,
+    /// Read the payload from this file
+    #[arg(long, short)]
+    pub(crate) file: Option<PathBuf>,
+    /// What the payload is
+    #[arg(long = "as", value_name = "KIND", value_enum, default_value_t)]
+    pub(crate) kind: PayloadKind,
+}
+
+/// How a payload is sent and stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PayloadKind {
+    /// JSON if it reads as JSON, else text if it is UTF-8, else bytes
+    #[default]
+    Auto,
+    /// JSON; refused if it is not
+    Json,
+    /// Text; refused if it is not UTF-8
+    Text,
+    /// Bytes, whatever they are
+    Bytes,
+}
+
+/// What a job can have beside its payload and its time.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct JobOptions {
+    /// Of two jobs due in the same millisecond the higher goes first: -128 to 127
+    #[arg(long, short, allow_negative_numbers = true)]
+    pub(crate) priority: Option<i8>,
+    /// A name and a value beside the payload; may be given again
+    #[arg(long = "header", short = 'H', value_name = "NAME=VALUE", value_parser = values::header)]
+    pub(crate) headers: Vec<(String, String)>,
+    /// How often it may be delivered before it is dead
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_attempts: Option<u32>,
+    /// How long to wait after a failure: 10s, 1s..1h (doubling) or 1s,10s,1m (one by one)
+    #[arg(long, value_name = "DELAYS", value_parser = values::retry)]
+    pub(crate) retry: Option<Retry>,
+    /// The group it is paced with, if the queue paces its groups
+    #[arg(long)]
+    pub(crate) group: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tickwheel put orders '{\"close\":42}' --delay 30m --key order-42
+  tickwheel put mail 'Merry Christmas' --at 2026-12-24T18:00:00Z
+  tickwheel put images --file cat.jpg --header type=image/jpeg
+  tickwheel put lines --lines - < jobs.txt          one job from each line
+  echo hello | tickwheel put mail -
+
+If a live job of the queue has the key, the new one takes its place, unless --on-conflict says
+otherwise.")]
+pub(crate) struct PutArgs {
+    /// The queue; it comes into being with its first job
+    pub(crate) queue: String,
+    #[command(flatten)]
+    pub(crate) payload: PayloadArgs,
+    /// Put each line of the payload as a job of its own
+    #[arg(long, conflicts_with_all = ["key", "id"])]
+    pub(crate) lines: bool,
+    #[command(flatten)]
+    pub(crate) when: WhenArgs,
+    /// A name of yours, unique among the live jobs of the queue
+    #[arg(long, short)]
+    pub(crate) key: Option<String>,
+    /// What to do if a live job has the key [default: replace]
+    #[arg(long, value_name = "WHAT", requires = "key", value_parser = values::conflict())]
+    pub(crate) on_conflict: Option<Conflict>,
+    #[command(flatten)]
+    pub(crate) options: JobOptions,
+    /// The id of the job, a UUID; one is made if not given
+    #[arg(long)]
+    pub(crate) id: Option<JobId>,
+    /// Makes it harmless to repeat this command: the same key puts one job within a day
+    #[arg(long, value_name = "KEY", conflicts_with = "lines")]
+    pub(crate) idempotency_key: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tickwheel get 01890a5d-ac96-774b-bcce-b302099a8057
+  tickwheel get orders order-42                      by queue and key
+  tickwheel get orders order-42 --payload > order.json")]
+pub(crate) struct GetArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    /// Print the payload and nothing else, byte by byte
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) payload: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tickwheel ls                                       the queues
+  tickwheel ls orders
+  tickwheel ls orders --state dead
+  tickwheel ls orders --due-to 2026-12-25T00:00:00Z --key-prefix order- --all")]
+pub(crate) struct LsArgs {
+    /// The queue
+    pub(crate) queue: Option<String>,
+    /// Only jobs in this state
+    #[arg(long, short, requires = "queue", value_parser = values::state())]
+    pub(crate) state: Option<JobState>,
+    /// Only jobs due at this time or later
+    #[arg(long, value_name = "TIME", requires = "queue")]
+    pub(crate) due_from: Option<Timestamp>,
+    /// Only jobs due at this time or earlier
+    #[arg(long, value_name = "TIME", requires = "queue")]
+    pub(crate) due_to: Option<Timestamp>,
+    /// Only jobs whose key begins with this
+    #[arg(long, value_name = "TEXT", requires = "queue")]
+    pub(crate) key_prefix: Option<String>,
+    /// How many at once
+    #[arg(long, short = 'n', value_name = "N", requires = "queue", default_value_t = 50,
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) limit: u32,
+    /// Where to go on: `next` of the answer before
+    #[arg(long, value_name = "TOKEN", requires = "queue")]
+    pub(crate) page: Option<String>,
+    /// Go on until the end
+    #[arg(long, requires = "queue")]
+    pub(crate) all: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tickwheel cancel 01890a5d-ac96-774b-bcce-b302099a8057
+  tickwheel cancel orders order-42                   by queue and key")]
+pub(crate) struct CancelArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    group = clap::ArgGroup::new("when").args(["delay", "at"]).required(true),
+    after_help = "\
+Examples:
+  tickwheel reschedule orders order-42 --delay 10m
+  tickwheel reschedule 01890a5d-ac96-774b-bcce-b302099a8057 --at 2026-12-24T18:00:00Z"
+)]
+pub(crate) struct RescheduleArgs {
+    #[command(flatten)]
+    pub(crate) target: Target,
+    #[command(flatten)]
+    pub(crate) when: WhenArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tickwheel reserve mail                             one job, if one is ready
+  tickwheel reserve mail --limit 10 --lease 5m --wait 20s
+  tickwheel reserve mail --json | jq -r '.deliveries[] | .job.id + \" \" + .token'
+
+Each job comes with a token for `ack`, `fail`, `extend` and `release`. If none of them is called
+before the lease ends, the job is delivered again. It is not an error if no job is ready.")]
+pub(crate) struct ReserveArgs {
+    /// The queue
+    pub(crate) queue: String,
+    /// At most so many jobs
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) limit: u32,
+    /// For how long they are yours; the queue's setting if not given
+    #[arg(long, short, value_name = "DELAY")]
+    pub(crate) lease: Option<Delay>,
+    /// Wait this long for a job to become ready
+    #[arg(long, short, value_name = "DELAY")]
+    pub(crate) wait: Option<Delay>,
+}
+
+/// A delivery: what `reserve` printed.
+#[derive(Debug, Args)]
+pub(crate) struct DeliveryArgs {
+    /// The id of the job
+    pub(crate) id: JobId,
+    /// The token of the delivery, as `reserve` printed it
+    #[arg(value_name = "TOKEN")]
+    pub(crate) lease_token: LeaseToken,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  tickwheel ack 01890a5d-ac96-774b-bcce-b302099a8057 6ce1b7f0a2d4c985")]
+pub(crate) struct AckArgs {
+    #[command(flatten)]
+    pub(crate) delivery: DeliveryArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tickwheel fail ID TOKEN --error 'no such address'  tried again as the queue's retry policy says
+  tickwheel fail ID TOKEN --delay 5m                 tried again in five minutes
+  tickwheel fail ID TOKEN --dead                     not tried again")]
+pub(crate) struct FailArgs {
+    #[command(flatten)]
+    pub(crate) delivery: DeliveryArgs,
+    /// What went wrong; kept with the job
+    #[arg(long, short, value_name = "TEXT")]
+    pub(crate) error: Option<String>,
+    /// Try again after this long, if an attempt is left
+    #[arg(long, short)]
+    pub(crate) delay: Option<Delay>,
+    /// Do not try again: the job is dead
+    #[arg(long, conflicts_with = "delay")]
+    pub(crate) dead: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  tickwheel extend ID TOKEN --lease 5m               five more minutes from now")]
+pub(crate) struct ExtendArgs {
+    #[command(flatten)]
+    pub(crate) delivery: DeliveryArgs,
+    /// How long from now
+    #[arg(long, short, value_name = "DELAY")]
+    pub(crate) lease: Delay,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tickwheel release ID TOKEN                         ready again at once, in its old place
+  tickwheel release ID TOKEN --delay 1m")]
+pub(crate) struct ReleaseArgs {
+    #[command(flatten)]
+    pub(crate) delivery: DeliveryArgs,
+    /// Ready again after this long
+    #[arg(long, short)]
+    pub(crate) delay: Option<Delay>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    group = clap::ArgGroup::new("which").args(["id", "queue"]).required(true),
+    after_help = "\
+Examples:
+  tickwheel kick 01890a5d-ac96-774b-bcce-b302099a8057
+  tickwheel kick --queue orders                      all dead jobs, the oldest first
+  tickwheel kick --queue orders --limit 100"
+)]
+pub(crate) struct KickArgs {
+    /// The id of a dead job
+    pub(crate) id: Option<JobId>,
+    /// The dead jobs of this queue
+    #[arg(long, short)]
+    pub(crate) queue: Option<String>,
+    /// At most so many
+    #[arg(long, short = 'n', value_name = "N", requires = "queue",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) limit: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tickwheel purge orders --state dead
+  tickwheel purge orders --state done --older-than 7d")]
+pub(crate) struct PurgeArgs {
+    /// The queue
+    pub(crate) queue: String,
+    /// Which ones
+    #[arg(long, short, value_parser = values::purge_state())]
+    pub(crate) state: PurgeState,
+    /// Only those that finished longer ago than this
+    #[arg(long, value_name = "DELAY")]
+    pub(crate) older_than: Option<Delay>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tickwheel drain orders                             asks before it does it
+  tickwheel drain orders --yes
+
+Jobs that a worker has are not touched.")]
+pub(crate) struct DrainArgs {
+    /// The queue
+    pub(crate) queue: String,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tickwheel watch                                    all queues
+  tickwheel watch orders --json | jq .               one document on each line
+  tickwheel watch orders --since 1842-0-5f0c1d9e     what came after that event, then live
+  tickwheel watch --count 10                         the next ten events
+
+If the connection is lost it is made again, and nothing is missed as long as the server still has
+the events in between; otherwise a line says so.")]
+pub(crate) struct WatchArgs {
+    /// The queue; all of them if not given
+    pub(crate) queue: Option<String>,
+    /// Begin after this event instead of now
+    #[arg(long, value_name = "EVENT")]
+    pub(crate) since: Option<String>,
+    /// End after so many events
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tickwheel stats
+  tickwheel stats --json | jq .")]
+pub(crate) struct StatsArgs {}

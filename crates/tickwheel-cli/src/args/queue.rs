@@ -1,0 +1,109 @@
+//! The commands about queues.
+
+use clap::{Args, Subcommand};
+use tickwheel_server::api::{Delay, Keep, Retry};
+
+use super::values;
+
+#[derive(Debug, Subcommand)]
+#[command(after_help = "\
+Examples:
+  tickwheel queue ls
+  tickwheel queue set calls --starts 100 --window 1s --concurrency 5")]
+pub(crate) enum QueueCommand {
+    /// List the queues, with how many jobs they have
+    #[command(after_help = "Example:\n  tickwheel queue ls")]
+    Ls,
+    /// Show a queue: its jobs by state and its settings
+    #[command(after_help = "Example:\n  tickwheel queue show orders")]
+    Show {
+        /// The queue
+        queue: String,
+    },
+    /// Change settings of a queue; what is not named stays as it is
+    Set(Box<QueueSetArgs>),
+    /// Hold deliveries back; jobs can still be put
+    #[command(after_help = "Example:\n  tickwheel queue pause orders")]
+    Pause {
+        /// The queue
+        queue: String,
+    },
+    /// Let deliveries go on
+    #[command(after_help = "Example:\n  tickwheel queue resume orders")]
+    Resume {
+        /// The queue
+        queue: String,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(
+    group = clap::ArgGroup::new("settings").multiple(true).required(true).args([
+        "lease", "max_attempts", "retry", "starts", "window", "concurrency", "no_pacing",
+        "group_starts", "group_window", "group_concurrency", "no_group_pacing",
+        "keep_done", "keep_dead", "keep_cancelled",
+    ]),
+    after_help = "\
+Examples:
+  tickwheel queue set orders --lease 2m --max-attempts 5 --retry 1s..1h
+  tickwheel queue set calls --starts 100 --window 1s --concurrency 5
+  tickwheel queue set calls --group-starts 10 --group-window 1m     for each group of jobs
+  tickwheel queue set calls --no-pacing                             as fast as workers come
+  tickwheel queue set orders --keep-done 7d --keep-dead 30d,10000 --keep-cancelled nothing
+
+The queue is made if there is none."
+)]
+pub(crate) struct QueueSetArgs {
+    /// The queue
+    pub(crate) queue: String,
+    /// For how long a worker has a job, unless it says otherwise
+    #[arg(long, value_name = "DELAY")]
+    pub(crate) lease: Option<Delay>,
+    /// How often a job may be delivered before it is dead
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_attempts: Option<u32>,
+    /// How long to wait after a failure: 10s, 1s..1h (doubling) or 1s,10s,1m (one by one)
+    #[arg(long, value_name = "DELAYS", value_parser = values::retry)]
+    pub(crate) retry: Option<Retry>,
+    #[command(flatten)]
+    pub(crate) pacing: PacingArgs,
+    /// Keep done jobs: for an age (7d), up to a number (1000), both (7d,1000), nothing, forever
+    #[arg(long, value_name = "KEEP", value_parser = values::keep, help_heading = "Retention")]
+    pub(crate) keep_done: Option<Keep>,
+    /// Keep dead jobs
+    #[arg(long, value_name = "KEEP", value_parser = values::keep, help_heading = "Retention")]
+    pub(crate) keep_dead: Option<Keep>,
+    /// Keep cancelled jobs
+    #[arg(long, value_name = "KEEP", value_parser = values::keep, help_heading = "Retention")]
+    pub(crate) keep_cancelled: Option<Keep>,
+}
+
+/// How fast jobs may start.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Pacing")]
+pub(crate) struct PacingArgs {
+    /// At most so many deliveries in a window
+    #[arg(long, value_name = "N", requires = "window", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) starts: Option<u32>,
+    /// The length of that window
+    #[arg(long, value_name = "DELAY", requires = "starts")]
+    pub(crate) window: Option<Delay>,
+    /// At most so many jobs with workers at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) concurrency: Option<u32>,
+    /// No limit for the queue
+    #[arg(long, conflicts_with_all = ["starts", "window", "concurrency"])]
+    pub(crate) no_pacing: bool,
+    /// The same for each group of jobs
+    #[arg(long, value_name = "N", requires = "group_window", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) group_starts: Option<u32>,
+    /// The length of that window
+    #[arg(long, value_name = "DELAY", requires = "group_starts")]
+    pub(crate) group_window: Option<Delay>,
+    /// The same for each group of jobs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) group_concurrency: Option<u32>,
+    /// No limit for groups
+    #[arg(long, conflicts_with_all = ["group_starts", "group_window", "group_concurrency"])]
+    pub(crate) no_group_pacing: bool,
+}

@@ -1,0 +1,123 @@
+//! Values of the command line that need more than their own parser.
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tickwheel_server::api::{Conflict, Delay, JobState, Keep, Misfire, PurgeState, Retry};
+
+/// One of these names, which are those of the API.
+fn named<T>(names: &'static [&'static str]) -> impl TypedValueParser<Value = T>
+where
+    T: DeserializeOwned + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(names)
+        .try_map(|name| serde_json::from_value::<T>(Value::String(name)))
+}
+
+pub(crate) fn conflict() -> impl TypedValueParser<Value = Conflict> {
+    named(&["replace", "keep", "reject"])
+}
+
+pub(crate) fn state() -> impl TypedValueParser<Value = JobState> {
+    named(&["scheduled", "ready", "leased", "dead", "done", "cancelled"])
+}
+
+pub(crate) fn purge_state() -> impl TypedValueParser<Value = PurgeState> {
+    named(&["dead", "done", "cancelled"])
+}
+
+pub(crate) fn misfire() -> impl TypedValueParser<Value = Misfire> {
+    named(&["skip", "once", "all"])
+}
+
+/// A name and a value.
+pub(crate) fn header(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("a header is given as NAME=VALUE".to_owned()),
+    }
+}
+
+/// `10s` each time, `1s..1h` doubling, or `1s,10s,1m` one by one.
+pub(crate) fn retry(text: &str) -> Result<Retry, String> {
+    let delay = |part: &str| part.trim().parse::<Delay>().map_err(|error| error.to_string());
+    if let Some((first, max)) = text.split_once("..") {
+        let (first, max) = (delay(first)?, delay(max)?);
+        if first > max {
+            return Err(format!("{first} is longer than {max}: the shorter one comes first"));
+        }
+        return Ok(Retry::Exponential { first, max, jitter: JITTER });
+    }
+    if text.contains(',') {
+        return text.split(',').map(delay).collect::<Result<_, _>>().map(Retry::List);
+    }
+    delay(text).map(Retry::Fixed)
+}
+
+/// Jobs that failed together do not come back together: as the queue has it by default.
+const JITTER: u8 = 20;
+
+/// An age, a number, both, `nothing` or `forever`.
+pub(crate) fn keep(text: &str) -> Result<Keep, String> {
+    match text {
+        "nothing" => return Ok(Keep { age: None, count: Some(0) }),
+        "forever" => return Ok(Keep { age: None, count: None }),
+        _ => {}
+    }
+    let mut keep = Keep::default();
+    for part in text.split(',').map(str::trim) {
+        let wrong = || {
+            format!(
+                "{part:?} is neither an age like 7d nor a number of jobs; `nothing` and `forever` \
+                 are possible, too"
+            )
+        };
+        if let Ok(count) = part.parse() {
+            if keep.count.replace(count).is_some() {
+                return Err(format!(
+                    "{text:?} has two numbers of jobs; an age has a unit, like 7d"
+                ));
+            }
+        } else if keep.age.replace(part.parse().map_err(|_| wrong())?).is_some() {
+            return Err(format!("{text:?} has two ages"));
+        }
+    }
+    Ok(keep)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retries_are_given_in_three_ways() {
+        let delay = |text: &str| text.parse::<Delay>().unwrap();
+        assert_eq!(retry("10s"), Ok(Retry::Fixed(delay("10s"))));
+        let (first, max) = (delay("1s"), delay("1h"));
+        assert_eq!(retry("1s..1h"), Ok(Retry::Exponential { first, max, jitter: 20 }));
+        assert_eq!(retry("1s, 1h"), Ok(Retry::List(vec![first, max])));
+        assert!(retry("1h..1s").unwrap_err().contains("longer"));
+        assert!(retry("soon").unwrap_err().contains("\"soon\""));
+        assert!(retry("1s,").is_err());
+    }
+
+    #[test]
+    fn finished_jobs_are_kept_by_age_and_number() {
+        let week = Some("7d".parse().unwrap());
+        assert_eq!(keep("7d"), Ok(Keep { age: week, count: None }));
+        assert_eq!(keep("1000"), Ok(Keep { age: None, count: Some(1_000) }));
+        assert_eq!(keep("1000,7d"), Ok(Keep { age: week, count: Some(1_000) }));
+        assert_eq!(keep("nothing"), Ok(Keep { age: None, count: Some(0) }));
+        assert_eq!(keep("forever"), Ok(Keep::default()));
+        for wrong in ["", "x", "1,2", "1d,2d", "7d,"] {
+            assert!(keep(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_header_has_a_name() {
+        assert_eq!(header("a=b=c"), Ok(("a".to_owned(), "b=c".to_owned())));
+        assert_eq!(header("a="), Ok(("a".to_owned(), String::new())));
+        assert!(header("a").is_err() && header("=b").is_err());
+    }
+}

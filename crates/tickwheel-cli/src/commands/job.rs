@@ -1,0 +1,239 @@
+//! Jobs: put, show, list, cancel, move.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tickwheel_server::api::{
+    BatchPut, Cancelled, Content, Job, JobId, JobPage, PutOutcome, PutRequest, PutResponse,
+    RescheduleRequest, Rescheduled, Results, Verdict,
+};
+use ureq::http::Method;
+
+use super::{Context, queue};
+use crate::args::{
+    CancelArgs, GetArgs, JobOptions, LsArgs, PutArgs, RescheduleArgs, Target, WhenArgs,
+};
+use crate::client::{Extra, Path};
+use crate::failure::Failure;
+use crate::output::{self, Output, text};
+use crate::{payload, suggest};
+
+/// How many jobs are put with one request.
+const BATCH: usize = 500;
+
+pub(crate) fn put(context: &Context, args: PutArgs) -> Result<(), Failure> {
+    let bytes = payload::read(&args.payload)?;
+    if args.lines {
+        return put_lines(context, &args, &bytes);
+    }
+    let carried = payload::content(&bytes, args.payload.kind)?;
+    let request = PutRequest {
+        key: args.key,
+        on_conflict: args.on_conflict,
+        id: args.id,
+        ..request(carried, &args.when, args.options)
+    };
+    let headers = args.idempotency_key.map(|key| ("idempotency-key", key));
+    let extra = Extra { headers: headers.into_iter().collect(), ..Extra::default() };
+    let path = Path::new(&["queues", &args.queue, "jobs"]);
+    let answer = context.client.call(Method::POST, &path, Some(&request), &extra)?;
+    context
+        .output
+        .answer(&answer, |put: &PutResponse| context.output.line(put_line(put, context.output)))
+}
+
+/// What all kinds of jobs have in common.
+fn request(content: Content, when: &WhenArgs, options: JobOptions) -> PutRequest {
+    let mut request = PutRequest {
+        delay: when.delay,
+        due: when.at,
+        priority: options.priority,
+        headers: options.headers.into_iter().collect(),
+        max_attempts: options.max_attempts,
+        retry: options.retry,
+        group: options.group,
+        ..PutRequest::default()
+    };
+    match content {
+        Content::Json(json) => request.payload = Some(json),
+        Content::Text(text) => request.text = Some(text),
+        Content::Base64(text) => request.base64 = Some(text),
+    }
+    request
+}
+
+fn put_line(put: &PutResponse, output: &Output) -> String {
+    let due = put.due_ms.map_or_else(String::new, |due| format!(", due {}", output.now.both(due)));
+    let what = match (put.outcome, put.replaced) {
+        (PutOutcome::Created, _) | (PutOutcome::Replaced, None) => "put".to_owned(),
+        (PutOutcome::Replaced, Some(old)) => format!("put in place of {old}"),
+        (PutOutcome::Kept, _) => "kept: a job with this key was there".to_owned(),
+    };
+    format!("{}  {what}{due}", put.id)
+}
+
+/// One job from each line that is not empty.
+fn put_lines(context: &Context, args: &PutArgs, bytes: &[u8]) -> Result<(), Failure> {
+    let lines: Vec<&[u8]> = bytes
+        .split(|byte| *byte == b'\n')
+        .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
+        .filter(|line| !line.is_empty())
+        .collect();
+    let mut refused = 0;
+    for lines in lines.chunks(BATCH) {
+        let job = |line: &&[u8]| {
+            let carried = payload::content(line, args.payload.kind)?;
+            let queue = Some(args.queue.clone());
+            Ok(PutRequest { queue, ..request(carried, &args.when, args.options.clone()) })
+        };
+        let jobs = lines.iter().map(job).collect::<Result<Vec<_>, Failure>>()?;
+        let answer = context.client.post(&Path::new(&["jobs", "batch"]), &BatchPut { jobs })?;
+        let results: Results<PutResponse> = answer.read()?;
+        for result in results.results {
+            refused += u64::from(matches!(result, Verdict::Error(_)));
+            match result {
+                _ if context.output.json => context.output.document(&result)?,
+                Verdict::Ok(put) => context.output.line(put_line(&put, context.output))?,
+                Verdict::Error(problem) => {
+                    context.output.line(format!("refused: {}", Failure::refused(problem)))?;
+                }
+            }
+        }
+    }
+    if refused > 0 {
+        return Err(Failure::Other(format!(
+            "{} of {} not put",
+            refused,
+            text::count(lines.len() as u64, "job")
+        )));
+    }
+    Ok(())
+}
+
+impl Target {
+    /// The path of the job, with what is to be done to it.
+    fn path(&self, action: Option<&str>) -> Result<Path, Failure> {
+        let segments: Vec<&str> = if let Some(key) = &self.key {
+            vec!["queues", &self.job, "keys", key]
+        } else if self.job.parse::<JobId>().is_ok() {
+            vec!["jobs", &self.job]
+        } else {
+            return Err(Failure::Usage(format!(
+                "{:?} is not the id of a job; to name a job by its key, give its queue and its key",
+                text::safe(&self.job)
+            )));
+        };
+        Ok(Path::new(&segments.into_iter().chain(action).collect::<Vec<_>>()))
+    }
+
+    /// If there is no such job: what the user may have meant.
+    fn explain(&self, context: &Context, failure: Failure) -> Failure {
+        let Some(key) = self.key.as_ref().filter(|_| failure.is_not_found()) else {
+            return failure;
+        };
+        let hint = suggest::key(&context.client, &self.job, key);
+        failure.with_hint(hint)
+    }
+}
+
+pub(crate) fn get(context: &Context, args: &GetArgs) -> Result<(), Failure> {
+    let answer = context
+        .client
+        .get(&args.target.path(None)?)
+        .map_err(|failure| args.target.explain(context, failure))?;
+    if args.payload {
+        let carried = payload::of(&answer.read::<Job>()?);
+        let bytes = carried.map(Content::into_bytes).transpose().map_err(Failure::Other)?;
+        return context.output.raw(&bytes.unwrap_or_default());
+    }
+    context.output.answer(&answer, |job: &Job| output::job::show(context.output, job))
+}
+
+pub(crate) fn cancel(context: &Context, args: &CancelArgs) -> Result<(), Failure> {
+    let answer = context
+        .client
+        .delete(&args.target.path(None)?)
+        .map_err(|failure| args.target.explain(context, failure))?;
+    context.output.answer(&answer, |cancelled: &Cancelled| {
+        context.output.line(format!("cancelled; it was {}", cancelled.was))
+    })
+}
+
+pub(crate) fn reschedule(context: &Context, args: &RescheduleArgs) -> Result<(), Failure> {
+    let path = args.target.path(Some("reschedule"))?;
+    let request = RescheduleRequest { delay: args.when.delay, due: args.when.at };
+    let answer = context
+        .client
+        .post(&path, &request)
+        .map_err(|failure| args.target.explain(context, failure))?;
+    context.output.answer(&answer, |moved: &Rescheduled| {
+        context.output.line(format!("due {}", context.output.now.both(moved.due_ms)))
+    })
+}
+
+/// A page of jobs as it came, without looking into them.
+#[derive(Serialize, serde::Deserialize)]
+struct RawPage {
+    jobs: Vec<Box<RawValue>>,
+    next: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    damaged: Vec<JobId>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    gaps: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over like this")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+pub(crate) fn ls(context: &Context, args: &LsArgs) -> Result<(), Failure> {
+    let Some(name) = &args.queue else {
+        return queue::ls(context);
+    };
+    let mut pages = vec![page(context, name, args, args.page.as_deref())?];
+    while let Some(next) = pages.last().and_then(|page| page.next.clone()).filter(|_| args.all) {
+        pages.push(page(context, name, args, Some(&next))?);
+    }
+    let next = pages.last().and_then(|page| page.next.clone());
+    let damaged = pages.iter().flat_map(|page| page.damaged.iter().copied()).collect();
+    let gaps = pages.iter().map(|page| page.gaps).sum();
+    let jobs = pages.into_iter().flat_map(|page| page.jobs).collect();
+    let all = RawPage { jobs, next, damaged, gaps };
+    if context.output.json {
+        return context.output.document(&all);
+    }
+    let read = |job: &RawValue| {
+        serde_json::from_str(job.get()).map_err(|error| Failure::Other(error.to_string()))
+    };
+    let jobs = all.jobs.iter().map(|job| read(job)).collect::<Result<_, _>>()?;
+    let page = JobPage { jobs, next: all.next, damaged: all.damaged, gaps: all.gaps };
+    if page.jobs.is_empty() {
+        let hint = suggest::queue(&context.client, name).map(|hint| format!("; {hint}"));
+        let hint = hint.unwrap_or_default();
+        context.output.remark(&format!("queue {:?} has no such jobs{hint}", text::safe(name)));
+    }
+    output::job::list(context.output, &page)
+}
+
+fn page(
+    context: &Context,
+    name: &str,
+    args: &LsArgs,
+    after: Option<&str>,
+) -> Result<RawPage, Failure> {
+    let mut path = Path::new(&["queues", name, "jobs"]).query("limit", &args.limit.to_string());
+    let filters = [
+        ("state", args.state.map(|state| state.to_string())),
+        ("due_from", args.due_from.map(|time| time.to_string())),
+        ("due_to", args.due_to.map(|time| time.to_string())),
+        ("key_prefix", args.key_prefix.clone()),
+        ("page", after.map(str::to_owned)),
+    ];
+    for (filter, value) in filters {
+        if let Some(value) = value {
+            path = path.query(filter, &value);
+        }
+    }
+    let answer = context.client.get(&path);
+    answer.map_err(|failure| queue::explain(context, name, failure))?.read()
+}

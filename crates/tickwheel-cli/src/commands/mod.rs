@@ -1,0 +1,56 @@
+//! What the commands do: one module for each kind.
+//!
+//! Ground rules: a command builds a request of the API, sends it and shows the answer. It checks
+//! nothing that the server checks, so that there is one truth about what is allowed.
+
+mod config;
+mod job;
+mod queue;
+mod schedule;
+mod serve;
+mod shell;
+mod stats;
+mod token;
+mod watch;
+mod worker;
+
+use crate::args::{Cli, Command};
+use crate::client::Client;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// What a command that talks to a server works with.
+#[derive(Debug)]
+pub(crate) struct Context<'a> {
+    pub(crate) client: Client,
+    pub(crate) output: &'a Output,
+}
+
+pub(crate) fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
+    let Cli { connection, command, .. } = cli;
+    let context = || Ok::<_, Failure>(Context { client: Client::new(&connection)?, output });
+    match command {
+        Command::Serve(args) => serve::run(output, &args),
+        Command::Put(args) => job::put(&context()?, args),
+        Command::Get(args) => job::get(&context()?, &args),
+        Command::Ls(args) => job::ls(&context()?, &args),
+        Command::Cancel(args) => job::cancel(&context()?, &args),
+        Command::Reschedule(args) => job::reschedule(&context()?, &args),
+        Command::Reserve(args) => worker::reserve(&context()?, &args),
+        Command::Ack(args) => worker::ack(&context()?, &args),
+        Command::Fail(args) => worker::fail(&context()?, args),
+        Command::Extend(args) => worker::extend(&context()?, &args),
+        Command::Release(args) => worker::release(&context()?, &args),
+        Command::Kick(args) => queue::kick(&context()?, &args),
+        Command::Purge(args) => queue::purge(&context()?, &args),
+        Command::Drain(args) => queue::drain(&context()?, &args),
+        Command::Queue(command) => queue::run(&context()?, command),
+        Command::Schedule(command) => schedule::run(&context()?, command),
+        Command::Watch(args) => watch::run(&context()?, &args),
+        Command::Stats(_) => stats::run(&context()?),
+        Command::Token(command) => token::run(output, command),
+        Command::Config(args) => config::run(output, &args),
+        Command::Completions(args) => shell::completions(output, &args),
+        Command::Man(args) => shell::man(output, &args),
+    }
+}

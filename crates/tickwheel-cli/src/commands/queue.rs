@@ -1,0 +1,190 @@
+//! Queues: list, show, set, pause, resume; and what is done to many of their jobs at once.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use tickwheel_server::api::{
+    Count, KickRequest, Kicked, Pacing, PurgeRequest, Queue, QueueList, QueueSettings,
+    QueueSettingsPatch, RetentionPatch,
+};
+use ureq::http::Method;
+
+use super::Context;
+use crate::args::{DrainArgs, KickArgs, PacingArgs, PurgeArgs, QueueCommand, QueueSetArgs};
+use crate::client::{Extra, Path};
+use crate::failure::Failure;
+use crate::output::{self, text};
+use crate::suggest;
+
+pub(crate) fn run(context: &Context, command: QueueCommand) -> Result<(), Failure> {
+    match command {
+        QueueCommand::Ls => ls(context),
+        QueueCommand::Show { queue } => show(context, &queue),
+        QueueCommand::Set(args) => set(context, *args),
+        QueueCommand::Pause { queue } => switch(context, &queue, "pause", "paused"),
+        QueueCommand::Resume { queue } => switch(context, &queue, "resume", "resumed"),
+    }
+}
+
+/// If there is no such queue: what the user may have meant.
+pub(crate) fn explain(context: &Context, queue: &str, failure: Failure) -> Failure {
+    if !failure.is_not_found() {
+        return failure;
+    }
+    let hint = suggest::queue(&context.client, queue);
+    failure.with_hint(hint)
+}
+
+pub(crate) fn ls(context: &Context) -> Result<(), Failure> {
+    let answer = context.client.get(&Path::new(&["queues"]))?;
+    context.output.answer(&answer, |list: &QueueList| {
+        if list.queues.is_empty() {
+            context.output.remark("there are no queues; one comes with its first job");
+        }
+        output::queue::list(context.output, &list.queues)
+    })
+}
+
+fn show(context: &Context, queue: &str) -> Result<(), Failure> {
+    let answer = context.client.get(&Path::new(&["queues", queue]));
+    let answer = answer.map_err(|failure| explain(context, queue, failure))?;
+    context.output.answer(&answer, |queue: &Queue| output::queue::show(context.output, queue))
+}
+
+fn switch(context: &Context, queue: &str, action: &str, done: &str) -> Result<(), Failure> {
+    let answer =
+        context.client.post(&Path::new(&["queues", queue, action]), &serde_json::json!({}));
+    let answer = answer.map_err(|failure| explain(context, queue, failure))?;
+    context.output.answer(&answer, |_: &serde::de::IgnoredAny| {
+        context.output.line(format!("queue {:?} is {done}", text::safe(queue)))
+    })
+}
+
+fn set(context: &Context, args: QueueSetArgs) -> Result<(), Failure> {
+    let (pacing, group_pacing) = pacings(context, &args)?;
+    let retention = RetentionPatch {
+        done: args.keep_done,
+        dead: args.keep_dead,
+        cancelled: args.keep_cancelled,
+    };
+    let patch = QueueSettingsPatch {
+        lease: args.lease,
+        max_attempts: args.max_attempts,
+        retry: args.retry,
+        pacing,
+        group_pacing,
+        retention: (retention != RetentionPatch::default()).then_some(retention),
+    };
+    let settings = Path::new(&["queues", &args.queue, "settings"]);
+    let extra = Extra::default();
+    let answer = match context.client.call(Method::PATCH, &settings, Some(&patch), &extra) {
+        // There is nothing to change yet: a queue with these settings is made.
+        Err(failure) if failure.is_not_found() => {
+            let whole = patch.apply(QueueSettings::default());
+            context.client.call(Method::PUT, &settings, Some(&whole), &extra)?
+        }
+        answer => answer?,
+    };
+    context.output.answer(&answer, |queue: &Queue| output::queue::show(context.output, queue))
+}
+
+/// The pacing of the queue and of its groups, if either is to change. The API takes a pacing as a
+/// whole: what of it is not named is asked for first.
+fn pacings(
+    context: &Context,
+    args: &QueueSetArgs,
+) -> Result<(Option<Pacing>, Option<Pacing>), Failure> {
+    let PacingArgs { starts, window, concurrency, no_pacing, .. } = args.pacing;
+    let PacingArgs { group_starts, group_window, group_concurrency, no_group_pacing, .. } =
+        args.pacing;
+    let named = Pacing { starts, window, concurrency };
+    let group_named =
+        Pacing { starts: group_starts, window: group_window, concurrency: group_concurrency };
+    let nothing = Pacing::default();
+    let is_partial = |pacing: &Pacing| {
+        *pacing != nothing && (pacing.starts.is_none() || pacing.concurrency.is_none())
+    };
+    let (now, group_now) = if is_partial(&named) || is_partial(&group_named) {
+        match context.client.get(&Path::new(&["queues", &args.queue])) {
+            Ok(answer) => {
+                let settings = answer.read::<Queue>()?.settings;
+                (settings.pacing, settings.group_pacing)
+            }
+            Err(failure) if failure.is_not_found() => Default::default(),
+            Err(failure) => return Err(failure),
+        }
+    } else {
+        Default::default()
+    };
+    let merge = |named: Pacing, now: Pacing, is_none: bool| {
+        if is_none {
+            return Some(Pacing::default());
+        }
+        (named != Pacing::default()).then(|| Pacing {
+            starts: named.starts.or(now.starts),
+            window: named.window.or(now.window),
+            concurrency: named.concurrency.or(now.concurrency),
+        })
+    };
+    Ok((merge(named, now, no_pacing), merge(group_named, group_now, no_group_pacing)))
+}
+
+pub(crate) fn kick(context: &Context, args: &KickArgs) -> Result<(), Failure> {
+    if let Some(id) = args.id {
+        let path = Path::new(&["jobs", &id.to_string(), "kick"]);
+        let answer = context.client.post(&path, &serde_json::json!({}))?;
+        return context.output.answer(&answer, |_: &Kicked| context.output.line("ready again"));
+    }
+    let queue = args.queue.as_deref().unwrap_or_default();
+    let request = KickRequest { limit: args.limit };
+    counted(context, queue, "kick", &request, |count| {
+        let verb = if count == 1 { "is" } else { "are" };
+        format!("{} {verb} ready again", text::count(count, "job"))
+    })
+}
+
+pub(crate) fn purge(context: &Context, args: &PurgeArgs) -> Result<(), Failure> {
+    let request = PurgeRequest { state: args.state, older_than: args.older_than };
+    counted(context, &args.queue, "purge", &request, |count| {
+        format!("{} purged", text::count(count, "job"))
+    })
+}
+
+pub(crate) fn drain(context: &Context, args: &DrainArgs) -> Result<(), Failure> {
+    if !args.yes && !is_confirmed(context, &args.queue)? {
+        context.output.remark("nothing was done");
+        return Ok(());
+    }
+    counted(context, &args.queue, "drain", &serde_json::json!({}), |count| {
+        format!("{} cancelled", text::count(count, "job"))
+    })
+}
+
+/// Asks at the terminal; without one `--yes` is needed.
+fn is_confirmed(context: &Context, queue: &str) -> Result<bool, Failure> {
+    if !io::stdin().is_terminal() || context.output.json {
+        return Err(Failure::Usage(format!(
+            "this cancels all waiting jobs of queue {:?}: repeat it with --yes",
+            text::safe(queue)
+        )));
+    }
+    let answer = context.client.get(&Path::new(&["queues", queue]));
+    let jobs = answer.map_err(|failure| explain(context, queue, failure))?.read::<Queue>()?.jobs;
+    let waiting = text::count(jobs.scheduled + jobs.ready, "waiting job");
+    write!(io::stderr(), "Cancel {waiting} of queue {:?}? [y/N] ", text::safe(queue))?;
+    io::stderr().flush()?;
+    let mut line = String::new();
+    io::stdin().lock().read_line(&mut line)?;
+    Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
+}
+
+fn counted(
+    context: &Context,
+    queue: &str,
+    action: &str,
+    request: &impl serde::Serialize,
+    tell: impl FnOnce(u64) -> String,
+) -> Result<(), Failure> {
+    let answer = context.client.post(&Path::new(&["queues", queue, action]), request);
+    let answer = answer.map_err(|failure| explain(context, queue, failure))?;
+    context.output.answer(&answer, |answer: &Count| context.output.line(tell(answer.count)))
+}

@@ -1,0 +1,123 @@
+//! `watch`: what happens to jobs, as it happens.
+//!
+//! A connection that breaks is made again, after the event that came last. Only a server that does
+//! not answer at the start is a failure: later it is waited for.
+
+use std::time::Duration;
+
+use tickwheel_server::api;
+
+use super::Context;
+use crate::args::WatchArgs;
+use crate::client::Path;
+use crate::events::{Event, Events};
+use crate::failure::Failure;
+use crate::output::style::Style;
+use crate::output::text::safe;
+
+/// How long to wait before the next try: longer each time, up to the last.
+const PAUSES: [Duration; 5] = [
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+];
+
+pub(crate) fn run(context: &Context, args: &WatchArgs) -> Result<(), Failure> {
+    let path = match &args.queue {
+        Some(queue) => Path::new(&["queues", queue, "events"]),
+        None => Path::new(&["events"]),
+    };
+    let mut watch = Watch {
+        context,
+        path,
+        last: args.since.clone(),
+        left: args.count.unwrap_or(u64::MAX),
+        is_connected: false,
+    };
+    let mut failures = 0;
+    loop {
+        match watch.follow() {
+            Ok(End::Enough) => return Ok(()),
+            Ok(End::Lost { had_events }) => {
+                failures = if had_events { 0 } else { failures + 1 };
+            }
+            // The first try has to succeed; after that the server is being started again.
+            Err(Failure::Unreachable { .. }) if watch.is_connected => failures += 1,
+            Err(failure) => return Err(failure),
+        }
+        if failures <= 1 {
+            context.output.remark("the connection is lost; waiting for the server");
+        }
+        std::thread::sleep(PAUSES[failures.min(PAUSES.len() - 1)]);
+    }
+}
+
+/// Why a stream is not followed any more.
+enum End {
+    /// As many events came as were asked for.
+    Enough,
+    Lost {
+        had_events: bool,
+    },
+}
+
+struct Watch<'a> {
+    context: &'a Context<'a>,
+    path: Path,
+    /// The event after which to go on.
+    last: Option<String>,
+    left: u64,
+    is_connected: bool,
+}
+
+impl Watch<'_> {
+    /// Shows events until the stream ends.
+    fn follow(&mut self) -> Result<End, Failure> {
+        let stream = self.context.client.stream(&self.path, self.last.as_deref())?;
+        self.is_connected = true;
+        let mut events = Events::new(stream);
+        let mut had_events = false;
+        // A stream that breaks is the same as one that ends.
+        while let Ok(Some(event)) = events.next() {
+            had_events = true;
+            self.show(&event)?;
+            self.left -= 1;
+            if self.left == 0 {
+                return Ok(End::Enough);
+            }
+        }
+        if events.position.is_some() {
+            self.last = events.position;
+        }
+        Ok(End::Lost { had_events })
+    }
+
+    fn show(&self, event: &Event) -> Result<(), Failure> {
+        let output = self.context.output;
+        if output.json {
+            // The id goes with the event: it is what `--since` takes.
+            let mut document: serde_json::Map<String, serde_json::Value> =
+                serde_json::from_str(&event.data).unwrap_or_default();
+            document.insert("event".to_owned(), event.name.clone().into());
+            if let Some(id) = &event.id {
+                document.insert("id".to_owned(), id.clone().into());
+            }
+            return output.document(&document);
+        }
+        let Ok(told) = serde_json::from_str::<api::Event>(&event.data) else {
+            output.remark(&format!("{}: {}", safe(&event.name), safe(&event.data)));
+            return Ok(());
+        };
+        let time = output.now.absolute(told.at_ms);
+        let name = format!("{:<11}", safe(&told.event));
+        let name = output.paint.text(Style::of_state(told.state), &name);
+        let until = match (told.due_ms, told.until_ms) {
+            (_, Some(until)) => format!("  until {}", output.now.absolute(until)),
+            (Some(due), None) => format!("  due {}", output.now.absolute(due)),
+            (None, None) => String::new(),
+        };
+        output.line(format!("{time}  {name}  {}  {}{until}", safe(&told.queue), told.job))
+    }
+}

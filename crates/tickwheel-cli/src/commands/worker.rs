@@ -1,0 +1,74 @@
+//! What workers do: reserve, ack, fail, extend, release.
+
+use tickwheel_server::api::{
+    AckRequest, Acked, Deliveries, ExtendRequest, Extended, FailRequest, Failed, JobState,
+    ReleaseRequest, Released, ReserveRequest,
+};
+use ureq::http::Method;
+
+use super::{Context, queue};
+use crate::args::{AckArgs, DeliveryArgs, ExtendArgs, FailArgs, ReleaseArgs, ReserveArgs};
+use crate::client::{Extra, Path};
+use crate::failure::Failure;
+use crate::output;
+
+pub(crate) fn reserve(context: &Context, args: &ReserveArgs) -> Result<(), Failure> {
+    let request = ReserveRequest { limit: Some(args.limit), lease: args.lease, wait: args.wait };
+    let extra =
+        Extra { wait: args.wait.map(|wait| wait.0).unwrap_or_default(), ..Extra::default() };
+    let path = Path::new(&["queues", &args.queue, "reserve"]);
+    let answer = context
+        .client
+        .call(Method::POST, &path, Some(&request), &extra)
+        .map_err(|failure| queue::explain(context, &args.queue, failure))?;
+    context.output.answer(&answer, |answer: &Deliveries| {
+        if answer.deliveries.is_empty() {
+            context.output.remark(&format!("no job of queue {:?} is ready", args.queue));
+        }
+        output::job::deliveries(context.output, &answer.deliveries)
+    })
+}
+
+impl DeliveryArgs {
+    fn path(&self, action: &str) -> Path {
+        Path::new(&["jobs", &self.id.to_string(), action])
+    }
+}
+
+pub(crate) fn ack(context: &Context, args: &AckArgs) -> Result<(), Failure> {
+    let request = AckRequest { token: args.delivery.lease_token };
+    let answer = context.client.post(&args.delivery.path("ack"), &request)?;
+    context.output.answer(&answer, |_: &Acked| context.output.line("done"))
+}
+
+pub(crate) fn fail(context: &Context, args: FailArgs) -> Result<(), Failure> {
+    let path = args.delivery.path("fail");
+    let request = FailRequest {
+        token: args.delivery.lease_token,
+        error: args.error.unwrap_or_default(),
+        delay: args.delay,
+        dead: args.dead,
+    };
+    let answer = context.client.post(&path, &request)?;
+    context.output.answer(&answer, |failed: &Failed| {
+        context.output.line(match failed.state {
+            JobState::Dead => "dead; `tickwheel kick` brings it back".to_owned(),
+            state => format!("{state}: it is tried again"),
+        })
+    })
+}
+
+pub(crate) fn extend(context: &Context, args: &ExtendArgs) -> Result<(), Failure> {
+    let request = ExtendRequest { token: args.delivery.lease_token, lease: args.lease };
+    let answer = context.client.post(&args.delivery.path("extend"), &request)?;
+    context.output.answer(&answer, |extended: &Extended| {
+        let until = context.output.now.both(extended.until_ms);
+        context.output.line(format!("the lease ends {until}"))
+    })
+}
+
+pub(crate) fn release(context: &Context, args: &ReleaseArgs) -> Result<(), Failure> {
+    let request = ReleaseRequest { token: args.delivery.lease_token, delay: args.delay };
+    let answer = context.client.post(&args.delivery.path("release"), &request)?;
+    context.output.answer(&answer, |_: &Released| context.output.line("released"))
+}

@@ -1,0 +1,186 @@
+//! What a command says when it fails, and the exit code that goes with it.
+//!
+//! Ground rules: a failure names the value at fault and the remedy. The exit codes are promised to
+//! scripts (`tickwheel --help` lists them), so each is decided here and nowhere else.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+use tickwheel_server::api::{Code, Problem};
+
+/// Why a command did not do what it was asked to.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The arguments make no sense together.
+    Usage(String),
+    /// The server refused, and said why.
+    Refused {
+        /// What it said.
+        problem: Box<Problem>,
+        /// What the user may have meant, or can do.
+        hint: Option<String>,
+    },
+    /// Nobody answers at the address.
+    Unreachable {
+        /// The address that was tried.
+        url: String,
+        /// What the system said.
+        why: String,
+    },
+    /// There is no such thing on this machine.
+    NotFound(String),
+    /// Something on this side went wrong.
+    Other(String),
+    /// Whoever read the output has gone away; nothing is left to be said.
+    BrokenPipe,
+}
+
+/// The exit codes, as the help lists them.
+pub(crate) const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  failed for another reason than those below
+  2  the command line, or the configuration, is wrong
+  3  there is no such job, queue, schedule or token
+  4  conflict: the key or id is taken, the lease is over, the job is in another state
+  5  the server wants a token, or the token does not allow this
+  6  no server answers
+  7  the server is over a limit or not ready just now: try again later";
+
+impl Failure {
+    pub(crate) fn refused(problem: Problem) -> Self {
+        Self::Refused { problem: Box::new(problem), hint: None }
+    }
+
+    /// The same failure with a hint, where the server refused.
+    pub(crate) fn with_hint(self, text: Option<String>) -> Self {
+        match self {
+            Self::Refused { problem, hint } => Self::Refused { problem, hint: text.or(hint) },
+            other => other,
+        }
+    }
+
+    /// Whether the server says that there is no such thing.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused { problem, .. } if problem.status == 404)
+    }
+
+    pub(crate) fn code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => 2,
+            Self::Refused { problem, .. } => match problem.status {
+                404 | 410 => 3,
+                409 | 412 => 4,
+                401 | 403 => 5,
+                429 | 503 | 507 => 7,
+                _ if problem.code == Code::IdempotencyConflict => 4,
+                _ => 1,
+            },
+            Self::NotFound(_) => 3,
+            Self::Unreachable { .. } => 6,
+            Self::Other(_) => 1,
+            Self::BrokenPipe => 0,
+        }
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.code())
+    }
+
+    /// For programs: a problem document, the server's own where there is one.
+    pub(crate) fn to_json(&self) -> Value {
+        let local =
+            |code, title, detail: &str| json!({ "code": code, "title": title, "detail": detail });
+        let mut document = match self {
+            Self::Usage(text) => local("usage", "The command line is wrong", text),
+            Self::Refused { problem, hint } => {
+                let mut document = serde_json::to_value(problem).unwrap_or_default();
+                if let (Some(hint), Some(fields)) = (hint, document.as_object_mut()) {
+                    fields.insert("hint".to_owned(), hint.clone().into());
+                }
+                document
+            }
+            Self::Unreachable { .. } => {
+                local("unreachable", "No server answers", &self.to_string())
+            }
+            Self::NotFound(text) => local("not-found", "There is no such thing", text),
+            Self::Other(text) => local("failed", "The command failed", text),
+            Self::BrokenPipe => local("broken-pipe", "Nobody reads the output", ""),
+        };
+        if let Some(fields) = document.as_object_mut() {
+            fields.insert("exit_code".to_owned(), self.code().into());
+        }
+        document
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(text) | Self::NotFound(text) | Self::Other(text) => f.write_str(text),
+            Self::Refused { problem, hint } => {
+                f.write_str(&crate::output::text::safe(&problem.to_string()))?;
+                if let Some(hint) = hint {
+                    write!(f, "\n  {hint}")?;
+                }
+                Ok(())
+            }
+            Self::Unreachable { url, why } => write!(
+                f,
+                "no server answers at {url}: {why}\n  \
+                 start one with `tickwheel serve`, or name another one with --url or TICKWHEEL_URL"
+            ),
+            Self::BrokenPipe => Ok(()),
+        }
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::BrokenPipe,
+            _ => Self::Other(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_codes_are_those_of_the_documents() {
+        let documents = include_str!("../../../docs/CLI.md");
+        for line in EXIT_CODES.lines().skip(1) {
+            let (code, meaning) = line.trim().split_once("  ").expect("a code and its meaning");
+            assert!(documents.contains(&format!("| {code} | {meaning} |")), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_refusal_has_its_code() {
+        let code = |code| Failure::refused(Problem::new(code, "")).code();
+        assert_eq!(
+            [code(Code::NotFound), code(Code::KeyExists), code(Code::StaleLease)],
+            [3, 4, 4]
+        );
+        assert_eq!([code(Code::IdempotencyConflict), code(Code::Unauthorized)], [4, 5]);
+        assert_eq!([code(Code::Forbidden), code(Code::RateLimited)], [5, 7]);
+        assert_eq!(
+            [code(Code::Unavailable), code(Code::InvalidField), code(Code::Internal)],
+            [7, 1, 1]
+        );
+    }
+
+    #[test]
+    fn programs_get_the_problem_with_the_code_and_the_hint() {
+        let problem = Problem::new(Code::NotFound, "there is no queue").at("queue");
+        let failure = Failure::refused(problem).with_hint(Some("did you mean x?".to_owned()));
+        let document = failure.to_json();
+        assert_eq!((&document["exit_code"], &document["status"]), (&3.into(), &404.into()));
+        assert_eq!(document["hint"], "did you mean x?");
+        assert!(failure.to_string().ends_with("\n  did you mean x?"));
+    }
+}

@@ -1,0 +1,150 @@
+//! Jobs, for people.
+
+use tickwheel_server::api::{Content, Delivery, Job, JobPage};
+
+use super::Output;
+use super::style::Style;
+use super::table::{Cell, Table};
+use super::text::{bytes, count, safe, safe_lines, shortened};
+use crate::failure::Failure;
+use crate::payload;
+
+/// How much of a payload, a key or an error a list shows.
+const SHOWN: usize = 40;
+
+/// One job, with everything that is known of it.
+pub(crate) fn show(output: &Output, job: &Job) -> Result<(), Failure> {
+    output.table(&fields(output, job))?;
+    output.line("")?;
+    content(output, payload::of(job))
+}
+
+/// What a job carries, in full.
+pub(crate) fn content(output: &Output, content: Option<Content>) -> Result<(), Failure> {
+    match content {
+        None => output.line("(no payload)"),
+        Some(Content::Json(json)) => output.line(safe_lines(&indented(json.get()))),
+        Some(Content::Text(text)) => output.line(safe_lines(&text)),
+        Some(content @ Content::Base64(_)) => {
+            let size = content.into_bytes().map_or(0, |bytes| bytes.len() as u64);
+            output.line(format!("({}; `tickwheel get --payload` writes them)", bytes(size)))
+        }
+    }
+}
+
+fn fields(output: &Output, job: &Job) -> Table {
+    let now = &output.now;
+    let mut table = Table::of_fields();
+    table.field("id", job.id.to_string());
+    table.field("queue", safe(&job.queue));
+    table.field("state", state(job));
+    table.field("due", now.both(job.due_ms));
+    table.field("created", now.both(job.created_ms));
+    if let Some(lease) = &job.lease {
+        table.field("lease ends", now.both(lease.until_ms));
+    }
+    if let Some(finished) = job.finished_ms {
+        table.field("finished", now.both(finished));
+    }
+    if let Some(key) = &job.key {
+        table.field("key", safe(key));
+    }
+    if let Some(group) = &job.group {
+        table.field("group", safe(group));
+    }
+    if job.priority != 0 {
+        table.field("priority", job.priority.to_string());
+    }
+    table.field(
+        "attempts",
+        match job.max_attempts {
+            Some(max) => format!("{} of {max}", job.attempts),
+            None => job.attempts.to_string(),
+        },
+    );
+    if let Some(retry) = &job.retry {
+        table.field("retry", super::queue::retry(retry));
+    }
+    if let Some(error) = &job.last_error {
+        table.field("last error", Cell::new(safe(error)).style(Style::Bad));
+    }
+    for (name, value) in &job.headers {
+        table.field(&format!("header {}", safe(name)), safe(value));
+    }
+    table
+}
+
+fn state(job: &Job) -> Cell {
+    Cell::new(job.state.to_string()).style(Style::of_state(job.state))
+}
+
+/// JSON with a line for each part; as it is, if that would take too deep a stack.
+fn indented(json: &str) -> String {
+    let value: Result<serde_json::Value, _> = serde_json::from_str(json);
+    value.and_then(|value| serde_json::to_string_pretty(&value)).unwrap_or_else(|_| json.to_owned())
+}
+
+/// A page of a list.
+pub(crate) fn list(output: &Output, page: &JobPage) -> Result<(), Failure> {
+    let mut table = Table::new(["id", "state", "due", "at", "key", "tries", "payload"]);
+    for job in &page.jobs {
+        table.row([
+            job.id.to_string().into(),
+            state(job),
+            output.now.relative(job.due_ms).into(),
+            Cell::new(output.now.absolute(job.due_ms)).style(Style::Faint),
+            short(job.key.as_deref().unwrap_or_default()).into(),
+            Cell::number(job.attempts.into()),
+            summary(job).into(),
+        ]);
+    }
+    if !page.jobs.is_empty() {
+        output.table(&table)?;
+    }
+    for id in &page.damaged {
+        output.remark(&format!("{id} cannot be read: its record is damaged"));
+    }
+    if page.gaps > 0 {
+        let places = count(page.gaps, "place");
+        output.remark(&format!("{places} of the list cannot be read: jobs may be missing here"));
+    }
+    if let Some(next) = &page.next {
+        output.remark(&format!("there is more: --all, or --page {next}"));
+    }
+    Ok(())
+}
+
+fn short(text: &str) -> String {
+    shortened(&safe(text), SHOWN)
+}
+
+/// The beginning of a payload, on one line.
+fn summary(job: &Job) -> String {
+    match payload::of(job) {
+        None => String::new(),
+        Some(Content::Json(json)) => short(json.get()),
+        Some(Content::Text(text)) => short(&text),
+        Some(content @ Content::Base64(_)) => {
+            content.into_bytes().map_or_else(|_| String::new(), |raw| bytes(raw.len() as u64))
+        }
+    }
+}
+
+/// Jobs that were given to this worker.
+pub(crate) fn deliveries(output: &Output, deliveries: &[Delivery]) -> Result<(), Failure> {
+    if deliveries.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(["id", "token", "lease ends", "key", "try", "payload"]);
+    for Delivery { job, token, until_ms, .. } in deliveries {
+        table.row([
+            job.id.to_string().into(),
+            token.to_string().into(),
+            output.now.relative(*until_ms).into(),
+            short(job.key.as_deref().unwrap_or_default()).into(),
+            Cell::number(job.attempts.into()),
+            summary(job).into(),
+        ]);
+    }
+    output.table(&table)
+}

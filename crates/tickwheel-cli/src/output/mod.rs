@@ -1,0 +1,95 @@
+//! What a command prints.
+//!
+//! Ground rules: answers go to standard output, everything else to standard error. With `--json`
+//! standard output holds JSON and nothing else: the answer of the HTTP API as it came, which is
+//! documented and stable. Nothing prints but through [`Output`], because `println!` panics when
+//! the reader of a pipe goes away.
+
+pub(crate) mod job;
+pub(crate) mod queue;
+pub(crate) mod style;
+pub(crate) mod table;
+pub(crate) mod text;
+pub(crate) mod time;
+
+use std::io::{self, Write};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use self::style::{ColorWhen, Paint, Style};
+use self::table::Table;
+use self::time::Now;
+use crate::client::Answer;
+use crate::failure::Failure;
+
+/// Where a command's answer goes, and in which form.
+#[derive(Debug)]
+pub(crate) struct Output {
+    pub(crate) json: bool,
+    pub(crate) paint: Paint,
+    pub(crate) now: Now,
+    color: ColorWhen,
+}
+
+impl Output {
+    pub(crate) fn new(json: bool, color: ColorWhen) -> Self {
+        Self { json, paint: Paint::new(color, &io::stdout()), now: Now::system(), color }
+    }
+
+    /// One line for people.
+    pub(crate) fn line(&self, text: impl AsRef<str>) -> Result<(), Failure> {
+        self.raw(format!("{}\n", text.as_ref()).as_bytes())
+    }
+
+    pub(crate) fn table(&self, table: &Table) -> Result<(), Failure> {
+        self.raw(table.render(self.paint).as_bytes())
+    }
+
+    /// The server's answer: as it came for programs, else as `show` tells it.
+    pub(crate) fn answer<T: DeserializeOwned>(
+        &self,
+        answer: &Answer,
+        show: impl FnOnce(&T) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        if self.json { self.line(&answer.text) } else { show(&answer.read()?) }
+    }
+
+    /// An answer of our own for programs: one document on one line.
+    pub(crate) fn document(&self, value: &impl Serialize) -> Result<(), Failure> {
+        let text = serde_json::to_string(value).map_err(io::Error::from)?;
+        self.line(text)
+    }
+
+    /// These bytes and nothing else, at once.
+    #[allow(clippy::unused_self, reason = "whoever prints has an output")]
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(bytes)?;
+        stdout.flush()?;
+        Ok(())
+    }
+
+    /// A remark beside the answer, for people only.
+    pub(crate) fn remark(&self, text: &str) {
+        if !self.json {
+            let paint = Paint::new(self.color, &io::stderr());
+            // Nobody is left to be told when standard error is gone.
+            let _ = writeln!(io::stderr(), "{}", paint.text(Style::Faint, text));
+        }
+    }
+
+    /// Why the command failed.
+    pub(crate) fn failure(&self, failure: &Failure) {
+        if matches!(failure, Failure::BrokenPipe) {
+            return;
+        }
+        let text = if self.json {
+            serde_json::to_string_pretty(&failure.to_json()).unwrap_or_default()
+        } else {
+            let paint = Paint::new(self.color, &io::stderr());
+            format!("{} {failure}", paint.text(Style::Bad, "error:"))
+        };
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+}

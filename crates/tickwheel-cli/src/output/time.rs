@@ -1,0 +1,129 @@
+//! Points in time and lengths of time, for people.
+//!
+//! A point in time is told twice: how far away it is, and when it is by the clock on the wall. The
+//! latter is in the time zone of this machine (`TZ`), with its offset, so that it means the same
+//! wherever it is pasted to.
+
+use std::time::{Duration, SystemTime};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// The present, asked for once per command: all of its output tells the same time.
+#[derive(Clone, Debug)]
+pub(crate) struct Now {
+    millis: u64,
+    zone: TimeZone,
+}
+
+impl Now {
+    pub(crate) fn system() -> Self {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self { millis: since.as_millis() as u64, zone: TimeZone::system() }
+    }
+
+    /// "in 30m", "5s ago", "now".
+    pub(crate) fn relative(&self, millis: u64) -> String {
+        let distance = Duration::from_millis(millis.abs_diff(self.millis));
+        if distance < Duration::from_millis(500) {
+            "now".to_owned()
+        } else if millis > self.millis {
+            format!("in {}", rough(distance))
+        } else {
+            format!("{} ago", rough(distance))
+        }
+    }
+
+    /// "2026-12-24 18:00:00Z", or with the offset of this machine's time zone.
+    pub(crate) fn absolute(&self, millis: u64) -> String {
+        let Some(timestamp) =
+            i64::try_from(millis).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok())
+        else {
+            return format!("{millis} ms");
+        };
+        let zoned = timestamp.to_zoned(self.zone.clone());
+        if zoned.offset().is_zero() {
+            zoned.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
+        } else {
+            zoned.strftime("%Y-%m-%d %H:%M:%S%:z").to_string()
+        }
+    }
+
+    /// Both.
+    pub(crate) fn both(&self, millis: u64) -> String {
+        format!("{} ({})", self.relative(millis), self.absolute(millis))
+    }
+}
+
+/// In seconds.
+const UNITS: [(u128, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
+
+/// A length of time in its two largest units, rounded to the nearest second above ten seconds.
+pub(crate) fn rough(duration: Duration) -> String {
+    if duration < Duration::from_secs(1) {
+        return format!("{}ms", duration.as_millis());
+    }
+    if duration < Duration::from_secs(10) {
+        let tenths = (duration.as_millis() + 50) / 100;
+        let (whole, rest) = (tenths / 10, tenths % 10);
+        return if rest == 0 { format!("{whole}s") } else { format!("{whole}.{rest}s") };
+    }
+    let mut seconds = (duration.as_millis() + 500) / 1_000;
+    let mut parts = Vec::new();
+    for (size, unit) in UNITS {
+        if seconds >= size {
+            parts.push(format!("{}{unit}", seconds / size));
+            seconds %= size;
+        } else if !parts.is_empty() {
+            // Only neighbouring units go together: "2d", not "2d 5s".
+            break;
+        }
+        if parts.len() == 2 {
+            break;
+        }
+    }
+    parts.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Now {
+        Now { millis: 1_000_000_000_000, zone: TimeZone::UTC }
+    }
+
+    #[test]
+    fn lengths_are_told_in_two_units() {
+        let told = |millis| rough(Duration::from_millis(millis));
+        assert_eq!(told(0), "0ms");
+        assert_eq!(told(999), "999ms");
+        assert_eq!(told(1_000), "1s");
+        assert_eq!(told(1_540), "1.5s");
+        assert_eq!(told(9_970), "10s");
+        assert_eq!(told(59_499), "59s");
+        assert_eq!(told(59_500), "1m");
+        assert_eq!(told(3_599_000), "59m 59s");
+        assert_eq!(told(3_600_000), "1h");
+        assert_eq!(told(3_605_000), "1h");
+        assert_eq!(told(90_061_000), "1d 1h");
+        assert_eq!(rough(Duration::MAX), "213503982334601d 7h");
+    }
+
+    #[test]
+    fn a_time_is_told_from_here() {
+        let now = now();
+        assert_eq!(now.relative(1_000_000_000_000), "now");
+        assert_eq!(now.relative(1_000_001_800_000), "in 30m");
+        assert_eq!(now.relative(0), "11574d 1h ago");
+        assert_eq!(now.both(1_000_000_005_000), "in 5s (2001-09-09 01:46:45Z)");
+        assert_eq!(now.absolute(u64::MAX), format!("{} ms", u64::MAX));
+    }
+
+    #[test]
+    fn the_offset_is_told_with_the_time() {
+        let zone = TimeZone::fixed(jiff::tz::offset(2));
+        let now = Now { zone, ..now() };
+        assert_eq!(now.absolute(1_000_000_000_000), "2001-09-09 03:46:40+02:00");
+    }
+}

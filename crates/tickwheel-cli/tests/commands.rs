@@ -1,0 +1,447 @@
+//! Every command against a real server: what it does, what it prints, and its JSON.
+
+mod rig;
+
+use rig::Server;
+use serde_json::{Value, json};
+
+/// Puts a job and gives its id.
+fn put(server: &Server, args: &[&str]) -> String {
+    let args: Vec<&str> = ["put", "--json"].iter().chain(args).copied().collect();
+    server.run(&args).json()["id"].as_str().expect("an id").to_owned()
+}
+
+/// Reserves one job and gives its id and token.
+fn reserve(server: &Server, queue: &str) -> (String, String) {
+    let answer = server.run(&["reserve", queue, "--wait", "10s", "--json"]).json();
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let delivery = &answer["deliveries"][0];
+    (text(&delivery["job"]["id"]), text(&delivery["token"]))
+}
+
+fn state(server: &Server, id: &str) -> String {
+    server.run(&["get", id, "--json"]).json()["state"].as_str().expect("a state").to_owned()
+}
+
+#[test]
+fn a_job_goes_its_way() {
+    let server = Server::start();
+    let put =
+        server.run(&["put", "orders", r#"{"close": 42}"#, "--delay", "30m", "--key", "order-42"]);
+    let text = put.text();
+    assert!(text.contains("put, due in 30m (20"), "{text}");
+    let id = text.split_whitespace().next().unwrap();
+
+    let shown = server.run(&["get", "orders", "order-42"]).text();
+    for part in [id, "scheduled", "order-42", "in 30m", "\"close\": 42"] {
+        assert!(shown.contains(part), "{part} is not in:\n{shown}");
+    }
+    let listed = server.run(&["ls", "orders"]).text();
+    assert!(listed.contains(id) && listed.contains(r#"{"close":42}"#), "{listed}");
+
+    let moved = server.run(&["reschedule", "orders", "order-42", "--delay", "10m"]).text();
+    assert!(moved.starts_with("due in 10m"), "{moved}");
+    server.run(&["reschedule", id, "--at", "2020-01-01T00:00:00Z"]).code(0);
+    assert_eq!(state(&server, id), "ready");
+
+    let (reserved, token) = reserve(&server, "orders");
+    assert_eq!(reserved, id);
+    let extended = server.run(&["extend", id, &token, "--lease", "5m"]).text();
+    assert!(extended.starts_with("the lease ends in 5m"), "{extended}");
+    assert_eq!(server.run(&["ack", id, &token]).text(), "done\n");
+    assert!(server.run(&["get", id]).code(3).contains(id));
+}
+
+#[test]
+fn json_is_the_answer_of_the_api() {
+    let server = Server::start();
+    let put = server.run(&[
+        "put",
+        "a",
+        "[1.0,123456789012345678901234567890]",
+        "--delay",
+        "1h",
+        "--json",
+    ]);
+    let put = put.json();
+    assert_eq!(put["outcome"], "created");
+    assert!(put["due_ms"].is_u64() && put["due"].is_string());
+    let id = put["id"].as_str().unwrap();
+    // Numbers stay as they were written: nothing is lost on the way.
+    assert!(
+        server.run(&["get", id, "--json"]).text().contains("[1.0,123456789012345678901234567890]")
+    );
+    let page = server.run(&["ls", "a", "--json"]).json();
+    assert_eq!((&page["jobs"][0]["id"], &page["next"]), (&json!(id), &Value::Null));
+    assert_eq!(server.run(&["cancel", id, "--json"]).json(), json!({ "was": "scheduled" }));
+    assert_eq!(server.run(&["reserve", "a", "--json"]).json(), json!({ "deliveries": [] }));
+    let queues = server.run(&["queue", "ls", "--json"]).json();
+    assert_eq!(queues["queues"][0]["name"], "a");
+    assert!(server.run(&["stats", "--json"]).json().is_object());
+    // The options may come first, too.
+    assert!(server.run(&["--json", "ls"]).json().is_object());
+}
+
+#[test]
+fn a_payload_comes_from_an_argument_a_file_or_a_pipe() {
+    let server = Server::start();
+    let payload = |id: &str| server.run(&["get", id, "--payload"]).stdout;
+    let bytes = [0, 159, 146, 150, 10, 13];
+
+    let text = put(&server, &["q", "hello wörld", "--delay", "1h"]);
+    assert_eq!(payload(&text), "hello wörld".as_bytes());
+    assert_eq!(server.run(&["get", &text, "--json"]).json()["text"], "hello wörld");
+
+    let file = server.folder().join("payload.bin");
+    std::fs::write(&file, bytes).unwrap();
+    let binary = put(&server, &["q", "--file", file.to_str().unwrap(), "--delay", "1h"]);
+    assert_eq!(payload(&binary), bytes);
+    assert!(server.run(&["get", &binary]).text().contains("(6 B;"));
+
+    let piped = server.run_with(&["put", "q", "-", "--delay", "1h", "--json"], b"{ \"a\" : 1 }\n");
+    let piped = piped.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(payload(&piped), br#"{"a":1}"#);
+
+    let number = put(&server, &["q", "42", "--as", "text", "--delay", "1h"]);
+    assert_eq!(server.run(&["get", &number, "--json"]).json()["text"], "42");
+    let number = put(&server, &["q", "42", "--delay", "1h"]);
+    assert_eq!(server.run(&["get", &number, "--json"]).json()["payload"], 42);
+    assert!(server.run(&["put", "q", "{", "--as", "json"]).code(2).contains("not JSON"));
+    assert!(server.run(&["put", "q", "--file", "/no/such"]).code(2).contains("/no/such"));
+}
+
+#[test]
+fn lines_become_jobs() {
+    let server = Server::start();
+    let input = b"one\n{\"two\":2}\r\n\nthree";
+    let put = server.run_with(&["put", "q", "--lines", "-", "--delay", "1h", "--json"], input);
+    let lines: Vec<Value> =
+        put.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3);
+    assert!(lines.iter().all(|line| line["ok"]["outcome"] == "created"), "{lines:?}");
+    let page = server.run(&["ls", "q", "--json"]).json();
+    assert_eq!(page["jobs"].as_array().unwrap().len(), 3);
+    assert!(server.run(&["ls", "q"]).text().contains("three"));
+}
+
+#[test]
+fn what_a_job_can_have_arrives() {
+    let server = Server::start();
+    let id = "01890a5d-ac96-774b-bcce-b302099a8057";
+    let args = [
+        "q",
+        "x",
+        "--id",
+        id,
+        "--at",
+        "2099-12-24T18:00:00Z",
+        "--key",
+        "k",
+        "--priority",
+        "-3",
+        "--header",
+        "trace=7",
+        "-H",
+        "content-type=text/csv",
+        "--max-attempts",
+        "4",
+        "--retry",
+        "1s..1h",
+        "--group",
+        "g",
+    ];
+    assert_eq!(put(&server, &args), id);
+    let job = server.run(&["get", id, "--json"]).json();
+    assert_eq!(job["due"], "2099-12-24T18:00:00.000Z");
+    assert_eq!(
+        (&job["key"], &job["priority"], &job["group"]),
+        (&json!("k"), &json!(-3), &json!("g"))
+    );
+    assert_eq!(job["headers"]["trace"], "7");
+    assert_eq!((&job["max_attempts"], &job["text"]), (&json!(4), &json!("x")));
+    assert!(job["retry"]["exponential"].is_object(), "{job}");
+    let shown = server.run(&["get", id]).text();
+    for part in ["2099-12-24 18:00:00Z", "header trace", "0 of 4", "text/csv"] {
+        assert!(shown.contains(part), "{part} is not in:\n{shown}");
+    }
+}
+
+#[test]
+fn a_key_that_is_taken_does_what_was_asked() {
+    let server = Server::start();
+    let put = |how: &[&str]| {
+        let args = ["put", "q", "x", "--delay", "1h", "--key", "k"];
+        server.run(&args.iter().chain(how).copied().collect::<Vec<_>>())
+    };
+    let first = put(&[]).text();
+    let first = first.split_whitespace().next().unwrap();
+    assert!(put(&["--on-conflict", "keep"]).text().starts_with(&format!("{first}  kept")));
+    assert!(put(&["--on-conflict", "reject"]).code(4).contains("\"k\""));
+    let replaced = put(&[]).text();
+    assert!(replaced.contains(&format!("put in place of {first}")), "{replaced}");
+}
+
+#[test]
+fn an_idempotency_key_makes_a_repeated_put_harmless() {
+    let server = Server::start();
+    let put = |payload| {
+        server.run(&["put", "q", payload, "--delay", "1h", "--idempotency-key", "i-1", "--json"])
+    };
+    assert_eq!(put("a").json()["id"], put("a").json()["id"]);
+    assert_eq!(server.run(&["ls", "q", "--json"]).json()["jobs"].as_array().unwrap().len(), 1);
+    assert!(put("b").code(4).contains("idempotency-conflict"));
+}
+
+#[test]
+fn a_list_is_filtered_and_paged() {
+    let server = Server::start();
+    for number in 0..5 {
+        let key = format!("order-{number}");
+        let at = format!("2099-01-0{}T00:00:00Z", number + 1);
+        put(&server, &["q", "x", "--key", &key, "--at", &at]);
+    }
+    put(&server, &["q", "now"]);
+    let ids = |args: &[&str]| {
+        let args: Vec<&str> = ["ls", "q", "--json"].iter().chain(args).copied().collect();
+        let page = server.run(&args).json();
+        (page["jobs"].as_array().unwrap().len(), page["next"].as_str().map(str::to_owned))
+    };
+    assert_eq!(ids(&[]).0, 6);
+    assert_eq!(ids(&["--state", "ready"]).0, 1);
+    assert_eq!(ids(&["--state", "dead"]).0, 0);
+    assert_eq!(ids(&["--key-prefix", "order-"]).0, 5);
+    assert_eq!(
+        ids(&["--due-from", "2099-01-02T00:00:00Z", "--due-to", "2099-01-04T00:00:00Z"]).0,
+        3
+    );
+    let (count, next) = ids(&["--limit", "4"]);
+    assert_eq!(count, 4);
+    assert_eq!(ids(&["--limit", "4", "--page", &next.expect("there is more")]), (2, None));
+    assert_eq!(ids(&["--limit", "2", "--all"]), (6, None));
+    let page = server.run(&["ls", "q", "--limit", "2"]);
+    assert!(page.code(0).contains("--all"));
+    assert_eq!(page.text().lines().count(), 3);
+    // Nothing there is an answer, too.
+    let none = server.run(&["ls", "q", "--state", "dead"]);
+    assert_eq!(none.text(), "");
+    assert!(none.stderr.contains("no such jobs"));
+}
+
+#[test]
+fn workers_fail_release_and_kick() {
+    let server = Server::start();
+    let id = put(&server, &["q", "x"]);
+    let (_, token) = reserve(&server, "q");
+    assert_eq!(server.run(&["release", &id, &token]).text(), "released\n");
+    let (_, token) = reserve(&server, "q");
+    let failed = server.run(&["fail", &id, &token, "--error", "no such address", "--delay", "1h"]);
+    assert!(failed.text().starts_with("scheduled"), "{failed:?}");
+    let shown = server.run(&["get", &id]).text();
+    assert!(shown.contains("no such address"), "{shown}");
+
+    server.run(&["reschedule", &id, "--delay", "0s"]).code(0);
+    let (_, token) = reserve(&server, "q");
+    assert!(server.run(&["fail", &id, &token, "--dead"]).text().starts_with("dead"));
+    assert_eq!(state(&server, &id), "dead");
+    assert_eq!(server.run(&["kick", &id]).text(), "ready again\n");
+    // A late worker is told that its lease is over.
+    assert!(server.run(&["ack", &id, &token]).code(4).contains(&id));
+
+    let (_, token) = reserve(&server, "q");
+    server.run(&["fail", &id, &token, "--dead"]).code(0);
+    assert_eq!(
+        server.run(&["kick", "--queue", "q", "--limit", "5"]).text(),
+        "1 job is ready again\n"
+    );
+    let (_, token) = reserve(&server, "q");
+    server.run(&["fail", &id, &token, "--dead"]).code(0);
+    assert_eq!(
+        server.run(&["purge", "q", "--state", "dead", "--older-than", "1h"]).text(),
+        "0 jobs purged\n"
+    );
+    assert_eq!(server.run(&["purge", "q", "--state", "dead"]).text(), "1 job purged\n");
+}
+
+#[test]
+fn reserve_shows_what_to_acknowledge() {
+    let server = Server::start();
+    put(&server, &["q", "first"]);
+    put(&server, &["q", "second"]);
+    let shown = server.run(&["reserve", "q", "--limit", "5", "--lease", "10m"]).text();
+    assert_eq!(shown.lines().count(), 3, "{shown}");
+    assert!(shown.contains("in 10m") && shown.contains("second"), "{shown}");
+    let none = server.run(&["reserve", "q", "--wait", "10ms"]);
+    assert_eq!(none.text(), "");
+    assert!(none.stderr.contains("no job of queue \"q\" is ready"));
+}
+
+#[test]
+fn drain_asks_before_it_cancels() {
+    let server = Server::start();
+    put(&server, &["q", "x", "--delay", "1h"]);
+    assert!(server.run(&["drain", "q"]).code(2).contains("--yes"));
+    assert_eq!(server.run(&["drain", "q", "--yes"]).text(), "1 job cancelled\n");
+}
+
+#[test]
+fn queues_are_set_paused_and_shown() {
+    let server = Server::start();
+    let set = [
+        "queue",
+        "set",
+        "calls",
+        "--lease",
+        "2m",
+        "--max-attempts",
+        "5",
+        "--retry",
+        "1s,10s,1m",
+        "--starts",
+        "100",
+        "--window",
+        "1s",
+        "--concurrency",
+        "7",
+        "--group-concurrency",
+        "2",
+        "--keep-done",
+        "7d,1000",
+        "--keep-dead",
+        "forever",
+        "--keep-cancelled",
+        "nothing",
+    ];
+    server.run(&set).code(0);
+    let settings = server.run(&["queue", "show", "calls", "--json"]).json()["settings"].clone();
+    assert_eq!((&settings["lease"], &settings["max_attempts"]), (&json!("2m"), &json!(5)));
+    assert_eq!(settings["retry"], json!({ "list": ["1s", "10s", "1m"] }));
+    assert_eq!(settings["pacing"]["starts"], 100);
+    assert_eq!(settings["pacing"]["concurrency"], 7);
+    assert_eq!(settings["group_pacing"]["concurrency"], 2);
+
+    // What is not named stays as it is.
+    server.run(&["queue", "set", "calls", "--no-pacing", "--retry", "30s"]).code(0);
+    let settings = server.run(&["queue", "show", "calls", "--json"]).json()["settings"].clone();
+    assert_eq!(
+        (&settings["lease"], &settings["retry"]),
+        (&json!("2m"), &json!({ "fixed": "30s" }))
+    );
+    assert!(settings["pacing"]["starts"].is_null(), "{settings}");
+    assert_eq!(settings["group_pacing"]["concurrency"], 2);
+
+    put(&server, &["calls", "x"]);
+    assert_eq!(server.run(&["queue", "pause", "calls"]).text(), "queue \"calls\" is paused\n");
+    assert_eq!(server.run(&["reserve", "calls"]).text(), "");
+    let shown = server.run(&["queue", "show", "calls"]).text();
+    for part in ["paused", "2m", "every 30s", "ready"] {
+        assert!(shown.contains(part), "{part} is not in:\n{shown}");
+    }
+    assert_eq!(server.run(&["queue", "resume", "calls"]).text(), "queue \"calls\" is resumed\n");
+    reserve(&server, "calls");
+    assert!(server.run(&["queue", "ls"]).text().contains("calls"));
+    assert!(server.run(&["ls"]).text().contains("calls"));
+    assert!(server.run(&["queue", "set", "calls"]).code(2).contains("--lease"));
+}
+
+#[test]
+fn schedules_come_and_go() {
+    let server = Server::start();
+    let cron = ["--cron", "0 9 * * MON-FRI", "--timezone", "Europe/Berlin"];
+    let add = ["schedule", "add", "report", "--queue", "mail", r#"{"report":true}"#];
+    let added = server.run(&add.iter().chain(&cron).copied().collect::<Vec<_>>());
+    assert!(added.text().contains("next"), "{added:?}");
+    let every = ["schedule", "add", "ping", "--queue", "calls", "--every", "200ms", "x"];
+    server.run(&every).code(0);
+    let listed = server.run(&["schedule", "ls"]).text();
+    assert!(listed.contains("report") && listed.contains("ping"), "{listed}");
+    let next = server.run(&["schedule", "next", "report", "-n", "3"]).text();
+    assert_eq!(next.lines().count(), 3, "{next}");
+    assert!(next.contains("in "), "{next}");
+    assert!(server.run(&["schedule", "show", "report"]).text().contains("Europe/Berlin"));
+    assert!(server.run(&["schedule", "show", "report", "--json"]).json().is_object());
+    // It puts a job each time.
+    reserve(&server, "calls");
+    assert_eq!(server.run(&["schedule", "rm", "ping"]).text(), "schedule \"ping\" is removed\n");
+    assert!(server.run(&["schedule", "show", "ping"]).code(3).contains("ping"));
+    assert!(
+        server
+            .run(&["schedule", "rm", "reprot"])
+            .code(3)
+            .contains("did you mean the schedule \"report\"?")
+    );
+    let wrong = ["schedule", "add", "bad", "--queue", "mail", "--cron", "0 99 * * *", "x"];
+    assert!(server.run(&wrong).code(1).contains("99"));
+}
+
+#[test]
+fn watch_shows_what_happens() {
+    let server = Server::start();
+    let mut watch = server.command();
+    watch.args(["watch", "q", "--json", "--count", "3"]);
+    let watching = std::thread::spawn(move || rig::run(&mut watch, b""));
+    // Until it is connected there is nothing to see: go on until it has seen enough.
+    while !watching.is_finished() {
+        let id = put(&server, &["q", "x", "--delay", "1h"]);
+        server.run(&["cancel", &id]).code(0);
+    }
+    let seen = watching.join().unwrap();
+    let mut lines: Vec<Value> =
+        seen.text().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines.len(), 3);
+    // It may have come while something was being committed, and is told of that then.
+    if lines[0]["event"] == "reset" {
+        lines.remove(0);
+    }
+    assert!(lines.iter().all(|event| event["queue"] == "q"), "{lines:?}");
+
+    // It goes on after an event that was seen before, and tells people as well.
+    let first = lines[0]["id"].as_str().map_or_else(|| lines[0]["id"].to_string(), str::to_owned);
+    let again = server.run(&["watch", "q", "--json", "--since", &first, "--count", "1"]);
+    assert_eq!(again.json(), lines[1]);
+    let told = server.run(&["watch", "q", "--since", &first, "--count", "1"]).text();
+    assert!(told.contains(lines[1]["job"].as_str().unwrap()), "{told}");
+}
+
+#[test]
+fn stats_are_told() {
+    let server = Server::start();
+    put(&server, &["q", "x"]);
+    let told = server.run(&["stats"]).text();
+    assert!(told.contains("put") && told.contains("durability"), "{told}");
+}
+
+#[test]
+fn no_job_writes_to_the_terminal_of_its_reader() {
+    let server = Server::start();
+    let id = put(&server, &["q", "\u{1b}]0;owned\u{7}", "--key", "\u{1b}[2J", "--delay", "1h"]);
+    for args in [vec!["get", &id], vec!["ls", "q"]] {
+        let shown = server.run(&args).text();
+        assert!(!shown.contains('\u{1b}') && shown.contains(r"\u{1b}"), "{shown:?}");
+    }
+}
+
+#[test]
+fn colours_are_for_terminals_or_on_demand() {
+    let server = Server::start();
+    put(&server, &["q", "x"]);
+    assert!(!server.run(&["ls", "q"]).text().contains('\u{1b}'));
+    assert!(server.run(&["ls", "q", "--color", "always"]).text().contains("\u{1b}[32m"));
+    assert!(!server.run(&["ls", "q", "--color", "never"]).text().contains('\u{1b}'));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let server = Server::start();
+    put(&server, &["q", "x"]);
+    let mut child = server
+        .command()
+        .args(["ls", "q"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,64 @@
+//! The session of the README works as it is written.
+
+mod rig;
+
+use rig::{Server, run};
+
+/// The commands of the README's session, without their remarks.
+fn session() -> Vec<String> {
+    let readme = include_str!("../../../README.md");
+    let block = readme
+        .split("```")
+        .find(|block| block.contains("alias tickwheel="))
+        .expect("the README has a session");
+    block
+        .lines()
+        .skip(1)
+        .filter(|line| !line.starts_with('#') && !line.starts_with("alias"))
+        .map(|line| line.split_once(" # ").map_or(line, |(command, _)| command).trim().to_owned())
+        .collect()
+}
+
+/// The words of a line as a shell reads them: quotes are all that the README uses.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    for (place, part) in line.split('\'').enumerate() {
+        if place % 2 == 1 {
+            words.push(part.to_owned());
+        } else {
+            words.extend(part.split_whitespace().map(str::to_owned));
+        }
+    }
+    words
+}
+
+#[test]
+fn the_session_of_the_readme_works() {
+    let server = Server::start();
+    let mut answers = Vec::new();
+    for line in session() {
+        let words = words(&line);
+        let answer = match words[0].as_str() {
+            "tickwheel" => run(server.command().args(&words[1..]), b"").text(),
+            // Not every machine has curl; what it would send is sent all the same.
+            "curl" => {
+                let [_, url, _, header, _, body] = &words[..] else { panic!("{line}") };
+                let url = url.replace("http://127.0.0.1:7300", &server.url);
+                let (name, value) = header.split_once(": ").expect("a header");
+                let mut answer =
+                    ureq::post(url).header(name, value).send(body).expect("the server answers");
+                answer.body_mut().read_to_string().expect("an answer")
+            }
+            other => panic!("the README uses {other}"),
+        };
+        answers.push((line, answer));
+    }
+    let told = |part: &str| &answers.iter().find(|(line, _)| line.contains(part)).expect(part).1;
+    assert!(told("put orders").contains("due in 30m"));
+    assert!(told("ls orders").contains("order-42"));
+    assert!(told("cancel").contains("cancelled"));
+    assert!(told("curl").contains("\"outcome\":\"created\""));
+    assert!(told("reserve").contains("hello"));
+    assert_eq!(told("schedule next").lines().count(), 5);
+    assert!(told("queue ls").contains("orders") && told("queue ls").contains("mail"));
+}

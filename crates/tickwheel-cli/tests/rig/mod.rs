@@ -1,0 +1,264 @@
+//! What the tests stand on: the real binary, as a server and as a command line.
+//!
+//! Every server has a directory and a port of its own, and ends with the value that stands for it.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// How long a server may take to start or to end before a test gives up: far longer than it does.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The binary, in an environment that holds nothing of the developer's.
+pub(crate) fn binary() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel"));
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("TICKWHEEL_") {
+            command.env_remove(name);
+        }
+    }
+    command.env("TZ", "UTC").env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+    command
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// What it printed, after checking that it went well.
+    #[track_caller]
+    pub(crate) fn text(&self) -> String {
+        self.code(0);
+        String::from_utf8(self.stdout.clone()).expect("UTF-8")
+    }
+
+    /// The JSON that it printed, after checking that it went well.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text()).expect("standard output is one JSON document")
+    }
+
+    /// Checks the exit code, and gives what it said about it.
+    #[track_caller]
+    pub(crate) fn code(&self, code: i32) -> &str {
+        let (stdout, stderr) = (String::from_utf8_lossy(&self.stdout), &self.stderr);
+        assert_eq!(self.code, code, "exit code; it said:\n{stdout}\n{stderr}");
+        &self.stderr
+    }
+}
+
+/// Runs the binary to its end.
+pub(crate) fn run(command: &mut Command, input: &[u8]) -> Ran {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let stdout = read_all(child.stdout.take().expect("a pipe"));
+    let stderr = read_all(child.stderr.take().expect("a pipe"));
+    // A command that reads nothing may be gone by now.
+    let _ = stdin.write_all(input);
+    drop(stdin);
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("it is ours") {
+            break status;
+        }
+        if start.elapsed() > PATIENCE {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("{command:?} does not end");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    Ran {
+        code: status.code().unwrap_or(-1),
+        stdout: stdout.join().expect("no panic"),
+        stderr: String::from_utf8_lossy(&stderr.join().expect("no panic")).into_owned(),
+    }
+}
+
+fn read_all(mut stream: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).expect("a pipe can be read");
+        bytes
+    })
+}
+
+/// Runs the binary without a server.
+pub(crate) fn tickwheel(args: &[&str]) -> Ran {
+    run(binary().args(args), b"")
+}
+
+/// A server on a free port.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    pub(crate) url: String,
+    log: Arc<Mutex<String>>,
+    folder: Folder,
+}
+
+#[derive(Debug)]
+enum Folder {
+    Own(tempfile::TempDir),
+    Given(PathBuf),
+}
+
+impl Server {
+    /// On a new directory.
+    pub(crate) fn start() -> Self {
+        Self::start_with(&[])
+    }
+
+    /// On a new directory, with more arguments.
+    pub(crate) fn start_with(args: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self::launch(Folder::Own(folder), args)
+    }
+
+    /// On this directory.
+    pub(crate) fn start_on(folder: &Path) -> Self {
+        Self::launch(Folder::Given(folder.to_owned()), &[])
+    }
+
+    fn launch(folder: Folder, args: &[&str]) -> Self {
+        let path = match &folder {
+            Folder::Own(own) => own.path(),
+            Folder::Given(path) => path,
+        };
+        let mut command = binary();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(path).args(args);
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        let log = Arc::new(Mutex::new(String::new()));
+        collect(child.stderr.take().expect("a pipe"), log.clone());
+        let url = address(&mut child, &log);
+        Self { child, url, log, folder }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        match &self.folder {
+            Folder::Own(own) => own.path(),
+            Folder::Given(path) => path,
+        }
+    }
+
+    /// Runs a command against this server.
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+        self.run_with(args, b"")
+    }
+
+    /// Runs a command with this on its standard input.
+    pub(crate) fn run_with(&self, args: &[&str], input: &[u8]) -> Ran {
+        run(self.command().args(args), input)
+    }
+
+    /// The binary as a command line of this server.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = binary();
+        command.env("TICKWHEEL_URL", &self.url);
+        command
+    }
+
+    /// Sends a signal: `TERM`, `INT`, `KILL`.
+    pub(crate) fn signal(&self, name: &str) {
+        // There is no safe call for this in std; every system with signals has a shell.
+        let kill = format!("kill -{name} {}", self.child.id());
+        let status = Command::new("sh").args(["-c", &kill]).status().expect("a shell");
+        assert!(status.success(), "{kill}");
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("it is ours") {
+                return status;
+            }
+            assert!(start.elapsed() < PATIENCE, "the server does not end:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// The end of its log, for a message.
+    pub(crate) fn log_tail(&self) -> String {
+        let log = self.log();
+        let lines: Vec<&str> = log.lines().collect();
+        lines[lines.len().saturating_sub(30)..].join("\n")
+    }
+
+    /// What it has written to its log so far.
+    pub(crate) fn log(&self) -> String {
+        self.log.lock().expect("nobody panics here").clone()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Gathers what a program writes, so that it never waits for a reader.
+fn collect(stream: impl Read + Send + 'static, into: Arc<Mutex<String>>) {
+    std::thread::spawn(move || {
+        for line in BufReader::new(stream).lines().map_while(Result::ok) {
+            let mut log = into.lock().expect("nobody panics here");
+            log.push_str(&line);
+            log.push('\n');
+        }
+    });
+}
+
+/// The address that the server says it listens at.
+fn address(child: &mut Child, log: &Mutex<String>) -> String {
+    let start = Instant::now();
+    loop {
+        let text = log.lock().expect("nobody panics here").clone();
+        if let Some((scheme, place)) = ["http://", "https://"]
+            .iter()
+            .find_map(|scheme| text.find(scheme).map(|place| (scheme, place)))
+        {
+            let rest = &text[place + scheme.len()..];
+            let end = rest.find(|c: char| !(c.is_ascii_hexdigit() || ".:[]".contains(c)));
+            if let Some(end) = end {
+                return format!("{scheme}{}", &rest[..end]);
+            }
+        }
+        let ended = child.try_wait().expect("it is ours");
+        assert!(ended.is_none(), "the server ended: {ended:?}\n{text}");
+        assert!(start.elapsed() < PATIENCE, "the server does not start:\n{text}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Waits until something holds; it has to within the patience of these tests.
+#[track_caller]
+pub(crate) fn until(mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "it never came");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}

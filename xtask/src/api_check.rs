@@ -1,0 +1,139 @@
+//! `cargo xtask api`: a real server against its own description.
+//!
+//! Schemathesis reads `/openapi.json` and sends what the description allows, and what it does not.
+//! No answer may be a server error, and none may be undocumented. The program comes from Python's
+//! registry into a virtual environment under target/, in a fixed version: a run tomorrow checks what
+//! a run today does.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::process::{Failure, Invocation, root};
+
+const VERSION: &str = "4.32.5";
+/// Streams never end, which is what they are for.
+const STREAMS: [&str; 2] = ["/v1/events", "/v1/queues/{queue}/events"];
+/// What is asked of every answer.
+const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
+                      response_headers_conformance,response_schema_conformance";
+
+pub(crate) fn run(seconds: u32) -> Result<(), Failure> {
+    let schemathesis = install()?;
+    Invocation::cargo(["build", "--package", "tickwheel-cli"]).run()?;
+    let server = Server::start()?;
+    let outcome = check(&schemathesis, &server.url, seconds);
+    outcome.inspect_err(|_| println!("The log of the server is in {}", server.log.display()))
+}
+
+fn check(schemathesis: &Path, url: &str, seconds: u32) -> Result<(), Failure> {
+    let mut args = vec!["run".to_owned(), format!("{url}/openapi.json")];
+    for (name, value) in [
+        ("--checks", CHECKS.to_owned()),
+        ("--phases", "examples,coverage,fuzzing".to_owned()),
+        ("--max-time", seconds.to_string()),
+        // With more, Python 3.11 trips over itself.
+        ("--workers", "1".to_owned()),
+        // A worker may ask the server to wait for a minute.
+        ("--request-timeout", "70".to_owned()),
+        ("--seed", "1".to_owned()),
+        ("--warnings", "off".to_owned()),
+    ] {
+        args.extend([name.to_owned(), value]);
+    }
+    for path in STREAMS {
+        args.extend(["--exclude-path".to_owned(), path.to_owned()]);
+    }
+    Invocation::at(schemathesis, "target/schemathesis/bin/schemathesis", args).run()
+}
+
+/// The program, installed if it is not there.
+fn install() -> Result<PathBuf, Failure> {
+    let place = root().join("target/schemathesis");
+    let bin = place.join(if cfg!(windows) { "Scripts" } else { "bin" });
+    let program = bin.join("schemathesis");
+    let version = Invocation::at(&program, "target/schemathesis/bin/schemathesis", ["--version"]);
+    if version.output().is_ok_and(|text| text.trim().ends_with(VERSION)) {
+        return Ok(program);
+    }
+    let make =
+        || Invocation::new("python3", ["-m", "venv", "--clear", "target/schemathesis"]).run();
+    make().or_else(|_| install_python().and_then(|()| make())).map_err(|failure| {
+        Failure::Missing(format!(
+            "{failure}\n       the API is checked by schemathesis, which needs Python 3.10 or newer \
+             with its module venv: on Debian, apt-get install python3-venv"
+        ))
+    })?;
+    let wanted = format!("schemathesis=={VERSION}");
+    let args = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", &wanted];
+    Invocation::at(&bin.join("python"), "target/schemathesis/bin/python", args).run()?;
+    Ok(program)
+}
+
+/// Python with its module `venv`, which Debian has in a package of its own.
+fn install_python() -> Result<(), Failure> {
+    let apt_get = |args: &[&str]| Invocation::new("apt-get", args.iter().copied()).run();
+    // The lists of packages may be missing, or older than the packages.
+    apt_get(&["update"])?;
+    apt_get(&["install", "--yes", "--no-install-recommends", "python3-venv"])
+}
+
+/// A server on a free port and a new directory, for the time of a check.
+struct Server {
+    child: Child,
+    url: String,
+    log: PathBuf,
+}
+
+impl Server {
+    fn start() -> Result<Self, Failure> {
+        let place = root().join("target/api-check");
+        let unusable = |error| Failure::Read(place.display().to_string(), error);
+        if place.exists() {
+            fs::remove_dir_all(&place).map_err(unusable)?;
+        }
+        fs::create_dir_all(&place).map_err(unusable)?;
+        let shown = "target/debug/tickwheel serve";
+        let failed = |error| Failure::Start(shown.to_owned(), error);
+        let child = Command::new(root().join("target/debug/tickwheel"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--limits-rate", "0", "--data"])
+            .arg(place.join("data"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        // From here on it is ended with this value.
+        let mut server = Self { child, url: String::new(), log: place.join("server.log") };
+        let mut lines = BufReader::new(server.child.stderr.take().expect("it is piped"));
+        let log = File::create(&server.log).map_err(unusable)?;
+        server.url = address(&mut lines, &log).map_err(failed)?;
+        // What it says from now on goes on into its log.
+        std::thread::spawn(move || io::copy(&mut lines, &mut &log));
+        Ok(server)
+    }
+}
+
+/// Reads the log of a server up to the address that it listens at.
+fn address(lines: &mut impl BufRead, mut log: &File) -> io::Result<String> {
+    let mut said = String::new();
+    loop {
+        let mut line = String::new();
+        if lines.read_line(&mut line)? == 0 {
+            return Err(io::Error::other(format!("it ended: {said}")));
+        }
+        io::Write::write_all(&mut log, line.as_bytes())?;
+        if let Some((_, rest)) = line.split_once("listening on ") {
+            return Ok(rest.split_whitespace().next().unwrap_or_default().to_owned());
+        }
+        said.push_str(&line);
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

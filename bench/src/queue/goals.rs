@@ -11,10 +11,12 @@ use crate::report::numbers::ratio_text;
 use crate::report::results::{Measured, Named};
 
 /// How many times the best peer's figure ours shall be, of those that answer alike.
-const MORE: [(Class, Figure, f64); 4] = [
+const MORE: [(Class, Figure, f64); 6] = [
     (Class::Synced, Figure::Put64, 2.0),
+    (Class::Synced, Figure::PutBatch64, 2.0),
     (Class::Synced, Figure::EndToEnd, 2.0),
     (Class::Relaxed, Figure::Put64, 2.0),
+    (Class::Relaxed, Figure::PutBatch64, 2.0),
     (Class::Relaxed, Figure::EndToEnd, 2.0),
 ];
 

@@ -374,6 +374,16 @@ fn schedules_come_and_go() {
 }
 
 #[test]
+fn the_end_of_a_lease_is_told_from_when_the_answer_came() {
+    let server = Server::start();
+    server.run(&["queue", "set", "q", "--lease", "1m"]).code(0);
+    put(&server, &["q", "x", "--delay", "2s"]);
+    let told = server.run(&["reserve", "q", "--wait", "20s"]).text();
+    assert!(!told.contains("in 1m 1s") && !told.contains("in 1m 2s"), "{told}");
+    assert!(told.contains("in 1m") || told.contains("in 59s"), "{told}");
+}
+
+#[test]
 fn watch_shows_what_happens() {
     let server = Server::start();
     let mut watch = server.command();

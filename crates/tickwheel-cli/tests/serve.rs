@@ -96,7 +96,9 @@ fn a_second_signal_hurries() {
     std::io::Write::write_all(&mut half_open, b"POST /v1/queues/q/jobs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{").unwrap();
     std::thread::sleep(Duration::from_millis(300));
     server.signal("TERM");
-    std::thread::sleep(Duration::from_millis(300));
+    while !server.log().contains("told to stop") {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let start = Instant::now();
     server.signal("TERM");
     server.wait();

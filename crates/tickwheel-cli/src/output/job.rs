@@ -140,7 +140,8 @@ pub(crate) fn deliveries(output: &Output, deliveries: &[Delivery]) -> Result<(),
         table.row([
             job.id.to_string().into(),
             token.to_string().into(),
-            output.now.relative(*until_ms).into(),
+            // The answer may have been waited for.
+            super::time::Now::system().relative(*until_ms).into(),
             short(job.key.as_deref().unwrap_or_default()).into(),
             Cell::number(job.attempts.into()),
             summary(job).into(),

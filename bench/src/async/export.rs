@@ -41,7 +41,8 @@ const NOTES: [&str; 7] = [
      Create, poll and drop: while all the others are pending, one after the other, as a sleep goes \
      that guards something short.",
     "Fire: all sleeps spread over 3 s, each in a task of the runtime, from when all wait until all \
-     have run; a task stays after that, because ending it is no work of a timer's. A deadline is the clock before the call plus the delay; early is before that. \
+     have run, and ended: most of that is the runtime's work. Where tasks stay, they do nothing after \
+     they have run. A deadline is the clock before the call plus the delay; early is before that. \
      Interval: 10 ms, beginning at random times; futures-timer has none, and is reset each time.",
     "Delay queue: against tokio-util's, used by one task as that needs it. Push from none to all; pop \
      what was due when the first is popped, in order of deadline.",
@@ -94,9 +95,9 @@ impl Kept for Report {
 
     fn chart(&self) -> Chart {
         use Figure::{
-            BriefCpu, ChurnCpu, CreateCpu, DropCpu, FireCpu, FireP50, FireP99, IntervalCpu, PopCpu,
-            PushCpu, QueueResetCpu, ReceiveCpu, RemoveCpu, ResetCpu, TimeoutOnceCpu,
-            TimeoutReadyCpu, TimeoutSeveralCpu,
+            BriefCpu, ChurnCpu, CreateCpu, DropCpu, FireCpu, FireP50, FireP99, FireStayCpu,
+            IntervalCpu, PopCpu, PushCpu, QueueResetCpu, ReceiveCpu, RemoveCpu, ResetCpu,
+            TimeoutOnceCpu, TimeoutReadyCpu, TimeoutSeveralCpu,
         };
         let panel = |title, scale, figures: &[Figure]| {
             summary::panel(&self.results, &System::ALL, title, scale, figures)
@@ -113,7 +114,7 @@ impl Kept for Report {
                 panel("process CPU, timeouts", Scale::Logarithmic, &timeouts),
                 panel("process CPU, sleeps and intervals", Scale::Logarithmic, &sleeps),
                 panel("process CPU, delay queue", Scale::Linear, &queue),
-                panel("process CPU to fire all", Scale::Linear, &[FireCpu]),
+                panel("process CPU to fire all", Scale::Linear, &[FireCpu, FireStayCpu]),
                 panel("lateness", Scale::Logarithmic, &[FireP50, FireP99]),
             ],
             caption: vec![

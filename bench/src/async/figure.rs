@@ -32,6 +32,7 @@ pub(super) enum Figure {
     FireP99,
     FireMax,
     FireEarly,
+    FireStayCpu,
     IntervalCpu,
     PushCpu,
     PushWall,
@@ -45,7 +46,7 @@ pub(super) enum Figure {
 
 impl Figure {
     /// Every figure, in the order in which it is shown.
-    pub(super) const ALL: [Self; 32] = [
+    pub(super) const ALL: [Self; 33] = [
         Self::TimeoutReadyCpu,
         Self::TimeoutReadyWall,
         Self::TimeoutOnceCpu,
@@ -69,6 +70,7 @@ impl Figure {
         Self::FireP99,
         Self::FireMax,
         Self::FireEarly,
+        Self::FireStayCpu,
         Self::IntervalCpu,
         Self::PushCpu,
         Self::PushWall,
@@ -107,6 +109,7 @@ impl Named for Figure {
             Self::FireP99 => "fire: late, p99",
             Self::FireMax => "fire: late, at most",
             Self::FireEarly => "fire: early",
+            Self::FireStayCpu => "fire, tasks stay",
             Self::IntervalCpu => "interval: tick",
             Self::PushCpu => "delay queue: push",
             Self::PushWall => "delay queue: push, wall",
@@ -123,7 +126,7 @@ impl Named for Figure {
 impl Measured for Figure {
     fn unit(self) -> Unit {
         match self {
-            Self::FireCpu => Unit::Seconds,
+            Self::FireCpu | Self::FireStayCpu => Unit::Seconds,
             Self::FireP50 | Self::FireP99 | Self::FireMax => Unit::Milliseconds,
             Self::FireEarly => Unit::Timers,
             _ => Unit::Nanoseconds,

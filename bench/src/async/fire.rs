@@ -1,6 +1,6 @@
 //! Sleeps and intervals that come, each in a task of a tokio runtime.
 
-use std::future::pending;
+use std::future::{pending, ready};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::contender::Contender;
 use super::figure::Figure;
 use super::run::Outcome;
 use crate::lateness::{self, Task};
-use crate::meter::Meter;
+use crate::meter::{Meter, Reading};
 use crate::report::numbers::quantile;
 use crate::work::{self, Checksum, Size};
 
@@ -24,10 +24,42 @@ const SLEEPS_PER_INTERVAL: usize = 1_000;
 /// How many tasks have begun to wait.
 static WAIT: AtomicUsize = AtomicUsize::new(0);
 
-/// From when all tasks wait until the last has run, each reading the clock and writing down how
-/// late it is.
+/// Tasks that sleep, read the clock, write down how late they are, and end.
 pub(super) fn sleeps<C: Contender>(system: &C, size: &Size, runtime: &Runtime) -> Result<Outcome> {
     let delays = work::soon(size);
+    let reading = fire(system, size, &delays, runtime, || ready(()))?;
+    let sorted = lateness::sorted(|_| false);
+    let late = |share| quantile(&sorted, share) as f64 / 1e6;
+    let figures = [
+        (Figure::FireCpu, reading.processor.as_secs_f64()),
+        (Figure::FireP50, late(0.5)),
+        (Figure::FireP99, late(0.99)),
+        (Figure::FireMax, late(1.0)),
+        (Figure::FireEarly, sorted.partition_point(|&late| late < 0) as f64),
+    ];
+    Ok(Outcome::new(Checksum::default().delays(&delays), figures))
+}
+
+/// The same, but no task ends: what a runtime takes for that is no work of a timer's.
+pub(super) fn sleeps_that_stay<C: Contender>(
+    system: &C,
+    size: &Size,
+    runtime: &Runtime,
+) -> Result<Outcome> {
+    let delays = work::soon(size);
+    let reading = fire(system, size, &delays, runtime, pending)?;
+    let figures = [(Figure::FireStayCpu, reading.processor.as_secs_f64())];
+    Ok(Outcome::new(Checksum::default().delays(&delays), figures))
+}
+
+/// What it takes from when all tasks wait until all have run, each of which then waits for `rest`.
+fn fire<C: Contender, R: Future<Output = ()> + Send>(
+    system: &C,
+    size: &Size,
+    delays: &[Duration],
+    runtime: &Runtime,
+    rest: impl Fn() -> R + Copy + Send + 'static,
+) -> Result<Reading> {
     lateness::prepare(delays.len());
     let began = Instant::now();
     let mut last = 0;
@@ -39,8 +71,7 @@ pub(super) fn sleeps<C: Contender>(system: &C, size: &Size, runtime: &Runtime) -
             WAIT.fetch_add(1, Ordering::Relaxed);
             sleep.await;
             task.run();
-            // It stays: what a runtime takes to end a task is not to be measured.
-            pending::<()>().await;
+            rest().await;
         });
     }
     while WAIT.load(Ordering::Relaxed) < delays.len() {
@@ -54,17 +85,7 @@ pub(super) fn sleeps<C: Contender>(system: &C, size: &Size, runtime: &Runtime) -
     );
     let meter = Meter::start();
     lateness::await_all(last)?;
-    let reading = meter.stop();
-    let sorted = lateness::sorted(|_| false);
-    let late = |share| quantile(&sorted, share) as f64 / 1e6;
-    let figures = [
-        (Figure::FireCpu, reading.processor.as_secs_f64()),
-        (Figure::FireP50, late(0.5)),
-        (Figure::FireP99, late(0.99)),
-        (Figure::FireMax, late(1.0)),
-        (Figure::FireEarly, sorted.partition_point(|&late| late < 0) as f64),
-    ];
-    Ok(Outcome::new(Checksum::default().delays(&delays), figures))
+    Ok(meter.stop())
 }
 
 /// Intervals that begin at random times within a period, and tick for the span.

@@ -96,6 +96,7 @@ fn perform<C: Contender>(
         Workload::Churn => sleeps::churn(system, size, runtime),
         Workload::Reset => sleeps::reset(system, size, runtime),
         Workload::Fire => fire::sleeps(system, size, runtime),
+        Workload::FireStay => fire::sleeps_that_stay(system, size, runtime),
         Workload::Interval => fire::intervals(system, size, runtime),
         Workload::Queue => unreachable!("a queue is no set of futures"),
     }

@@ -86,6 +86,7 @@ on_both_wheels! {
     missed_times_are_made_up_for_once,
     missed_times_are_made_up_for_up_to_a_limit,
     times_missed_before_the_start_are_up_to_the_policy,
+    what_is_to_begin_later_does_so_whatever_comes_before,
     a_run_that_takes_too_long_misses_what_comes,
     what_comes_during_a_run_is_skipped_however_short_it_is,
     it_never_runs_beside_itself,
@@ -270,6 +271,27 @@ fn times_missed_before_the_start_are_up_to_the_policy(rig: &Rig) {
     office.timer().calendar(schedule).since(later).start(office.note()).unwrap();
     office.clock().advance(3 * HOUR);
     assert_eq!(office.runs(), ["13 11:00:00"]);
+}
+
+fn what_is_to_begin_later_does_so_whatever_comes_before(rig: &Rig) {
+    let office = Office::at(rig, "2026-11-13T08:30[Europe/Berlin]");
+    let hourly = Schedule::new("0 * * * *", "Europe/Berlin").unwrap();
+    let begin = wall("2026-11-15T10:30[Europe/Berlin]");
+    let task = office.timer().calendar(hourly).since(begin).start(office.note()).unwrap();
+    // A clock that is corrected by a second, and one that was wrong.
+    office.set_back(S);
+    office.clock().advance(3 * HOUR);
+    office.set_back(5 * HOUR);
+    office.clock().advance(3 * HOUR);
+    assert!(office.runs().is_empty(), "it is not to begin yet");
+    // Nor does a run of its own bring the others forward.
+    assert!(task.reset(MINUTE));
+    office.clock().advance(HOUR);
+    assert_eq!(office.runs(), ["13 09:30:59"]);
+    office.clock().advance(2 * DAY);
+    assert!(office.runs().is_empty());
+    office.clock().advance(HOUR);
+    assert_eq!(office.runs(), ["15 11:00:00"]);
 }
 
 fn a_run_that_takes_too_long_misses_what_comes(rig: &Rig) {

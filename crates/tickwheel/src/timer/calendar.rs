@@ -75,6 +75,8 @@ pub(super) struct Course {
     schedule: Schedule,
     misfire: Misfire,
     grace: Nanos,
+    /// No time of the schedule counts up to this, which was to come when the task was started.
+    begin: Nanos,
     /// All times of the schedule up to this have had their run, or were left out; 0 if none had.
     handled: AtomicU64,
     /// How many runs in a row have ended when the next time had come already.
@@ -84,7 +86,8 @@ pub(super) struct Course {
 impl Course {
     /// The next time of the schedule; `Nanos::MAX` if that is never.
     fn next_after(&self, wall: Nanos) -> Nanos {
-        let after = Timestamp::from_nanosecond(i128::from(wall)).unwrap_or(Timestamp::MAX);
+        let after = i128::from(wall.max(self.begin));
+        let after = Timestamp::from_nanosecond(after).unwrap_or(Timestamp::MAX);
         let next = self.schedule.next_timestamp(after);
         next.map_or(Nanos::MAX, |next| unix_nanos(next.into()))
     }
@@ -301,16 +304,23 @@ impl CalendarTask<'_> {
             Misfire::All { limit: 0 } => Misfire::Skip,
             misfire => misfire,
         };
+        let shared = self.timer.shared();
+        let now = shared.clock.wall();
         let since = self.since.map(unix_nanos);
+        // What was noted of the last run is not to come; and what is to come has had no run.
+        let (begin, handled) = match since {
+            Some(since) if since > now => (since, 0),
+            past => (0, past.unwrap_or(0)),
+        };
         let course = Course {
             schedule: self.schedule,
             misfire,
             grace: nanos(self.grace),
-            handled: AtomicU64::new(since.unwrap_or(0)),
+            begin,
+            handled: AtomicU64::new(handled),
             behind: AtomicUsize::new(0),
         };
-        let shared = self.timer.shared();
-        let first = course.next_after(since.unwrap_or_else(|| shared.clock.wall()));
+        let first = course.next_after(since.unwrap_or(now));
         let series = Series::by_calendar(course, self.ends_on_panic);
         let work = Work::Again(Box::new(task));
         Ok(shared.schedule_record(self.key, Some(series), work, 0, Some(first))?)

@@ -170,6 +170,8 @@ fn who_waits_is_told_that_the_pacer_was_stopped() {
         assert!(matches!(poll(&mut future, &woken), Poll::Ready(Err(PaceError::Stopped))));
         let refused = poll(&mut pacer.acquire(), &woken);
         assert!(matches!(refused, Poll::Ready(Err(PaceError::Stopped))));
+        let stats = pacer.stats();
+        assert_eq!((stats.started, stats.running, stats.queued), (1, 0, 0), "nothing runs");
     }
     let pacer = Pacer::new(&rig.timer, 1, S);
     rig.timer.stop();
@@ -200,6 +202,21 @@ fn a_full_queue_refuses_a_future() {
         panic!("there is no place");
     };
     assert_eq!(error, PaceError::Full { limit: 1, queued: 1 });
+}
+
+#[test]
+fn a_key_that_has_no_place_costs_nothing() {
+    let rig = rig();
+    let builder = Pacer::builder(&rig.timer, 1, S).max_queued_total(1);
+    let pacer: KeyedPacer<u32> = builder.build_keyed().unwrap();
+    pacer.pause();
+    pacer.key(0).submit(rig.note(0)).unwrap();
+    for key in 1..1_000 {
+        let refused = poll(&mut pacer.key(key).acquire(), &Arc::default());
+        let Poll::Ready(Err(error)) = refused else { panic!("there is no place") };
+        assert_eq!(error, PaceError::TotalFull { limit: 1, queued: 1 });
+    }
+    assert_eq!(pacer.stats().keys, 1);
 }
 
 /// Calls the pacer when it is woken and when it is dropped.

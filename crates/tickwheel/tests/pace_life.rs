@@ -97,7 +97,7 @@ fn never_is_never() {
     let pacer = Pacer::new(&rig.timer, 1, S);
     pacer.retry_after(Duration::MAX);
     pacer.submit(rig.note(2)).unwrap();
-    rig.clock.advance(100 * 365 * 24 * 3_600 * S);
+    rig.clock.advance(Duration::MAX);
     assert_eq!((rig.numbers().len(), pacer.stop().len()), (0, 1));
 }
 
@@ -412,6 +412,22 @@ fn idle_keys_cost_nothing() {
         assert!(floor(&pacer), "{} bytes", pacer.memory_usage());
         assert_eq!(rig.timer.pending(), 0, "nothing is left to do");
     }
+}
+
+#[test]
+fn a_key_that_was_refused_costs_nothing() {
+    let rig = rig();
+    let pacer: KeyedPacer<u32> = KeyedPacer::new(&rig.timer, 3, S);
+    pacer.pause();
+    for key in 0..1_000 {
+        assert_eq!(pacer.key(key).try_acquire().unwrap_err(), PaceError::NotYet { until: None });
+    }
+    assert_eq!(pacer.stats().keys, 0);
+    pacer.resume();
+    assert!(pacer.key(7).try_acquire().is_ok());
+    assert_eq!(pacer.stats().keys, 1);
+    rig.clock.advance(2 * S);
+    assert_eq!(pacer.stats().keys, 0);
 }
 
 #[test]

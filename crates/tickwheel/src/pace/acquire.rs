@@ -74,7 +74,11 @@ impl<K: PaceKey> Future for Acquire<K> {
                     let desk: Arc<dyn Desk> = Arc::clone(&self.shared) as _;
                     return Poll::Ready(Ok(Permit::awaited(desk, task)));
                 }
-                Answer::Refused => return Poll::Ready(Err(PaceError::Stopped)),
+                Answer::Refused => {
+                    // Its turn may have come before the pacer was stopped: that was no start.
+                    self.shared.abandon(task);
+                    return Poll::Ready(Err(PaceError::Stopped));
+                }
                 Answer::Wait => self.step = Step::Waits(task, start),
             },
             Step::Done => panic!("a future is not to be polled after it was ready"),

@@ -251,6 +251,7 @@ impl<K: PaceKey> Shared<K> {
             return Ok(Acquired::Permit(self.permit(lane, counted)));
         }
         if let Err(error) = state.admit(Some(lane)) {
+            state.settle_refused(found, lane, &now);
             self.leave_quietly(state, &now);
             return Err(error);
         }
@@ -274,6 +275,9 @@ impl<K: PaceKey> Shared<K> {
         let found = state.find(tag, &key);
         let (lane, _unused) = state.find_or_add(found, tag, key);
         let started = state.start_now(lane, &now);
+        if started.is_err() {
+            state.settle_refused(found, lane, &now);
+        }
         self.leave_quietly(state, &now);
         match started {
             Ok(counted) => Ok(self.permit(lane, counted)),

@@ -212,6 +212,13 @@ impl<K: PaceKey> State<K> {
         }
     }
 
+    /// A permit was refused. A lane that was made for it has nothing to be there for.
+    pub(super) fn settle_refused(&mut self, found: Option<u32>, at: u32, now: &Now) {
+        if found.is_none() {
+            self.settle(at, now);
+        }
+    }
+
     fn outlook(&mut self, at: u32, now: &Now) -> Outlook {
         self.lanes[at].outlook(&mut self.tasks, &self.rate, self.bounds.max_running, now)
     }

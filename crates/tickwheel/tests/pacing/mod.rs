@@ -113,6 +113,11 @@ impl Model {
         self.keys.entry(key).or_default()
     }
 
+    /// Whether a key is paused, and whether it has a rate of its own.
+    pub(crate) fn settings(&self, key: u8) -> (bool, bool) {
+        self.keys.get(&key).map_or((false, false), |key| (key.paused, key.rate.is_some()))
+    }
+
     pub(crate) fn submit(&mut self, key: u8, priority: i8) {
         let who = Who::Task(self.tasks.len());
         self.tasks.push(key);

@@ -110,6 +110,8 @@ fn zero_is_ready_at_once_and_max_is_never(rig: &Rig) {
     never.reset(S);
     rig.clock.advance(S);
     assert!(poll(&mut never, Waker::noop()).is_ready());
+    rig.clock.advance(Duration::MAX);
+    assert!(poll(&mut rig.timer.sleep(Duration::MAX), Waker::noop()).is_pending());
 }
 
 fn a_deadline_within_a_tick_is_rounded_up(rig: &Rig) {

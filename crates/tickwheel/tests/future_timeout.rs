@@ -253,6 +253,9 @@ fn the_longest_period_is_never() {
     assert_eq!(ticks(rig, &mut interval), [Duration::ZERO]);
     rig.clock.advance(100 * 365 * 86_400 * S);
     assert_eq!(ticks(rig, &mut interval), []);
+    rig.clock.advance(Duration::MAX);
+    assert_eq!(ticks(rig, &mut interval), [], "never does not come");
+    assert_eq!(ticks(rig, &mut rig.timer.interval(Duration::MAX)).len(), 1);
 }
 
 #[test]

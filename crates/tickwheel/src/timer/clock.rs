@@ -230,7 +230,7 @@ impl ManualClock {
     /// ```
     pub fn advance(&self, by: Duration) {
         let _turn = self.take_turn();
-        let target = self.inner.elapsed.load(Ordering::Acquire).saturating_add(nanos(by));
+        let target = self.later(by);
         // Timers whose tasks run already: further out on this thread, or where `Timer::turn` was
         // called.
         let mut busy: Vec<Arc<Shared>> = Vec::new();
@@ -285,7 +285,7 @@ impl ManualClock {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn steps(&self, by: Duration) -> Steps {
-        let target = self.inner.elapsed.load(Ordering::Acquire).saturating_add(nanos(by));
+        let target = self.later(by);
         Steps { clock: self.clone(), target: Some(target) }
     }
 
@@ -316,6 +316,12 @@ impl ManualClock {
         for timer in self.timers() {
             timer.turn();
         }
+    }
+
+    /// The time that it is so much later. It is never `Nanos::MAX`: never does not come.
+    fn later(&self, by: Duration) -> Nanos {
+        let now = self.inner.elapsed.load(Ordering::Acquire);
+        now.saturating_add(nanos(by)).min(Nanos::MAX - 1)
     }
 
     /// Waits until no other thread moves the clock; `None` where this one does already.

@@ -1,7 +1,8 @@
 //! Models of the delay queue and of futures on a timer: loom runs each in every order in which its
 //! threads can meet, up to a number of preemptions, and finds a lost wake-up as a deadlock.
 //!
-//! As in `timer_loom.rs` time stands still at 0: an item with no delay is due at once.
+//! As in `timer_loom.rs` time stands still at 0: an item with no delay is due at once. Where it has
+//! to pass, a thread of the model moves a manual clock.
 #![cfg(tickwheel_loom)]
 
 use std::future::Future;
@@ -12,10 +13,11 @@ use std::time::Duration;
 
 use loom::sync::{Condvar, Mutex};
 use loom::thread;
-use tickwheel::{DelayQueue, Timer};
+use tickwheel::{DelayQueue, ManualClock, Sleep, Timer};
 
 const NOW: Duration = Duration::ZERO;
 const NEVER_HERE: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
 
 /// Runs a model in every order that has at most so many preemptions.
 fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
@@ -185,5 +187,87 @@ fn a_stop_meets_a_future_that_falls_asleep() {
         assert!(pending == 0 || *signal.woken.lock().unwrap(), "it sleeps on a stopped timer");
         assert_eq!(timer.pending(), 0);
         drop(sleep);
+    });
+}
+
+/// A timer, and a thread that moves its clock on by two milliseconds, in two steps.
+fn two_milliseconds() -> (ManualClock, Timer, impl FnOnce() -> thread::JoinHandle<()>) {
+    let clock = ManualClock::new();
+    let timer = Timer::builder().clock(clock.clone()).build().unwrap();
+    let mover = clock.clone();
+    let pass = move || {
+        thread::spawn(move || {
+            mover.advance(MS);
+            mover.advance(MS);
+        })
+    };
+    (clock, timer, pass)
+}
+
+/// Waits for a sleep as an executor does that polls more often than it has to: it forgets that it
+/// was woken, and looks twice before it waits.
+fn wait_restlessly(sleep: &mut Sleep, signal: &Arc<Signal>) {
+    let waker = Waker::from(signal.clone());
+    loop {
+        for _ in 0..2 {
+            *signal.woken.lock().unwrap() = false;
+            if pin!(&mut *sleep).poll(&mut Context::from_waker(&waker)).is_ready() {
+                return;
+            }
+        }
+        let mut woken = signal.woken.lock().unwrap();
+        while !*woken {
+            woken = signal.changed.wait(woken).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_sleep_is_polled_while_it_is_woken() {
+    explore(4, || {
+        let (clock, timer, pass) = two_milliseconds();
+        let mut sleep = timer.sleep(MS);
+        let deadline = sleep.deadline().unwrap();
+        let passing = pass();
+        wait_restlessly(&mut sleep, &Signal::new());
+        assert!(clock.now() >= deadline, "it is early");
+        passing.join().unwrap();
+        assert_eq!(timer.pending(), 0);
+    });
+}
+
+#[test]
+fn a_reset_meets_the_waking() {
+    explore(3, || {
+        let (clock, timer, pass) = two_milliseconds();
+        let mut sleep = timer.sleep(MS);
+        let later = clock.now() + 2 * MS;
+        let signal = Signal::new();
+        let waker = Waker::from(signal.clone());
+        assert!(pin!(&mut sleep).poll(&mut Context::from_waker(&waker)).is_pending());
+        let passing = pass();
+        sleep.reset(later);
+        wait_restlessly(&mut sleep, &signal);
+        assert!(clock.now() >= later, "it is early");
+        passing.join().unwrap();
+        assert_eq!(timer.pending(), 0);
+    });
+}
+
+/// What a sleep leaves behind in the wheel is there for the next.
+#[test]
+fn a_sleep_in_the_place_of_another_meets_its_waking() {
+    explore(3, || {
+        let (clock, timer, pass) = two_milliseconds();
+        let later = clock.now() + 2 * MS;
+        let mut dropped = timer.sleep(MS);
+        assert_eq!(poll_once(&mut dropped), None);
+        let passing = pass();
+        drop(dropped);
+        let mut sleep = timer.sleep_until(later);
+        wait_restlessly(&mut sleep, &Signal::new());
+        assert!(clock.now() >= later, "it is early");
+        passing.join().unwrap();
+        assert_eq!(timer.pending(), 0);
     });
 }

@@ -14,6 +14,10 @@ use super::{DelayQueue, Inner};
 /// The items of a queue, each when it is due: made by [`DelayQueue::stream`]. It ends when the
 /// queue is closed. There may be several of one queue, and other consumers beside them.
 ///
+/// A stream that was polled and had nothing to give is a consumer that waits, until it is polled
+/// again or dropped. As with [`pop`](DelayQueue::pop), the others wait for one that is woken and not
+/// polled.
+///
 /// ```
 /// use std::time::Duration;
 /// use futures::StreamExt;

@@ -156,9 +156,13 @@ impl<T: Send + 'static> DelayQueue<T> {
 impl<T> DelayQueue<T> {
     /// Waits for the first item that is due, and takes it; `None` once the queue is closed.
     ///
-    /// Dropping the future before it is ready loses nothing: a wake-up that it got goes to
-    /// another consumer. Polling it panics if the timer's thread could not be started, as there is
-    /// nobody then to wake it.
+    /// Consumers that wait are woken in the order in which they came, one for an item. Dropping the
+    /// future before it is ready loses nothing: a wake-up that it got goes to another consumer. But
+    /// one that is kept and not polled again keeps its wake-up too, and the others wait for it: so
+    /// in a `select` make it anew each time, or go on polling it.
+    ///
+    /// Polling it panics if the timer's thread could not be started, as there is nobody then to
+    /// wake it.
     ///
     /// ```
     /// use std::time::Duration;

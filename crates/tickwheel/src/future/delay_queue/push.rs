@@ -107,6 +107,10 @@ impl<T> DelayQueue<T> {
     /// As [`push`](Self::push), but waits for room. A delay counts from the call, not from when
     /// there is room. Dropping the future drops the item, if it is not in the queue yet.
     ///
+    /// Those who wait are woken in the order in which they came. Whoever pushes while there is room
+    /// has it, also before one who was woken for it and did not come yet; that one keeps its place
+    /// in line.
+    ///
     /// ```
     /// use std::time::Duration;
     /// use tickwheel::{DelayQueue, Timer};

@@ -64,6 +64,26 @@ fn the_field_is_shown_with_its_name_its_value_and_its_range() {
 }
 
 #[test]
+fn the_range_of_a_field_is_not_said_of_other_numbers() {
+    assert_eq!(
+        said("*/0 * * * *"),
+        [
+            "the minute field cannot have \"0\": the step is a number from 1 to 60",
+            "  */0 * * * *",
+            "  ~~^"
+        ]
+    );
+    assert_eq!(
+        said("0 9 * * FRI#6"),
+        [
+            "the day of week field cannot have \"6\": # needs a number from 1 to 5 or L behind it",
+            "  0 9 * * FRI#6",
+            "          ~~~~^"
+        ]
+    );
+}
+
+#[test]
 fn each_field_has_its_own_name_and_limits() {
     for (expression, expected, value) in [
         ("60 * * * * *", Field::Second, "60"),

@@ -137,11 +137,11 @@ impl fmt::Display for CronError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Field { expression, field, span, value_span, value, problem } => {
-                write!(
-                    f,
-                    "the {field} field cannot have {value:?}: {problem}; it takes {}",
-                    field.takes()
-                )?;
+                write!(f, "the {field} field cannot have {value:?}: {problem}")?;
+                // A step and a count have a range of their own.
+                if !matches!(problem, Problem::Step { .. } | Problem::Nth) {
+                    write!(f, "; it takes {}", field.takes())?;
+                }
                 point(f, expression, span, value_span)
             }
             Self::FieldCount { expression, found } => {

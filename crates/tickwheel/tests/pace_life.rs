@@ -170,6 +170,7 @@ fn stop_hands_back_what_has_not_started() {
     assert!(pacer.stop().is_empty());
     assert_eq!(pacer.key("a").submit(|| {}).unwrap_err(), PaceError::Stopped);
     assert_eq!(pacer.key("a").try_acquire().unwrap_err(), PaceError::Stopped);
+    assert_eq!(pacer.stats().rejected, 2);
     for ticket in &tickets[..3] {
         assert!(!ticket.is_started() && !ticket.is_cancelled() && !ticket.is_queued());
         assert!(!ticket.cancel());

@@ -70,9 +70,13 @@ impl<K: PaceKey> Shared<K> {
         (self.hasher.hash_one(key) >> 32) as u32
     }
 
+    /// Whether the pacer and its timer start anything.
     #[inline]
-    fn ensure_open(&self, state: &State<K>) -> Result<(), PaceError> {
-        if state.stopped || !self.host.takes_tasks() { Err(PaceError::Stopped) } else { Ok(()) }
+    fn ensure_open(&self, state: &mut State<K>) -> Result<(), PaceError> {
+        if state.stopped || !self.host.takes_tasks() {
+            return Err(state.refuse(PaceError::Stopped));
+        }
+        Ok(())
     }
 
     /// Gives the lock away: sets the alarm, and drops what has to be dropped without the lock.
@@ -188,7 +192,7 @@ impl<K: PaceKey> Shared<K> {
         let mut state = self.lock();
         state.prefetch(tag);
         // What is refused is dropped after the lock is.
-        self.ensure_open(&state)?;
+        self.ensure_open(&mut state)?;
         let found = state.find(tag, &key);
         state.admit(found)?;
         let (lane, _unused) = state.find_or_add(found, tag, key);
@@ -243,7 +247,7 @@ impl<K: PaceKey> Shared<K> {
         let tag = self.tag(&key);
         let now = Now::new(&self.host);
         let mut state = self.lock();
-        self.ensure_open(&state)?;
+        self.ensure_open(&mut state)?;
         let found = state.find(tag, &key);
         let (lane, _unused) = state.find_or_add(found, tag, key);
         if let Ok(counted) = state.start_now(lane, &now) {
@@ -270,7 +274,7 @@ impl<K: PaceKey> Shared<K> {
         let now = Now::new(&self.host);
         let mut state = self.lock();
         state.prefetch(tag);
-        self.ensure_open(&state)?;
+        self.ensure_open(&mut state)?;
         now.get();
         let found = state.find(tag, &key);
         let (lane, _unused) = state.find_or_add(found, tag, key);

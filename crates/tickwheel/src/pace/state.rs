@@ -175,17 +175,20 @@ impl<K: PaceKey> State<K> {
     pub(super) fn admit(&mut self, lane: Option<u32>) -> Result<(), PaceError> {
         let Bounds { max_queued, max_queued_total, .. } = self.bounds;
         let queued = lane.map_or(0, |lane| self.lanes[lane].queue.len());
-        let refused = if self.stopped {
-            PaceError::Stopped
-        } else if queued >= max_queued {
+        let why = if queued >= max_queued {
             PaceError::Full { limit: max_queued, queued }
         } else if self.stats.queued >= max_queued_total {
             PaceError::TotalFull { limit: max_queued_total, queued: self.stats.queued }
         } else {
             return Ok(());
         };
+        Err(self.refuse(why))
+    }
+
+    /// Counts what is refused, and gives the reason back.
+    pub(super) fn refuse(&mut self, why: PaceError) -> PaceError {
         self.stats.rejected += 1;
-        Err(refused)
+        why
     }
 
     /// Puts a task into the queue of a lane.

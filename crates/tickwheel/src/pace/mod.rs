@@ -37,7 +37,7 @@
 //!   [`stop`](Pacer::stop).
 //! * **Idle keys cost nothing.** A [`KeyedPacer`] has a rate for each key. It forgets a key when
 //!   its window has passed, and gives the memory back. Until then each start in the window takes 8
-//!   bytes, so a rate of a million a day takes 8 MB for each key that uses it up.
+//!   to 16 bytes: a rate of a million a day is some 10 MB for each key that uses it up.
 //!
 //! # Where tasks run
 //!

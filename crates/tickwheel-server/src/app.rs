@@ -17,8 +17,9 @@ use crate::metrics::HttpCounts;
 use crate::problem::Failure;
 use crate::shutdown::Shutdown;
 
-/// Requests with a wrong token that an address may make at once, and then in a second.
-const WRONG_TOKENS: (u32, u32) = (20, 1);
+/// Requests without a valid token that an address may make at once, and then in a second, before
+/// the answer is only that they are too many.
+const REFUSALS: (u32, u32) = (20, 1);
 
 /// What all requests share. Clones are the same.
 #[derive(Clone)]
@@ -29,7 +30,7 @@ struct Shared {
     config: Config,
     gate: Arc<Gate>,
     requests: Buckets<Client>,
-    wrong_tokens: Buckets<IpAddr>,
+    refusals: Buckets<IpAddr>,
     shutdown: Shutdown,
     counts: HttpCounts,
     markers: Markers,
@@ -67,7 +68,7 @@ impl App {
             queues,
             gate,
             requests: Buckets::new(rate, rate),
-            wrong_tokens: Buckets::new(WRONG_TOKENS.0, WRONG_TOKENS.1),
+            refusals: Buckets::new(REFUSALS.0, REFUSALS.1),
             shutdown,
             counts: HttpCounts::new(routes),
             markers: Markers::default(),
@@ -129,7 +130,7 @@ impl App {
     pub(crate) fn check_rate(&self, caller: &Caller, address: IpAddr) -> Result<(), Failure> {
         let client = match caller {
             Caller::Token(token) => Client::Token(token.id.clone()),
-            Caller::Anyone => Client::Address(address),
+            Caller::Anyone => Client::Address(neighbourhood(address)),
         };
         self.0.requests.take(client, Instant::now()).map_err(|wait| {
             let rate = self.0.config.limits.rate;
@@ -138,19 +139,29 @@ impl App {
         })
     }
 
-    /// Refuses an address that shows wrong tokens again and again, also if the next is right:
-    /// otherwise it could go on guessing.
-    pub(crate) fn check_guesses(&self, address: IpAddr) -> Result<(), Failure> {
-        if self.0.wrong_tokens.has_left(&address, Instant::now()) {
-            return Ok(());
+    /// What to answer to a request without a valid token: why it is refused, or that there were
+    /// too many such requests from its address. A valid one is always let in: secrets are too long
+    /// to be guessed, and somebody with a wrong one must not lock out all who share a proxy.
+    pub(crate) fn refuse(&self, address: IpAddr, refusal: Failure) -> Failure {
+        match self.0.refusals.take(neighbourhood(address), Instant::now()) {
+            Ok(()) => refusal,
+            Err(_) => {
+                let why = "too many requests without a valid token came from this address: wait a \
+                           second";
+                Failure::new(Code::RateLimited, why).retry_after(1)
+            }
         }
-        let why = "too many requests with wrong tokens came from this address: wait a second";
-        Err(Failure::new(Code::RateLimited, why).retry_after(1))
     }
+}
 
-    pub(crate) fn note_wrong_token(&self, address: IpAddr) {
-        // Whether one was left does not matter: this one is refused anyway.
-        let _ = self.0.wrong_tokens.take(address, Instant::now());
+/// What counts as one address: of version 6 whoever has one has 2^64 of them.
+fn neighbourhood(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let network = u128::from(address) >> 64 << 64;
+            IpAddr::V6(network.into())
+        }
+        address @ IpAddr::V4(_) => address,
     }
 }
 
@@ -196,6 +207,15 @@ impl Drop for Cleanup<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_network_of_version_6_counts_as_one_address() {
+        let of = |text: &str| neighbourhood(text.parse().unwrap());
+        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+        assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
+        assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
+    }
 
     #[tokio::test]
     async fn a_name_is_held_by_one_and_forgotten_after_the_last() {

@@ -83,8 +83,7 @@ fn admit(app: &App, request: &mut Request) -> Result<(), Failure> {
     let caller = if OPEN.contains(&path) || path.starts_with("/problems/") {
         Caller::Anyone
     } else {
-        app.check_guesses(address)?;
-        app.gate().admit(request.headers()).inspect_err(|_| app.note_wrong_token(address))?
+        app.gate().admit(request.headers()).map_err(|refusal| app.refuse(address, refusal))?
     };
     app.check_rate(&caller, address)?;
     request.extensions_mut().insert(caller);

@@ -1,8 +1,8 @@
 //! How fast one client may ask.
 //!
 //! A bucket for each client: it holds as many drops as requests are allowed in a second, a request
-//! takes one, and it fills up evenly. Full buckets are as good as none, so they are dropped when
-//! there are many.
+//! takes one, and it fills up evenly. Full buckets are as good as none, so they are dropped each time
+//! the number of buckets has doubled: looking for them costs a constant for each new client.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,6 +11,12 @@ use std::time::{Duration, Instant};
 
 /// So many buckets are kept before full ones are looked for.
 const MANY: usize = 4_096;
+
+struct Table<K> {
+    of_client: HashMap<K, Bucket>,
+    /// At this number full buckets are looked for.
+    many: usize,
+}
 
 struct Bucket {
     drops: f64,
@@ -22,12 +28,13 @@ pub(crate) struct Buckets<K> {
     size: f64,
     /// Drops a second.
     rate: f64,
-    of_client: Mutex<HashMap<K, Bucket>>,
+    table: Mutex<Table<K>>,
 }
 
 impl<K: Hash + Eq> Buckets<K> {
     pub(crate) fn new(size: u32, rate: u32) -> Self {
-        Self { size: size.into(), rate: rate.into(), of_client: Mutex::default() }
+        let table = Table { of_client: HashMap::new(), many: MANY };
+        Self { size: size.into(), rate: rate.into(), table: table.into() }
     }
 
     /// Takes a drop; how long to wait for the next if there is none.
@@ -35,9 +42,11 @@ impl<K: Hash + Eq> Buckets<K> {
         if self.rate == 0.0 {
             return Ok(());
         }
-        let mut buckets = self.of_client.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.len() >= MANY && !buckets.contains_key(&client) {
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let Table { of_client: buckets, many } = &mut *table;
+        if buckets.len() >= *many && !buckets.contains_key(&client) {
             buckets.retain(|_, bucket| self.drops(bucket, now) < self.size);
+            *many = MANY.max(2 * buckets.len());
         }
         let bucket = buckets.entry(client).or_insert(Bucket { drops: self.size, filled: now });
         bucket.drops = self.drops(bucket, now);
@@ -47,12 +56,6 @@ impl<K: Hash + Eq> Buckets<K> {
         }
         bucket.drops -= 1.0;
         Ok(())
-    }
-
-    /// Whether a drop is left, without taking it.
-    pub(crate) fn has_left(&self, client: &K, now: Instant) -> bool {
-        let buckets = self.of_client.lock().unwrap_or_else(PoisonError::into_inner);
-        buckets.get(client).is_none_or(|bucket| self.drops(bucket, now) >= 1.0)
     }
 
     fn drops(&self, bucket: &Bucket, now: Instant) -> f64 {
@@ -76,7 +79,6 @@ mod tests {
         let wait = buckets.take("a", at(0)).unwrap_err();
         assert_eq!(wait, Duration::from_millis(100));
         assert!(buckets.take("b", at(0)).is_ok());
-        assert!(!buckets.has_left(&"a", at(50)) && buckets.has_left(&"c", at(50)));
         assert!(buckets.take("a", at(100)).is_ok());
         assert!(buckets.take("a", at(100)).is_err());
         for _ in 0..3 {
@@ -92,7 +94,26 @@ mod tests {
         for client in 0..3 * MANY as u64 {
             let _ = buckets.take(client, start + Duration::from_millis(client));
         }
-        assert!(buckets.of_client.lock().unwrap().len() <= MANY);
+        assert!(buckets.table.lock().unwrap().of_client.len() <= MANY);
+    }
+
+    #[test]
+    fn full_buckets_are_not_looked_for_at_every_new_client() {
+        let start = Instant::now();
+        let buckets = Buckets::new(2, 1);
+        // None of them is full again, so none can be dropped.
+        for client in 0..5 * MANY {
+            let _ = buckets.take(client, start);
+        }
+        assert_eq!(buckets.table.lock().unwrap().many, 8 * MANY);
+        // A second later all are, and the next round drops them.
+        let later = start + Duration::from_secs(1);
+        for client in 5 * MANY..=8 * MANY {
+            let _ = buckets.take(client, later);
+        }
+        let table = buckets.table.lock().unwrap();
+        assert!(table.of_client.len() <= 3 * MANY + 1, "{}", table.of_client.len());
+        assert!(table.many <= 6 * MANY + 2);
     }
 
     #[test]

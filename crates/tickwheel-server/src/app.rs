@@ -5,12 +5,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tickwheel_queue::Queues;
+use tickwheel_queue::{Queues, Time};
 use tokio::sync::{Mutex, OwnedRwLockReadGuard, RwLock};
 
 use crate::api::Code;
 use crate::auth::{Caller, Gate};
 use crate::config::Config;
+use crate::convert::now;
 use crate::idempotency::Markers;
 use crate::limits::Buckets;
 use crate::metrics::HttpCounts;
@@ -90,6 +91,20 @@ impl App {
     /// The limits of jobs, as clients see them.
     pub(crate) fn queue_limits(&self) -> &tickwheel_queue::Limits {
         &self.0.config.queue_limits
+    }
+
+    /// Whether a put may find no room.
+    pub(crate) fn can_be_full(&self) -> bool {
+        let limits = self.queue_limits();
+        limits.pending < u64::MAX || limits.disk < u64::MAX
+    }
+
+    /// The present, as the queue has it.
+    pub(crate) fn now(&self) -> Time {
+        match &self.0.config.clock {
+            Some(clock) => clock.wall().into(),
+            None => now(),
+        }
     }
 
     pub(crate) fn gate(&self) -> &Arc<Gate> {

@@ -17,7 +17,7 @@ use crate::problem::Failure;
 const CONTENT_TYPE: &str = "content-type";
 const LONGEST_LIST: usize = 1_000;
 
-/// The millisecond that has begun, by which the queue too decides what is due.
+/// The millisecond that has begun by the machine's clock, by which the queue too decides what is due.
 pub(crate) fn now() -> Time {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Time::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))

@@ -292,10 +292,24 @@ fn pointer_to(path: &serde_path_to_error::Path) -> String {
         .collect()
 }
 
+/// What serde says, without Rust's names for numbers.
+fn in_plain_words(what: &str) -> String {
+    let names = [
+        ("i8", "a whole number from -128 to 127"),
+        ("u8", "a whole number from 0 to 255"),
+        ("u32", "a whole number from 0 to 4294967295"),
+        ("u64", "a whole number from 0 up"),
+    ];
+    let Some((rest, expected)) = what.rsplit_once(", expected ") else { return what.to_owned() };
+    let plain = names.iter().find(|(name, _)| *name == expected).map(|(_, plain)| plain);
+    plain.map_or_else(|| what.to_owned(), |plain| format!("{rest}, expected {plain}"))
+}
+
 /// What serde says about a field, with the field.
 fn wrong_field(pointer: String, error: &serde_json::Error) -> Failure {
     let text = error.to_string();
-    let what = text.rsplit_once(" at line ").map_or(&text[..], |(what, _)| what);
+    let what = in_plain_words(text.rsplit_once(" at line ").map_or(&text[..], |(what, _)| what));
+    let what = &what[..];
     let quoted = |start: &str| {
         let rest = what.strip_prefix(start)?;
         Some(rest.split('`').next().unwrap_or_default())
@@ -347,6 +361,24 @@ mod tests {
         assert_eq!(wrong("{} x"), (Code::MalformedJson, String::new()));
         let (code, field) = problem_of::<BatchPut>(r#"{"jobs": [{}, {"due": "x"}]}"#);
         assert_eq!((code, &field[..]), (Code::InvalidField, "/jobs/1/due"));
+    }
+
+    #[test]
+    fn numbers_are_described_for_people() {
+        for (json, wanted) in [
+            (
+                r#"{"priority": 128}"#,
+                "invalid value: integer `128`, expected a whole number from -128 to 127",
+            ),
+            (
+                r#"{"max_attempts": -1}"#,
+                "invalid value: integer `-1`, expected a whole number from 0 to 4294967295",
+            ),
+            (r#"{"text": 1}"#, "invalid type: integer `1`, expected a string"),
+        ] {
+            let Err(failure) = parse::<PutRequest>(json.as_bytes()) else { panic!("{json}") };
+            assert_eq!(failure.problem.detail, wanted);
+        }
     }
 
     #[test]

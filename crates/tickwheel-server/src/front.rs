@@ -25,6 +25,14 @@ const LONGEST_URI: usize = 8 << 10;
 /// What anybody may see.
 const OPEN: [&str; 4] = ["/healthz", "/readyz", "/openapi.json", "/docs"];
 
+/// Routes whose answers to GET have parameters.
+const WITH_QUERY: [&str; 4] = [
+    "/v1/queues/{queue}/jobs",
+    "/v1/queues/{queue}/events",
+    "/v1/events",
+    "/v1/schedules/{name}/next",
+];
+
 pub(crate) async fn front(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let id = request_id(request.headers());
@@ -46,7 +54,7 @@ pub(crate) async fn front(State(app): State<App>, mut request: Request, next: Ne
         }
     };
     let (response, caller) = answered.instrument(span).await;
-    let mut response = write_problem(response, &id, &path, &method);
+    let mut response = write_problem(response, &id, &path);
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
@@ -86,8 +94,29 @@ fn admit(app: &App, request: &mut Request) -> Result<(), Failure> {
         app.gate().admit(request.headers()).map_err(|refusal| app.refuse(address, refusal))?
     };
     app.check_rate(&caller, address)?;
+    check_query(request)?;
     request.extensions_mut().insert(caller);
     Ok(())
+}
+
+/// Refuses parameters where there are none, as those that are not known are refused where there
+/// are some: a delay in the query of a put would be passed over, and the job be due at once.
+fn check_query(request: &Request) -> Result<(), Failure> {
+    let Some(query) = request.uri().query().filter(|query| !query.is_empty()) else {
+        return Ok(());
+    };
+    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let takes_some = match *request.method() {
+        Method::GET | Method::HEAD => WITH_QUERY.contains(&route),
+        _ => false,
+    };
+    if takes_some || !route.starts_with("/v1/") {
+        return Ok(());
+    }
+    let name: String =
+        query.split(['=', '&']).next().unwrap_or_default().chars().take(64).collect();
+    let why = format!("there is no parameter {name:?} here, nor any other");
+    Err(Failure::new(Code::InvalidParameter, why).at(name))
 }
 
 /// The caller's id of the request, if it is one that can be logged as it is.
@@ -113,7 +142,7 @@ fn new_id() -> String {
 }
 
 /// Writes the problem that an answer carries.
-fn write_problem(mut response: Response, id: &str, path: &str, method: &Method) -> Response {
+fn write_problem(mut response: Response, id: &str, path: &str) -> Response {
     let Some(mut problem) = response.extensions_mut().remove::<Box<Problem>>() else {
         return response;
     };
@@ -126,7 +155,8 @@ fn write_problem(mut response: Response, id: &str, path: &str, method: &Method) 
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.remove(CONTENT_LENGTH);
-    *response.body_mut() = if *method == Method::HEAD { Body::empty() } else { Body::from(body) };
+    // Of what answers HEAD only the length is sent.
+    *response.body_mut() = Body::from(body);
     response
 }
 

@@ -6,8 +6,11 @@
 //!
 //! A repetition finds the marker. The ids and times of the jobs follow from the marker and the
 //! request, so their answers are made again and not stored; what ended otherwise than with a new
-//! job is written to the marker after the commit. If the process ends between the two, a repetition
-//! says `created` for those jobs too. Nothing is ever put twice, also if the job is long done.
+//! job is written to the marker after the commit. If the process ends between the two, or there is no
+//! room, a repetition says `created` for those jobs too. Nothing is ever put twice, also if the job is long done.
+//!
+//! Where jobs or bytes are limited, a marker may find no room, and jobs that replace others still
+//! do. There a *draft* is put first, which says nothing yet and keeps the marker's place.
 //!
 //! Ground rules: requests of the same key go one after the other; a single put that is refused
 //! leaves no marker, so that it can be tried again.
@@ -21,7 +24,9 @@ use axum::http::request::Parts;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use tickwheel_queue::{JobId, NewJob, OnConflict, Time};
+use tickwheel_queue::{
+    Error, JobId, NewJob, OnConflict, Put, PutKind, QueueSettings, Queues, Time,
+};
 
 use crate::api::{Code, PutRequest, PutResponse, Verdict};
 use crate::app::{App, NamedLocks};
@@ -45,13 +50,34 @@ const LONGEST_KEY: usize = 255;
 pub(crate) struct Markers {
     locks: NamedLocks,
     put: AtomicU64,
+    cancelled: AtomicU64,
     dropped: AtomicU64,
 }
 
+/// What the queue counts and its clients do not: markers are no jobs of theirs.
+pub(crate) struct MarkerCounts {
+    pub(crate) put: u64,
+    /// Replaced ones too.
+    pub(crate) cancelled: u64,
+    pub(crate) dropped: u64,
+}
+
 impl Markers {
-    /// How many were put, and how many dropped: they are no jobs of a client's.
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.put.load(Ordering::Relaxed), self.dropped.load(Ordering::Relaxed))
+    pub(crate) fn counts(&self) -> MarkerCounts {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        MarkerCounts {
+            put: of(&self.put),
+            cancelled: of(&self.cancelled),
+            dropped: of(&self.dropped),
+        }
+    }
+
+    /// A marker, or a part of one, was put.
+    pub(crate) fn count_put(&self, put: &Put) {
+        self.put.fetch_add(1, Ordering::Relaxed);
+        if matches!(put.kind, PutKind::Replaced(_)) {
+            self.cancelled.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -62,13 +88,16 @@ impl FromRequestParts<App> for IdempotencyKey {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Failure> {
-        let Some(value) = parts.headers.get(&HEADER) else { return Ok(Self(None)) };
+        let wrong = |why| Failure::new(Code::InvalidHeader, why).at("idempotency-key");
+        let mut values = parts.headers.get_all(&HEADER).iter();
+        let Some(value) = values.next() else { return Ok(Self(None)) };
+        if values.next().is_some() {
+            return Err(wrong("there are two idempotency keys: send one".to_owned()));
+        }
         let key = value.to_str().ok().filter(|key| (1..=LONGEST_KEY).contains(&key.len()));
-        let wrong = || {
-            let why = format!("an idempotency key has 1 to {LONGEST_KEY} visible ASCII characters");
-            Failure::new(Code::InvalidHeader, why).at("idempotency-key")
-        };
-        key.map(|key| Self(Some(key.to_owned()))).ok_or_else(wrong)
+        key.map(|key| Self(Some(key.to_owned()))).ok_or_else(|| {
+            wrong(format!("an idempotency key has 1 to {LONGEST_KEY} visible ASCII characters"))
+        })
     }
 }
 
@@ -79,6 +108,9 @@ struct Marker {
     at: u64,
     /// How many parts with odd answers there are.
     parts: usize,
+    /// It only keeps a place: nothing was put yet.
+    #[serde(default)]
+    is_draft: bool,
 }
 
 /// Answers that do not follow from the request.
@@ -121,10 +153,12 @@ impl Repeatable {
         key: &str,
         requests: Vec<PutRequest>,
     ) -> Result<Answered, Failure> {
-        let now = crate::convert::now();
+        let now = self.app.now();
         let found = self.app.queues().get((MARKERS, key)).await?;
-        match found.filter(|marker| marker.due > now) {
-            Some(marker) => self.repeat(key, &marker.payload, requests).await,
+        let found = found.filter(|marker| marker.due > now);
+        let marker = found.map(|found| serde_json::from_slice::<Marker>(&found.payload));
+        match marker.transpose().map_err(damaged)?.filter(|marker| !marker.is_draft) {
+            Some(marker) => self.repeat(key, &marker, requests).await,
             None => self.begin(key, requests, now).await,
         }
     }
@@ -178,15 +212,24 @@ impl Repeatable {
                 plan.into_iter().map(|planned| planned.map(|_| unreachable!())).collect();
             return Ok(Answered { verdicts, replayed: false });
         }
-        let marker = Marker { fingerprint: self.fingerprint(), at: now.as_millis(), parts: 0 };
+        let (fingerprint, at) = (self.fingerprint(), now.as_millis());
+        let mut marker = Marker { fingerprint, at, parts: 0, is_draft: true };
+        if self.app.can_be_full() {
+            let draft = marker_job(key.to_owned(), &marker, now);
+            self.app.markers().count_put(&self.app.queues().put(draft).await?);
+        }
+        marker.is_draft = false;
         let marker_job = marker_job(key.to_owned(), &marker, now);
         let verdicts = puts::put_planned(&self.app, plan, Some(marker_job)).await?;
-        self.app.markers().put.fetch_add(1, Ordering::Relaxed);
         if is_single && verdicts[0].is_err() {
             // Whoever cannot drop it now finds it dropped in a day.
-            let _ = self.app.queues().cancel((MARKERS, key)).await;
-        } else {
-            self.note_odd(key, marker, &verdicts, now).await?;
+            if self.app.queues().cancel((MARKERS, key)).await.is_ok() {
+                self.app.markers().cancelled.fetch_add(1, Ordering::Relaxed);
+            }
+        } else if let Err(failure) = self.note_odd(key, marker, &verdicts, now).await {
+            // What was put is put, and this answer is true.
+            let detail = failure.problem.detail;
+            tracing::warn!(detail, "the answer to an idempotent put could not be kept");
         }
         Ok(Answered { verdicts, replayed: false })
     }
@@ -217,29 +260,23 @@ impl Repeatable {
             return Ok(());
         }
         let marker = Marker { parts: parts.len(), ..marker };
-        let count = parts.len() as u64;
         let jobs = parts.into_iter().enumerate().map(|(index, part)| {
             let payload = [b"[", &part[..], b"]"].concat();
             kept_until(part_key(key, index), payload, now)
         });
         let jobs: Vec<_> = jobs.chain([marker_job(key.to_owned(), &marker, now)]).collect();
         for put in self.app.queues().put_all(jobs).await? {
-            put?;
+            self.app.markers().count_put(&put?);
         }
-        // The marker replaced itself.
-        self.app.markers().put.fetch_add(count + 1, Ordering::Relaxed);
         Ok(())
     }
 
     async fn repeat(
         &self,
         key: &str,
-        marker: &[u8],
+        marker: &Marker,
         requests: Vec<PutRequest>,
     ) -> Result<Answered, Failure> {
-        let broken =
-            |_| Failure::new(Code::Damaged, "the record of this idempotency key is damaged");
-        let marker: Marker = serde_json::from_slice(marker).map_err(broken)?;
         if marker.fingerprint != self.fingerprint() {
             let why = "this idempotency key was used with another request within 24 hours: take a \
                        new key for a new request";
@@ -251,7 +288,7 @@ impl Repeatable {
         let keys = (0..marker.parts).map(|index| (MARKERS, part_key(key, index)));
         for part in self.app.queues().get_all(keys).await? {
             let Some(part) = part? else { continue };
-            let odd: Odd = serde_json::from_slice(&part.payload).map_err(broken)?;
+            let odd: Odd = serde_json::from_slice(&part.payload).map_err(damaged)?;
             for (index, verdict) in odd {
                 if let Some(place) = verdicts.get_mut(index) {
                     *place = match verdict {
@@ -270,6 +307,10 @@ pub(crate) fn verdict_of<T>(result: Result<T, Failure>) -> Verdict<T> {
         Ok(answer) => Verdict::Ok(answer),
         Err(failure) => Verdict::Error(*failure.problem),
     }
+}
+
+fn damaged(_: serde_json::Error) -> Failure {
+    Failure::new(Code::Damaged, "the record of this idempotency key is damaged")
 }
 
 fn part_key(key: &str, index: usize) -> String {
@@ -297,6 +338,16 @@ fn id_of(key: &str, at: Time, index: usize) -> JobId {
     bytes[6] = 0x70 | (bytes[6] & 0x0f);
     bytes[8] = 0x80 | (bytes[8] & 0x3f);
     JobId::from_bytes(bytes)
+}
+
+/// Makes the queue of the markers, so that there is room for it whatever clients fill, and lets its
+/// jobs be delivered as often as it takes to drop them.
+pub(crate) fn make_queue(queues: &Queues) -> Result<(), Error> {
+    let settings = QueueSettings { max_attempts: u32::MAX, ..QueueSettings::default() };
+    match queues.queue(MARKERS).wait()? {
+        Some(queue) if queue.settings == settings => Ok(()),
+        _ => queues.configure(MARKERS, settings).wait(),
+    }
 }
 
 /// Drops markers whose time is over, until the task is dropped.

@@ -99,10 +99,11 @@ impl HttpCounts {
 /// The numbers of the queue, as its clients see them.
 pub(crate) async fn stats(app: &App) -> Result<Stats, Failure> {
     let mut stats = app.queues().stats().await?;
-    let (put, dropped) = app.markers().counts();
-    stats.put = stats.put.saturating_sub(put);
-    stats.delivered = stats.delivered.saturating_sub(dropped);
-    stats.acked = stats.acked.saturating_sub(dropped);
+    let markers = app.markers().counts();
+    stats.put = stats.put.saturating_sub(markers.put);
+    stats.cancelled = stats.cancelled.saturating_sub(markers.cancelled);
+    stats.delivered = stats.delivered.saturating_sub(markers.dropped);
+    stats.acked = stats.acked.saturating_sub(markers.dropped);
     let queues = app.queues().queues().await?;
     let clients = || queues.iter().filter(|queue| is_name(&queue.name));
     stats.queues = clients().count() as u64;

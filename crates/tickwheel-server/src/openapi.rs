@@ -149,7 +149,7 @@ fn complete(path: &str, operation: &mut Value) {
         || NEEDS_QUEUE.contains(&&id[..]);
     let mut problems = vec![(403, "The token, the host or the origin does not allow this")];
     problems.push((429, "Too many requests, or no room for more"));
-    if has_params || has_body {
+    if has_params || has_body || path.starts_with("/v1/") {
         problems.push((400, "The body is not JSON, or a parameter or header makes no sense"));
     }
     if !is_open {

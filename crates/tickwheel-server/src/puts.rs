@@ -78,7 +78,7 @@ pub(crate) async fn put_planned(
     }
     let mut outcomes = app.queues().put_all(jobs).await?.into_iter();
     if has_marker && let Some(marker) = outcomes.next() {
-        marker?;
+        app.markers().count_put(&marker?);
     }
     let mut kept = Vec::new();
     for ((place, queue, due), outcome) in sent.into_iter().zip(outcomes) {

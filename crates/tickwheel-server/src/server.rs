@@ -7,6 +7,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +30,7 @@ use crate::idempotency::{self, LARGEST_PART};
 use crate::shutdown::Shutdown;
 use crate::stall::Impatient;
 use crate::tls::{Certificate, TlsError};
-use crate::tokens::{TokenError, TokenStore};
+use crate::tokens::{TokenError, TokenStore, make_private};
 use crate::{docs_page, openapi, routes};
 
 /// A client that does not finish its handshake within this time is given up.
@@ -55,8 +56,12 @@ pub enum StartError {
     Listen(SocketAddr, io::Error),
     /// The address can be reached by others, and there is no token.
     NeedsTokens(SocketAddr),
+    /// The data directory cannot be made or used.
+    Data(PathBuf, io::Error),
     /// The queue cannot be opened.
     Queue(OpenError),
+    /// The queue for idempotency keys cannot be made.
+    Markers(tickwheel_queue::Error),
     /// The tokens cannot be read.
     Tokens(TokenError),
     /// The certificate cannot be used.
@@ -81,7 +86,13 @@ impl fmt::Display for StartError {
                  with `tickwheel token new`, listen on 127.0.0.1, or say `--insecure` to serve \
                  anybody"
             ),
+            Self::Data(path, error) => write!(
+                f,
+                "{} cannot be the data directory: {error}. Choose another with `--data`",
+                path.display()
+            ),
             Self::Queue(error) => error.fmt(f),
+            Self::Markers(error) => write!(f, "no room for idempotency keys: {error}"),
             Self::Tokens(error) => error.fmt(f),
             Self::Tls(error) => error.fmt(f),
         }
@@ -252,6 +263,10 @@ type Opened = (Arc<Gate>, Option<(Arc<Certificate>, TlsAcceptor)>, Queues);
 
 /// Everything that reads files.
 fn open(config: &Config) -> Result<Opened, StartError> {
+    let data = |error| StartError::Data(config.data.clone(), error);
+    if config.data.exists() && !config.data.is_dir() {
+        return Err(data(io::Error::from(io::ErrorKind::NotADirectory)));
+    }
     let store = TokenStore::new(&config.data);
     let gate = Gate::new(store, config.listen.ip(), config.insecure).map_err(StartError::Tokens)?;
     let is_loopback = config.listen.ip().to_canonical().is_loopback();
@@ -274,15 +289,19 @@ fn open(config: &Config) -> Result<Opened, StartError> {
         queues: limits.queues.saturating_add(1),
         ..*limits
     };
-    let queues = Queues::builder()
+    make_private(&config.data).map_err(data)?;
+    let mut queues = Queues::builder()
         .durability(config.durability)
         .horizon(config.horizon)
         .near(config.near)
         .cache(config.cache)
         .salvage(config.salvage)
-        .limits(limits)
-        .open(config.data.join("queue"))
-        .map_err(StartError::Queue)?;
+        .limits(limits);
+    if let Some(clock) = &config.clock {
+        queues = queues.clock(clock.clone());
+    }
+    let queues = queues.open(config.data.join("queue")).map_err(StartError::Queue)?;
+    idempotency::make_queue(&queues).map_err(StartError::Markers)?;
     Ok((Arc::new(gate), certificate, queues))
 }
 

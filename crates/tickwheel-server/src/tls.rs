@@ -43,6 +43,8 @@ impl std::error::Error for TlsError {}
 #[derive(Debug)]
 pub(crate) struct Certificate {
     files: Tls,
+    /// What the files were like before they were first read.
+    first: (Stamp, Stamp),
     current: RwLock<Arc<CertifiedKey>>,
 }
 
@@ -72,10 +74,15 @@ fn read(files: &Tls) -> Result<CertifiedKey, TlsError> {
     }
 }
 
+fn stamps_of(files: &Tls) -> (Stamp, Stamp) {
+    (stamp_of(&files.cert), stamp_of(&files.key))
+}
+
 impl Certificate {
     pub(crate) fn new(files: Tls) -> Result<Arc<Self>, TlsError> {
+        let first = stamps_of(&files);
         let current = read(&files)?;
-        Ok(Arc::new(Self { files, current: RwLock::new(current.into()) }))
+        Ok(Arc::new(Self { files, first, current: RwLock::new(current.into()) }))
     }
 
     /// How connections are made.
@@ -92,7 +99,7 @@ impl Certificate {
 
     /// Takes new files over, until the task is dropped.
     pub(crate) async fn keep_reading(self: Arc<Self>) {
-        let mut seen = self.stamps().await;
+        let mut seen = self.first;
         loop {
             tokio::time::sleep(self.files.reload).await;
             let stamps = self.stamps().await;
@@ -117,8 +124,7 @@ impl Certificate {
 
     async fn stamps(self: &Arc<Self>) -> (Stamp, Stamp) {
         let this = Arc::clone(self);
-        let look = move || (stamp_of(&this.files.cert), stamp_of(&this.files.key));
-        tokio::task::spawn_blocking(look).await.unwrap_or_default()
+        tokio::task::spawn_blocking(move || stamps_of(&this.files)).await.unwrap_or_default()
     }
 }
 

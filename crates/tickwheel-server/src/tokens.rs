@@ -432,7 +432,7 @@ impl TokenStore {
             let path = path.to_owned();
             move |error| TokenError::Io(path, error)
         };
-        fs::create_dir_all(&self.directory).map_err(at(&self.directory))?;
+        make_private(&self.directory).map_err(at(&self.directory))?;
         let lock_path = self.directory.join("tokens.lock");
         let lock = private(&lock_path, false).map_err(at(&lock_path))?;
         lock.lock().map_err(at(&lock_path))?;
@@ -441,6 +441,14 @@ impl TokenStore {
         let path = self.path();
         write_whole(&path, &Contents { tokens }).map_err(at(&path))
     }
+}
+
+/// A directory that only its owner can look into, unless it is there already.
+pub(crate) fn make_private(directory: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(directory)
 }
 
 /// A file that only its owner can read.

@@ -91,15 +91,22 @@ impl fmt::Display for Delay {
 /// assert!(error.to_string().contains("\"soon\""));
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseDelayError(String);
+pub struct ParseDelayError {
+    text: String,
+    is_too_long: bool,
+}
 
 impl fmt::Display for ParseDelayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_too_long {
+            let days = LONGEST / 86_400_000;
+            return write!(f, "{:?} is too long: take at most {days}d", self.text);
+        }
         write!(
             f,
             "{:?} is not a length of time: take milliseconds, or numbers with the units ms, s, m, \
              h, d, w like \"1h30m\"",
-            self.0
+            self.text
         )
     }
 }
@@ -111,10 +118,13 @@ impl FromStr for Delay {
 
     /// A text with units, or plain digits for milliseconds.
     fn from_str(text: &str) -> Result<Self, ParseDelayError> {
-        parse(text)
-            .filter(|&millis| millis <= LONGEST)
-            .map(Self::from_millis)
-            .ok_or_else(|| ParseDelayError(text.chars().take(64).collect()))
+        let wrong =
+            |is_too_long| ParseDelayError { text: text.chars().take(64).collect(), is_too_long };
+        match parse(text) {
+            Some(millis) if millis <= LONGEST => Ok(Self::from_millis(millis)),
+            Some(_) => Err(wrong(true)),
+            None => Err(wrong(false)),
+        }
     }
 }
 
@@ -131,7 +141,7 @@ fn parse(text: &str) -> Option<u64> {
         let unit = rest.bytes().take_while(u8::is_ascii_lowercase).count();
         let (_, length) = UNITS.iter().find(|(name, _)| *name == &rest[..unit])?;
         rest = &rest[unit..];
-        total = total.checked_add(number.checked_mul(*length)?)?;
+        total = total.saturating_add(number.saturating_mul(*length));
     }
     (!text.is_empty()).then_some(total)
 }
@@ -154,10 +164,7 @@ impl<'de> Deserialize<'de> for Delay {
             }
 
             fn visit_u64<E: serde::de::Error>(self, millis: u64) -> Result<Delay, E> {
-                if millis > LONGEST {
-                    return Err(E::invalid_value(Unexpected::Unsigned(millis), &self));
-                }
-                Ok(Delay::from_millis(millis))
+                millis.to_string().parse().map_err(E::custom)
             }
 
             fn visit_i64<E: serde::de::Error>(self, millis: i64) -> Result<Delay, E> {
@@ -224,6 +231,12 @@ mod tests {
             let is_number = wrong == "5";
             assert_eq!(wrong.parse::<Delay>().is_ok(), is_number, "{wrong}");
         }
+        for long in ["9999999999999w", "18446744073709551615", "99999999w"] {
+            let error = long.parse::<Delay>().unwrap_err().to_string();
+            assert_eq!(error, format!("{long:?} is too long: take at most 2932896d"));
+        }
+        let error = serde_json::from_str::<Delay>(&u64::MAX.to_string()).unwrap_err().to_string();
+        assert!(error.contains("is too long: take at most 2932896d"), "{error}");
         assert!(serde_json::from_str::<Delay>("-1").is_err());
         assert!(serde_json::from_str::<Delay>("1.5").is_err());
         assert!(serde_json::from_str::<Delay>("null").is_err());

@@ -11,7 +11,7 @@ use super::{ConfigError, OPTIONS, Origin, Setting};
 pub(super) fn read(path: &Path, all: &mut [Setting]) -> Result<(), ConfigError> {
     let at = |line| Origin::File { path: path.to_owned(), line };
     let text = std::fs::read_to_string(path).map_err(|error| ConfigError {
-        origin: at(1),
+        origin: at(0),
         option: None,
         why: format!("the file cannot be read: {error}"),
     })?;

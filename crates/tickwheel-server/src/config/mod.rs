@@ -13,6 +13,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tickwheel::ManualClock;
 use tickwheel_queue::Durability;
 
 use value::Value;
@@ -99,7 +100,7 @@ options! {
     "limits.payload", "SIZE", "1MiB", "Bytes of a job's payload";
     "limits.batch", "NUMBER", "10000", "Items of a batch";
     "limits.queues", "NUMBER", "10000", "Queues";
-    "limits.pending", "NUMBER", "0", "Jobs that are scheduled, ready or leased; 0 is no limit";
+    "limits.pending", "NUMBER", "0", "Jobs scheduled, ready or leased, and idempotency keys; 0 is no limit";
     "limits.leased", "NUMBER", "1000000", "Jobs that are leased";
     "limits.disk", "SIZE", "0", "Bytes on disk; 0 is no limit";
 }
@@ -122,7 +123,7 @@ pub enum Origin {
     File {
         /// The file.
         path: PathBuf,
-        /// The line, from 1.
+        /// The line, from 1; 0 is the file as a whole.
         line: usize,
     },
     /// An environment variable.
@@ -135,6 +136,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
+            Self::File { path, line: 0 } => write!(f, "{}", path.display()),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
             Self::Environment(name) => write!(f, "environment {name}"),
             Self::Flag(name) => write!(f, "flag {name}"),
@@ -337,6 +339,8 @@ pub struct Config {
     pub limits: HttpLimits,
     /// What bounds jobs and queues.
     pub queue_limits: tickwheel_queue::Limits,
+    /// A clock that tests move, instead of the machine's.
+    pub clock: Option<ManualClock>,
 }
 
 impl Default for Config {
@@ -466,6 +470,7 @@ fn config_of(all: &[Setting]) -> Result<Config, ConfigError> {
             disk: none_if_zero(of("limits.disk").size(0, u64::MAX)?),
             ..tickwheel_queue::Limits::default()
         },
+        clock: None,
     })
 }
 
@@ -536,7 +541,7 @@ mod tests {
             assert!(error.contains(wanted), "{text:?}: {error}");
         }
         let error = load(&[], [], Some(&folder.path().join("none.toml"))).unwrap_err();
-        assert!(error.to_string().contains("none.toml"), "{error}");
+        assert!(error.to_string().contains("none.toml: the file cannot be read"), "{error}");
         let error = load(&flag("listen", "here"), [], None).unwrap_err().to_string();
         assert!(error.starts_with("flag --listen: \"here\" is not an address"), "{error}");
     }

@@ -14,7 +14,7 @@ use crate::api::{
 };
 use crate::app::App;
 use crate::auth::Caller;
-use crate::convert::{now, when_of};
+use crate::convert::when_of;
 use crate::extract::{Body, BodyAndBytes};
 use crate::idempotency::{IdempotencyKey, Repeatable, verdict_of};
 use crate::problem::Failure;
@@ -61,7 +61,7 @@ pub(crate) async fn put(
     check_size(&app, request.jobs.len(), "/jobs")?;
     let (verdicts, replayed) = match key {
         None => {
-            let (jobs, now) = (request.jobs.into_iter(), now());
+            let (jobs, now) = (request.jobs.into_iter(), app.now());
             let plan = jobs.map(|job| puts::plan(&app, &caller, job, None, now)).collect();
             (puts::put_planned(&app, plan, None).await?, false)
         }

@@ -12,7 +12,7 @@ use crate::api::{
 };
 use crate::app::App;
 use crate::auth::Caller;
-use crate::convert::{job_of, now, when_of};
+use crate::convert::{job_of, when_of};
 use crate::extract::{Body, BodyAndBytes, Params, PathId, PathKey, QueueName};
 use crate::idempotency::{IdempotencyKey, Repeatable};
 use crate::problem::Failure;
@@ -46,7 +46,7 @@ pub(crate) async fn put(
     caller.may(Scope::Produce, &queue)?;
     let (mut verdicts, replayed) = match key {
         None => {
-            let plan = puts::plan(&app, &caller, request, Some(&queue), now())?;
+            let plan = puts::plan(&app, &caller, request, Some(&queue), app.now())?;
             (puts::put_planned(&app, vec![Ok(plan)], None).await?, false)
         }
         Some(key) => {

@@ -9,7 +9,7 @@ use crate::api::{
 };
 use crate::app::App;
 use crate::auth::Caller;
-use crate::convert::{now, settings_of};
+use crate::convert::settings_of;
 use crate::extract::{Body, OptionalBody, QueueName, is_name};
 use crate::problem::Failure;
 use crate::tokens::Scope;
@@ -165,7 +165,7 @@ pub(crate) async fn purge(
     caller.may(Scope::Admin, &name)?;
     let age = request.older_than.unwrap_or_default().as_millis();
     let before = match request.older_than {
-        Some(_) => tickwheel_queue::Time::from_millis(now().as_millis().saturating_sub(age)),
+        Some(_) => tickwheel_queue::Time::from_millis(app.now().as_millis().saturating_sub(age)),
         None => tickwheel_queue::Time::MAX,
     };
     let count = app.queues().purge(name, request.state.into(), before).await?;

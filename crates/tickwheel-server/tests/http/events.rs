@@ -1,7 +1,9 @@
 //! Streams of what happens.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
-use tickwheel_server::tokens::Scope;
+use tickwheel_server::tokens::{Scope, TokenStore};
 use tokio::net::TcpStream;
 
 use crate::client::{Client, PATIENCE, Request, Service, token};
@@ -157,4 +159,37 @@ async fn a_stream_shows_only_what_its_token_may_see() {
     let other = Request::new("GET", "/v1/queues/b/events").token(&reader);
     service.send(other).await.problem(403, "forbidden");
     tokio::time::timeout(PATIENCE, service.stop()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_token_is_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let admin = token(&folder, "admin", &[Scope::Admin], &["*"]);
+    let reader = token(&folder, "reader", &[Scope::Read], &["*"]);
+    let service = Service::on(folder, |_| {}).await;
+    let follow = |token: &str| Request::new("GET", "/v1/events").token(token);
+    let mut removed = Stream::open(&service, follow(&reader)).await;
+    let mut kept = Stream::open(&service, follow(&admin)).await;
+    let mut text = 0;
+    let mut put = async || {
+        text += 1;
+        let job = json!({"text": text.to_string()});
+        let put = Request::new("POST", "/v1/queues/q/jobs").json(&job).token(&admin);
+        assert_eq!(service.send(put).await.status, 201);
+    };
+    put().await;
+    assert_eq!(removed.next().await.event, "put");
+    TokenStore::new(service.folder.path()).remove("reader").unwrap();
+    // It is told nothing any more soon after the tokens were read again: each put gives it a turn.
+    let ended = async {
+        while tokio::time::timeout(Duration::from_millis(100), removed.block()).await != Ok(None) {
+            put().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), ended).await.expect("the stream ends");
+    service.send(follow(&reader)).await.problem(401, "unauthorized");
+    for _ in 0..text {
+        assert_eq!(kept.next().await.event, "put");
+    }
+    service.stop().await;
 }

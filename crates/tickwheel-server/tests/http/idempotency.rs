@@ -1,8 +1,15 @@
 //! Puts that can be repeated.
 
-use serde_json::{Value, json};
+use std::time::Duration;
 
-use crate::client::{Answer, Request, Service};
+use serde_json::{Value, json};
+use tickwheel::ManualClock;
+use tickwheel_queue::Queues;
+use tickwheel_server::Config;
+
+use crate::client::{Answer, PATIENCE, Request, Service};
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 async fn put(service: &Service, path: &str, key: &str, body: &Value) -> Answer {
     service.send(Request::new("POST", path).json(body).header("idempotency-key", key)).await
@@ -130,4 +137,101 @@ async fn odd_keys_are_refused() {
         assert_eq!(answer.problem(400, "invalid-header").as_deref(), Some("idempotency-key"));
     }
     service.stop().await;
+}
+
+#[tokio::test]
+async fn two_keys_are_refused() {
+    let service = Service::start().await;
+    let request = Request::new("POST", JOBS).json(&json!({"text": ""}));
+    let request = request.header("idempotency-key", "a").header("idempotency-key", "b");
+    let answer = service.send(request).await;
+    assert_eq!(answer.problem(400, "invalid-header").as_deref(), Some("idempotency-key"));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_put_that_finds_no_room_for_its_key_changes_nothing() {
+    let service = Service::with(|config| config.queue_limits.pending = 3).await;
+    let old = json!({"text": "old", "key": "a", "delay": "1h"});
+    let first = service.post(JOBS, old).await.json()["id"].clone();
+    for key in ["b", "c"] {
+        service.post(JOBS, json!({"text": "", "key": key, "delay": "1h"})).await;
+    }
+    // It would take the place of the first job, and needs one more for its marker.
+    let new = json!({"text": "new", "key": "a", "delay": "1h"});
+    put(&service, JOBS, "k", &new).await.problem(429, "full");
+    let batch = json!({"jobs": [{"queue": "q", "text": "new", "key": "a"}]});
+    put(&service, "/v1/jobs/batch", "l", &batch).await.problem(429, "full");
+    let holder = service.get("/v1/queues/q/keys/a").await.json();
+    assert_eq!((&holder["id"], &holder["text"]), (&first, &json!("old")));
+    // With room for the marker, but not for what became of the job, nothing is put twice.
+    service.delete("/v1/queues/q/keys/b").await;
+    let replaced = put(&service, JOBS, "k", &new).await;
+    assert_eq!(replaced.json()["outcome"], "replaced");
+    let again = put(&service, JOBS, "k", &new).await;
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(again.json()["id"], replaced.json()["id"]);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn markers_are_in_no_numbers_of_the_clients() {
+    // Limits make drafts of markers, which are replaced by them.
+    for pending in [u64::MAX, 1_000] {
+        let service = Service::with(|config| config.queue_limits.pending = pending).await;
+        let taken = json!({"text": "", "key": "a", "delay": "1h", "on_conflict": "reject"});
+        assert_eq!(put(&service, JOBS, "k", &taken).await.status, 201);
+        put(&service, JOBS, "l", &taken).await.problem(409, "key-exists");
+        let replace = json!({"text": "", "key": "a", "delay": "1h"});
+        assert_eq!(put(&service, JOBS, "m", &replace).await.status, 201);
+        let stats = service.get("/v1/stats").await.json();
+        let numbers = ["queues", "pending", "put", "cancelled", "delivered", "acked"];
+        assert_eq!(numbers.map(|name| stats[name].as_u64().unwrap()), [1, 1, 2, 1, 0, 0]);
+        service.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_forgotten_after_a_day_and_its_marker_dropped() {
+    let clock = ManualClock::new();
+    let on_clock = |clock: &ManualClock| {
+        let clock = clock.clone();
+        move |config: &mut Config| config.clock = Some(clock)
+    };
+    let service = Service::with(on_clock(&clock)).await;
+    // One with an odd answer has a part besides.
+    let body = json!({"text": "x", "key": "a", "delay": "30d", "on_conflict": "keep"});
+    let first = put(&service, JOBS, "k", &body).await;
+    assert_eq!(put(&service, JOBS, "l", &body).await.json()["outcome"], "kept");
+    clock.advance(DAY - Duration::from_secs(1));
+    let again = put(&service, JOBS, "k", &body).await;
+    assert_eq!(again.header("idempotency-replayed"), Some("true"));
+    assert_eq!(again.body, first.body);
+
+    let commits = async || {
+        let metrics = service.get("/metrics").await.body;
+        let line = metrics.lines().find_map(|line| line.strip_prefix("tickwheel_commits_total "));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    let before = commits().await;
+    clock.advance(Duration::from_secs(2));
+    // They are reserved, and acknowledged.
+    let dropped = async {
+        while commits().await < before + 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, dropped).await.expect("markers are dropped");
+    let stats = service.get("/v1/stats").await.json();
+    let numbers = ["pending", "put", "delivered", "acked"];
+    assert_eq!(numbers.map(|name| stats[name].as_u64().unwrap()), [1, 1, 0, 0]);
+    let late = put(&service, JOBS, "k", &body).await;
+    assert_eq!((late.status, late.header("idempotency-replayed")), (200, None));
+    assert_eq!(late.json()["outcome"], "kept");
+
+    let folder = service.stop().await;
+    let queues = Queues::builder().clock(clock).open(folder.path().join("queue")).unwrap();
+    let markers = queues.queue("tickwheel:idempotency").wait().unwrap().unwrap();
+    // Those of the last put: the marker, and its part.
+    assert_eq!((markers.scheduled, markers.ready, markers.leased, markers.dead), (2, 0, 0, 0));
 }

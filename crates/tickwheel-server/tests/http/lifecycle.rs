@@ -90,3 +90,20 @@ async fn what_hinders_the_start_is_said() {
     assert!(Server::bind(config(&file.join("data"))).await.is_err());
     service.stop().await;
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_new_data_directory_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let mode = |name: &str| {
+        std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777
+    };
+    drop(Server::bind(config(&folder.path().join("new"))).await.unwrap());
+    assert_eq!(mode("new"), 0o700);
+    // One that is there stays as it is.
+    std::fs::create_dir(folder.path().join("old")).unwrap();
+    let before = mode("old");
+    drop(Server::bind(config(&folder.path().join("old"))).await.unwrap());
+    assert_eq!(mode("old"), before);
+}

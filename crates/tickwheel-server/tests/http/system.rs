@@ -106,3 +106,31 @@ async fn metrics_count_jobs_and_requests() {
     );
     service.stop().await;
 }
+
+#[tokio::test]
+async fn the_length_that_head_tells_is_that_of_the_answer_to_get() {
+    let service = Service::start().await;
+    for path in ["/v1/queues", "/v1/queues/none", "/nowhere"] {
+        let of = |method| Request::new(method, path).header("x-request-id", "same");
+        let (get, head) = (service.send(of("GET")).await, service.send(of("HEAD")).await);
+        assert_eq!(head.status, get.status);
+        assert_eq!(head.header("content-length"), get.header("content-length"), "{path}");
+        assert!(head.body.is_empty());
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn parameters_are_refused_where_there_are_none() {
+    let service = Service::start().await;
+    let delayed = service.post("/v1/queues/q/jobs?delay=1h", serde_json::json!({"text": ""})).await;
+    assert_eq!(delayed.problem(400, "invalid-parameter").as_deref(), Some("delay"));
+    for path in ["/v1/queues?limit=1", "/v1/stats?a", "/v1/queues/q?state=dead&b=1"] {
+        service.get(path).await.problem(400, "invalid-parameter");
+    }
+    // What a probe adds so that nobody answers from a cache.
+    for path in ["/healthz?now=1", "/metrics?a=b", "/v1/queues?"] {
+        assert_eq!(service.get(path).await.status, 200, "{path}");
+    }
+    service.stop().await;
+}

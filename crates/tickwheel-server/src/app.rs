@@ -158,14 +158,11 @@ impl App {
     /// too many such requests from its address. A valid one is always let in: secrets are too long
     /// to be guessed, and somebody with a wrong one must not lock out all who share a proxy.
     pub(crate) fn refuse(&self, address: IpAddr, refusal: Failure) -> Failure {
-        match self.0.refusals.take(neighbourhood(address), Instant::now()) {
-            Ok(()) => refusal,
-            Err(_) => {
-                let why = "too many requests without a valid token came from this address: wait a \
-                           second";
-                Failure::new(Code::RateLimited, why).retry_after(1)
-            }
+        if self.0.refusals.take(neighbourhood(address), Instant::now()).is_ok() {
+            return refusal;
         }
+        let why = "too many requests without a valid token came from this address: wait a second";
+        Failure::new(Code::RateLimited, why).retry_after(1)
     }
 }
 

@@ -1,0 +1,188 @@
+//! What a token allows, and with which queues.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// What a token allows.
+///
+/// ```
+/// use tickwheel_server::tokens::Scope;
+/// assert_eq!("produce".parse::<Scope>()?, Scope::Produce);
+/// assert!("write".parse::<Scope>().is_err());
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scope {
+    /// Look at jobs, queues, schedules, events and metrics.
+    Read,
+    /// Put, cancel and reschedule jobs.
+    Produce,
+    /// Reserve jobs, and say what became of them.
+    Consume,
+    /// Everything: also settings, schedules, pause, kick, purge and drain.
+    Admin,
+}
+
+impl Scope {
+    /// All of them.
+    ///
+    /// ```
+    /// use tickwheel_server::tokens::Scope;
+    /// assert_eq!(Scope::ALL.len(), 4);
+    /// ```
+    pub const ALL: [Self; 4] = [Self::Read, Self::Produce, Self::Consume, Self::Admin];
+
+    /// Its name.
+    ///
+    /// ```
+    /// use tickwheel_server::tokens::Scope;
+    /// assert_eq!(Scope::Admin.as_str(), "admin");
+    /// ```
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Read => "read",
+            Self::Produce => "produce",
+            Self::Consume => "consume",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+impl fmt::Display for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Scope {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|scope| scope.as_str() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::as_str).join(", ");
+            format!("{text:?} is not a scope: take one of {names}")
+        })
+    }
+}
+
+/// Which queues: a name, in which each `*` stands for any characters.
+///
+/// ```
+/// use tickwheel_server::tokens::Pattern;
+///
+/// let pattern: Pattern = "orders-*".parse()?;
+/// assert!(pattern.matches("orders-eu") && !pattern.matches("mail"));
+/// assert!("orders/*".parse::<Pattern>().is_err());
+/// # Ok::<(), String>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Pattern(String);
+
+impl Pattern {
+    /// The pattern for all queues.
+    ///
+    /// ```
+    /// use tickwheel_server::tokens::Pattern;
+    /// assert!(Pattern::all().matches("mail"));
+    /// ```
+    pub fn all() -> Self {
+        Self("*".to_owned())
+    }
+
+    /// Whether a queue of this name is meant.
+    ///
+    /// ```
+    /// use tickwheel_server::tokens::Pattern;
+    /// assert!("*-eu-*".parse::<Pattern>()?.matches("orders-eu-2"));
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn matches(&self, name: &str) -> bool {
+        let mut parts = self.0.split('*');
+        let first = parts.next().unwrap_or_default();
+        let Some(mut rest) = name.strip_prefix(first) else { return false };
+        let Some(last) = parts.next_back() else { return rest.is_empty() };
+        // Taking each part as early as possible leaves the most for those that follow.
+        for part in parts {
+            match rest.find(part) {
+                Some(place) => rest = &rest[place + part.len()..],
+                None => return false,
+            }
+        }
+        rest.ends_with(last)
+    }
+
+    pub(super) fn is_all(&self) -> bool {
+        self.0.bytes().all(|byte| byte == b'*')
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Pattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-*".contains(&byte);
+        if text.is_empty() || text.len() > 128 || !text.bytes().all(is_fine) {
+            let shown: String = text.chars().take(64).collect();
+            return Err(format!(
+                "{shown:?} is not a pattern of queues: take letters, digits, `_`, `-`, `.` and `*`, \
+                 at most 128"
+            ));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl TryFrom<String> for Pattern {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Pattern> for String {
+    fn from(pattern: Pattern) -> Self {
+        pattern.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_match_whole_names() {
+        let matches = |pattern: &str, name: &str| pattern.parse::<Pattern>().unwrap().matches(name);
+        for (pattern, name) in [
+            ("*", "a"),
+            ("a", "a"),
+            ("a*", "a"),
+            ("a*b*c", "axxbxxc"),
+            ("*a*", "bab"),
+            ("a**b", "ab"),
+            ("*ab*ab", "abab"),
+        ] {
+            assert!(matches(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in [
+            ("a", "ab"),
+            ("a*", "ba"),
+            ("a*b", "a"),
+            ("ab*b", "ab"),
+            ("a*b*c", "acb"),
+            ("*ab*ab", "xab"),
+        ] {
+            assert!(!matches(pattern, name), "{pattern} {name}");
+        }
+    }
+}

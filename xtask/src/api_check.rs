@@ -9,6 +9,7 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 
 use crate::process::{Failure, Invocation, root};
 
@@ -19,9 +20,13 @@ const STREAMS: [&str; 2] = ["/v1/events", "/v1/queues/{queue}/events"];
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
                       response_headers_conformance,response_schema_conformance";
 
+/// One test program of the binary, with which cargo builds the binary as for all tests: another
+/// selection of packages would be another selection of features, and compile everything again.
+const BUILD: [&str; 6] = ["test", "--workspace", "--all-features", "--no-run", "--test", "serve"];
+
 pub(crate) fn run(seconds: u32) -> Result<(), Failure> {
     let schemathesis = install()?;
-    Invocation::cargo(["build", "--package", "tickwheel-cli"]).run()?;
+    Invocation::cargo(BUILD).run()?;
     let server = Server::start()?;
     let outcome = check(&schemathesis, &server.url, seconds);
     outcome.inspect_err(|_| println!("The log of the server is in {}", server.log.display()))
@@ -48,8 +53,16 @@ fn check(schemathesis: &Path, url: &str, seconds: u32) -> Result<(), Failure> {
     Invocation::at(schemathesis, "target/schemathesis/bin/schemathesis", args).run()
 }
 
-/// The program, installed if it is not there.
+/// Begins to install the program, which takes a minute or two, while other things are checked. What
+/// goes wrong is said when it is needed, and tried again.
+pub(crate) fn prepare() {
+    std::thread::spawn(|| drop(install()));
+}
+
+/// The program, installed if it is not there; by one at a time.
 fn install() -> Result<PathBuf, Failure> {
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _alone = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let place = root().join("target/schemathesis");
     let bin = place.join(if cfg!(windows) { "Scripts" } else { "bin" });
     let program = bin.join("schemathesis");

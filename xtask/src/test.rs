@@ -31,6 +31,7 @@ enum Work {
 pub(crate) fn run() -> Result<(), Failure> {
     let steps = steps();
     let start = Instant::now();
+    api_check::prepare();
     let mut times = Vec::new();
     for (number, step) in (1..).zip(&steps) {
         let heading = format!("[{number}/{}] {}", steps.len(), step.name);

@@ -27,6 +27,8 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
 /// More than any answer has: a page of jobs with large payloads.
 const LONGEST_ANSWER: u64 = 1 << 30;
 
+const TOKEN_HINT: &str = "set TICKWHEEL_TOKEN to one, or give it with --token";
+
 /// A server, as the commands see it.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -164,7 +166,11 @@ impl Client {
             return Err(self.not_ours(&format!("redirects to {to}; name that one with --url")));
         }
         match serde_json::from_slice::<Problem>(&body) {
-            Ok(problem) => Err(Failure::refused(problem)),
+            Ok(problem) => {
+                let needs_token = problem.status == 401 && self.token.is_none();
+                let hint = needs_token.then(|| TOKEN_HINT.to_owned());
+                Err(Failure::refused(problem).with_hint(hint))
+            }
             Err(_) => Err(self.not_ours(&format!("answers with {status} and no reason"))),
         }
     }
@@ -177,6 +183,12 @@ impl Client {
     fn failure(&self, error: ureq::Error) -> Failure {
         let unreachable = |why: String| Failure::Unreachable { url: self.base.clone(), why };
         match error {
+            // What is not as TLS wants it: a certificate, or what is said at all.
+            ureq::Error::Io(error)
+                if error.kind() == std::io::ErrorKind::InvalidData && self.is_tls() =>
+            {
+                self.untrusted(&error.to_string())
+            }
             ureq::Error::Io(error) => unreachable(reason(&error)),
             ureq::Error::HostNotFound => unreachable("there is no such host".to_owned()),
             ureq::Error::ConnectionFailed => unreachable("the connection failed".to_owned()),
@@ -186,12 +198,29 @@ impl Client {
             ureq::Error::Timeout(_) => {
                 Failure::Other(format!("{} took too long to answer; try again", self.base))
             }
-            ureq::Error::Protocol(error) => self.not_ours(&format!("does not speak HTTP: {error}")),
-            error => Failure::Other(format!(
-                "{}: {error}. Certificates that are not public are given with --ca",
-                self.base
-            )),
+            ureq::Error::Protocol(error) => {
+                let or_tls = if self.is_tls() { "" } else { " (or TLS, with https:// in --url)" };
+                self.not_ours(&format!("does not speak HTTP{or_tls}: {error}"))
+            }
+            error => self.untrusted(&error.to_string()),
         }
+    }
+
+    fn is_tls(&self) -> bool {
+        self.base.starts_with("https:")
+    }
+
+    /// A server that answers, and that TLS has something against.
+    fn untrusted(&self, why: &str) -> Failure {
+        let remedy = if why.contains("InvalidContentType") {
+            "it seems to speak no TLS: try http:// in --url or TICKWHEEL_URL"
+        } else if why.contains("CaUsedAsEndEntity") {
+            "its certificate is that of an authority, which a server cannot use: when making it with \
+             `openssl req -x509`, add `-addext basicConstraints=critical,CA:FALSE`"
+        } else {
+            "a certificate that is not public, or its authority's, is given with --ca or TICKWHEEL_CA"
+        };
+        Failure::Other(format!("{} cannot be trusted: {why}\n  {remedy}", self.base))
     }
 }
 

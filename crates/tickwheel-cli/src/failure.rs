@@ -10,6 +10,8 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use tickwheel_server::api::{Code, Problem};
 
+use crate::output::text::{safe, safe_lines};
+
 /// Why a command did not do what it was asked to.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -76,6 +78,8 @@ impl Failure {
                 401 | 403 => 5,
                 429 | 503 | 507 => 7,
                 _ if problem.code == Code::IdempotencyConflict => 4,
+                // A name, a time or a number that the server knows to be wrong.
+                400 | 422 => 2,
                 _ => 1,
             },
             Self::NotFound(_) => 3,
@@ -121,7 +125,11 @@ impl fmt::Display for Failure {
         match self {
             Self::Usage(text) | Self::NotFound(text) | Self::Other(text) => f.write_str(text),
             Self::Refused { problem, hint } => {
-                f.write_str(&crate::output::text::safe(&problem.to_string()))?;
+                // A mistake in a cron expression is shown below its text.
+                let mut first = problem.as_ref().clone();
+                let rest = first.detail.find('\n').map(|end| first.detail.split_off(end));
+                f.write_str(&safe(&first.to_string()))?;
+                f.write_str(&safe_lines(&rest.unwrap_or_default()))?;
                 if let Some(hint) = hint {
                     write!(f, "\n  {hint}")?;
                 }
@@ -170,8 +178,17 @@ mod tests {
         assert_eq!([code(Code::Forbidden), code(Code::RateLimited)], [5, 7]);
         assert_eq!(
             [code(Code::Unavailable), code(Code::InvalidField), code(Code::Internal)],
-            [7, 1, 1]
+            [7, 2, 1]
         );
+    }
+
+    #[test]
+    fn what_is_drawn_below_a_mistake_stays_below_it() {
+        let detail = "\"MONN\" is no day\n  0 9 * * MONN\n          ^^^^\x1b[2J";
+        let failure = Failure::refused(Problem::new(Code::InvalidField, detail).at("/cron"));
+        let told =
+            "\"MONN\" is no day (invalid-field at /cron)\n  0 9 * * MONN\n          ^^^^\\u{1b}[2J";
+        assert_eq!(failure.to_string(), told);
     }
 
     #[test]

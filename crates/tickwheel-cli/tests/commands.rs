@@ -370,7 +370,8 @@ fn schedules_come_and_go() {
             .contains("did you mean the schedule \"report\"?")
     );
     let wrong = ["schedule", "add", "bad", "--queue", "mail", "--cron", "0 99 * * *", "x"];
-    assert!(server.run(&wrong).code(1).contains("99"));
+    let said = server.run(&wrong).code(2).to_owned();
+    assert!(said.contains("\n  0 99 * * *\n    ^^"), "{said}");
 }
 
 #[test]
@@ -381,6 +382,41 @@ fn the_end_of_a_lease_is_told_from_when_the_answer_came() {
     let told = server.run(&["reserve", "q", "--wait", "20s"]).text();
     assert!(!told.contains("in 1m 1s") && !told.contains("in 1m 2s"), "{told}");
     assert!(told.contains("in 1m") || told.contains("in 59s"), "{told}");
+}
+
+#[test]
+fn watch_goes_on_when_the_server_is_started_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut server = Server::start_on(folder.path());
+    let address = server.address().to_owned();
+    let watch = |form: &[&str]| {
+        let mut watch = server.command();
+        watch.args(["watch", "q", "--count", "2"]).args(form);
+        std::thread::spawn(move || rig::run(&mut watch, b""))
+    };
+    let (for_programs, for_people) = (watch(&["--json"]), watch(&[]));
+    let watched = |server: &Server| server.metric("tickwheel_http_event_streams") == 2;
+    rig::until(|| watched(&server));
+    let before = put(&server, &["q", "x"]);
+    server.signal("TERM");
+    assert!(server.wait().success());
+    let server = Server::start_at(folder.path(), &address);
+    rig::until(|| watched(&server));
+    let after = put(&server, &["q", "y"]);
+
+    let seen = for_programs.join().unwrap().text();
+    let seen: Vec<Value> = seen.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let events: Vec<_> = seen.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    // The ids of another life mean nothing: what happened in between may be missing.
+    assert_eq!(events, ["put", "reset", "put"]);
+    assert_eq!((&seen[0]["job"], &seen[2]["job"]), (&before.into(), &after.into()));
+    let told = for_people.join().unwrap();
+    assert_eq!(told.text().lines().count(), 2, "{told:?}");
+    assert_eq!(told.stderr.matches("the connection is lost").count(), 1, "{told:?}");
+    assert!(
+        told.stderr.contains("some events were lost") && !told.stderr.contains('{'),
+        "{told:?}"
+    );
 }
 
 #[test]

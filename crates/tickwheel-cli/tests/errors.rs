@@ -117,11 +117,32 @@ fn what_the_server_refuses_names_the_field() {
     let server = Server::start();
     let long = "k".repeat(2000);
     let ran = server.run(&["put", "q", "x", "--key", &long]);
-    assert!(ran.code(1).contains("key"), "{}", ran.stderr);
+    assert!(ran.code(2).contains("key"), "{}", ran.stderr);
     let ran = server.run(&["put", "no/such name", "x"]);
-    assert!(ran.code(1).contains("no/such name"), "{}", ran.stderr);
+    assert!(ran.code(2).contains("no/such name"), "{}", ran.stderr);
     let ran = server.run(&["reserve", "q", "--wait", "1h"]);
-    assert!(ran.code(1).contains("wait"), "{}", ran.stderr);
+    assert!(ran.code(2).contains("wait"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_is_missing_or_misplaced_is_explained() {
+    let said = tickwheel(&["queue", "set", "q"]);
+    assert!(said.code(2).contains("say what to set"), "{}", said.stderr);
+    let said = tickwheel(&["kick", "orders"]);
+    assert!(said.code(2).contains("--queue orders"), "{}", said.stderr);
+    let said = tickwheel(&["put", "q", "x", "--delay", "-3"]);
+    assert!(said.code(2).contains("\"-3\" is not a length of time"), "{}", said.stderr);
+
+    let folder = tempfile::tempdir().unwrap();
+    let data = folder.path().to_str().unwrap();
+    let made = tickwheel(&["token", "new", "--name", "t", "--scope", "admin", "--data", data]);
+    // Whoever named another directory than the server's sees it here.
+    assert!(made.code(0).contains(data), "{}", made.stderr);
+    let server = Server::start_on(folder.path());
+    let said = server.run(&["ls"]);
+    assert!(said.code(5).contains("TICKWHEEL_TOKEN"), "{}", said.stderr);
+    let said = server.run(&["ls", "--token", "twk_wrong"]);
+    assert!(!said.code(5).contains("TICKWHEEL_TOKEN"), "{}", said.stderr);
 }
 
 #[test]

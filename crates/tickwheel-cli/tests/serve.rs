@@ -76,8 +76,7 @@ fn what_is_in_flight_is_answered_before_the_end() {
     waiting.args(["reserve", "q", "--wait", "30s", "--json"]);
     server.run(&["queue", "set", "q", "--lease", "1m"]).code(0);
     let waiting = std::thread::spawn(move || rig::run(&mut waiting, b""));
-    // It waits as soon as the server knows the request; that cannot be seen from here.
-    std::thread::sleep(Duration::from_millis(500));
+    server.until_in_flight(1);
     let start = Instant::now();
     server.signal("TERM");
     assert!(server.wait().success());
@@ -90,15 +89,12 @@ fn what_is_in_flight_is_answered_before_the_end() {
 #[test]
 fn a_second_signal_hurries() {
     let mut server = Server::start();
-    // A request that does not end: its headers never do.
-    let address = server.url.trim_start_matches("http://").to_owned();
-    let mut half_open = std::net::TcpStream::connect(address).unwrap();
-    std::io::Write::write_all(&mut half_open, b"POST /v1/queues/q/jobs HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{").unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    // A request that does not end: its body never does.
+    let mut half_open = std::net::TcpStream::connect(server.address()).unwrap();
+    std::io::Write::write_all(&mut half_open, b"POST /v1/queues/q/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{").unwrap();
+    server.until_in_flight(1);
     server.signal("TERM");
-    while !server.log().contains("told to stop") {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    rig::until(|| server.log().contains("told to stop"));
     let start = Instant::now();
     server.signal("TERM");
     server.wait();

@@ -23,7 +23,7 @@ pub(crate) struct Target {
 #[derive(Debug, Args)]
 pub(crate) struct WhenArgs {
     /// Due after this long: 250ms, 30s, 30m, 1h30m, 7d, or a number of milliseconds
-    #[arg(long, short)]
+    #[arg(long, short, allow_negative_numbers = true)]
     pub(crate) delay: Option<Delay>,
     /// Due at this time: 2026-12-24T18:00:00Z, or milliseconds since 1970
     #[arg(long, value_name = "TIME", conflicts_with = "delay")]
@@ -287,6 +287,7 @@ Examples:
 )]
 pub(crate) struct KickArgs {
     /// The id of a dead job
+    #[arg(value_parser = values::dead_job)]
     pub(crate) id: Option<JobId>,
     /// The dead jobs of this queue
     #[arg(long, short)]

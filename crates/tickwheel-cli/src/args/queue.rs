@@ -37,13 +37,7 @@ pub(crate) enum QueueCommand {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    group = clap::ArgGroup::new("settings").multiple(true).required(true).args([
-        "lease", "max_attempts", "retry", "starts", "window", "concurrency", "no_pacing",
-        "group_starts", "group_window", "group_concurrency", "no_group_pacing",
-        "keep_done", "keep_dead", "keep_cancelled",
-    ]),
-    after_help = "\
+#[command(after_help = "\
 Examples:
   tickwheel queue set orders --lease 2m --max-attempts 5 --retry 1s..1h
   tickwheel queue set calls --starts 100 --window 1s --concurrency 5
@@ -51,8 +45,7 @@ Examples:
   tickwheel queue set calls --no-pacing                             as fast as workers come
   tickwheel queue set orders --keep-done 7d --keep-dead 30d,10000 --keep-cancelled nothing
 
-The queue is made if there is none."
-)]
+The queue is made if there is none.")]
 pub(crate) struct QueueSetArgs {
     /// The queue
     pub(crate) queue: String,

@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tickwheel_server::api::{Conflict, Delay, JobState, Keep, Misfire, PurgeState, Retry};
+use tickwheel_server::api::{Conflict, Delay, JobId, JobState, Keep, Misfire, PurgeState, Retry};
 
 /// One of these names, which are those of the API.
 fn named<T>(names: &'static [&'static str]) -> impl TypedValueParser<Value = T>
@@ -28,6 +28,13 @@ pub(crate) fn purge_state() -> impl TypedValueParser<Value = PurgeState> {
 
 pub(crate) fn misfire() -> impl TypedValueParser<Value = Misfire> {
     named(&["skip", "once", "all"])
+}
+
+/// The id of a job; of a queue it is said how that is given.
+pub(crate) fn dead_job(text: &str) -> Result<JobId, String> {
+    text.parse::<JobId>().map_err(|error| {
+        format!("{error}; the dead jobs of a queue are brought back with --queue {text}")
+    })
 }
 
 /// A name and a value.

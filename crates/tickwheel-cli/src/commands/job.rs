@@ -62,7 +62,7 @@ fn request(content: Content, when: &WhenArgs, options: JobOptions) -> PutRequest
 }
 
 fn put_line(put: &PutResponse, output: &Output) -> String {
-    let due = put.due_ms.map_or_else(String::new, |due| format!(", due {}", output.now.both(due)));
+    let due = put.due_ms.map_or_else(String::new, |due| format!(", due {}", output.wall.both(due)));
     let what = match (put.outcome, put.replaced) {
         (PutOutcome::Created, _) | (PutOutcome::Replaced, None) => "put".to_owned(),
         (PutOutcome::Replaced, Some(old)) => format!("put in place of {old}"),
@@ -166,7 +166,7 @@ pub(crate) fn reschedule(context: &Context, args: &RescheduleArgs) -> Result<(),
         .post(&path, &request)
         .map_err(|failure| args.target.explain(context, failure))?;
     context.output.answer(&answer, |moved: &Rescheduled| {
-        context.output.line(format!("due {}", context.output.now.both(moved.due_ms)))
+        context.output.line(format!("due {}", context.output.wall.both(moved.due_ms)))
     })
 }
 

@@ -74,6 +74,12 @@ fn set(context: &Context, args: QueueSetArgs) -> Result<(), Failure> {
         group_pacing,
         retention: (retention != RetentionPatch::default()).then_some(retention),
     };
+    if patch == QueueSettingsPatch::default() {
+        return Err(Failure::Usage(
+            "say what to set, such as --lease 2m; `tickwheel queue set --help` lists the settings"
+                .to_owned(),
+        ));
+    }
     let settings = Path::new(&["queues", &args.queue, "settings"]);
     let extra = Extra::default();
     let answer = match context.client.call(Method::PATCH, &settings, Some(&patch), &extra) {

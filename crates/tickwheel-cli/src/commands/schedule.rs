@@ -10,6 +10,7 @@ use crate::client::{Answer, Extra, Path};
 use crate::failure::Failure;
 use crate::output::style::Style;
 use crate::output::table::{Cell, Table};
+use crate::output::time::relative;
 use crate::output::{self, Output, text};
 use crate::{payload, suggest};
 
@@ -80,7 +81,7 @@ fn add(context: &Context, args: ScheduleAddArgs) -> Result<(), Failure> {
 }
 
 fn coming(output: &Output, schedule: &Schedule) -> String {
-    schedule.next_ms.map_or_else(|| "never".to_owned(), |next| output.now.both(next))
+    schedule.next_ms.map_or_else(|| "never".to_owned(), |next| output.wall.both(next))
 }
 
 /// When it runs, in the user's own words.
@@ -104,14 +105,14 @@ fn ls(context: &Context) -> Result<(), Failure> {
         }
         let mut table = Table::new(["schedule", "queue", "times", "next", "at"]);
         for schedule in &list.schedules {
-            let now = &context.output.now;
+            let wall = &context.output.wall;
             let next = schedule.next_ms;
             table.row([
                 text::safe(&schedule.name).into(),
                 text::safe(&schedule.queue).into(),
                 times(schedule).into(),
-                next.map_or_else(|| "never".to_owned(), |next| now.relative(next)).into(),
-                Cell::new(next.map_or_else(String::new, |next| now.absolute(next)))
+                next.map_or_else(|| "never".to_owned(), relative).into(),
+                Cell::new(next.map_or_else(String::new, |next| wall.absolute(next)))
                     .style(Style::Faint),
             ]);
         }
@@ -156,8 +157,8 @@ fn next(context: &Context, name: &str, count: u32) -> Result<(), Failure> {
     context.output.answer(&answer, |runs: &NextRuns| {
         let mut table = Table::of_fields();
         for run in &runs.next {
-            let now = &context.output.now;
-            table.row([now.absolute(run.due_ms).into(), now.relative(run.due_ms).into()]);
+            let wall = &context.output.wall;
+            table.row([wall.absolute(run.due_ms).into(), relative(run.due_ms).into()]);
         }
         context.output.table(&table)
     })

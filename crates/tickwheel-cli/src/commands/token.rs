@@ -52,9 +52,10 @@ fn new(output: &Output, args: &TokenNewArgs) -> Result<(), Failure> {
         return output.document(&document);
     }
     output.remark(&format!(
-        "token {:?} ({}) allows {} with {}. Keep what follows, it is not shown again:",
+        "token {:?} ({}) in {} allows {} with {}. Keep what follows, it is not shown again:",
         safe(&new.token.name),
         new.token.id,
+        args.place.directory()?.display(),
         scopes(&new.token),
         queues(&new.token)
     ));
@@ -79,7 +80,7 @@ fn ls(output: &Output, place: &TokenPlace) -> Result<(), Failure> {
             safe(&token.name).into(),
             scopes(token).into(),
             queues(token).into(),
-            output.now.both(token.created.0.as_millis()).into(),
+            output.wall.both(token.created.0.as_millis()).into(),
         ]);
     }
     output.table(&table)

@@ -24,6 +24,9 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(5),
 ];
 
+/// The event that says that some before it are not known any more.
+const RESET: &str = "reset";
+
 pub(crate) fn run(context: &Context, args: &WatchArgs) -> Result<(), Failure> {
     let path = match &args.queue {
         Some(queue) => Path::new(&["queues", queue, "events"]),
@@ -40,14 +43,13 @@ pub(crate) fn run(context: &Context, args: &WatchArgs) -> Result<(), Failure> {
     loop {
         match watch.follow() {
             Ok(End::Enough) => return Ok(()),
-            Ok(End::Lost { had_events }) => {
-                failures = if had_events { 0 } else { failures + 1 };
-            }
-            // The first try has to succeed; after that the server is being started again.
-            Err(Failure::Unreachable { .. }) if watch.is_connected => failures += 1,
+            Ok(End::Lost) => failures = 0,
+            // The first try has to succeed; after that the server is being started again, or has
+            // too much to do just now.
+            Err(failure) if watch.is_connected && matches!(failure.code(), 6 | 7) => failures += 1,
             Err(failure) => return Err(failure),
         }
-        if failures <= 1 {
+        if failures == 0 {
             context.output.remark("the connection is lost; waiting for the server");
         }
         std::thread::sleep(PAUSES[failures.min(PAUSES.len() - 1)]);
@@ -58,9 +60,8 @@ pub(crate) fn run(context: &Context, args: &WatchArgs) -> Result<(), Failure> {
 enum End {
     /// As many events came as were asked for.
     Enough,
-    Lost {
-        had_events: bool,
-    },
+    /// The connection broke, or the server ended it.
+    Lost,
 }
 
 struct Watch<'a> {
@@ -78,11 +79,13 @@ impl Watch<'_> {
         let stream = self.context.client.stream(&self.path, self.last.as_deref())?;
         self.is_connected = true;
         let mut events = Events::new(stream);
-        let mut had_events = false;
         // A stream that breaks is the same as one that ends.
         while let Ok(Some(event)) = events.next() {
-            had_events = true;
             self.show(&event)?;
+            // That something may be missing is not something that happened to a job.
+            if event.name == RESET {
+                continue;
+            }
             self.left -= 1;
             if self.left == 0 {
                 return Ok(End::Enough);
@@ -91,7 +94,7 @@ impl Watch<'_> {
         if events.position.is_some() {
             self.last = events.position;
         }
-        Ok(End::Lost { had_events })
+        Ok(End::Lost)
     }
 
     fn show(&self, event: &Event) -> Result<(), Failure> {
@@ -106,16 +109,22 @@ impl Watch<'_> {
             }
             return output.document(&document);
         }
+        if event.name == RESET
+            && let Ok(reset) = serde_json::from_str::<api::Reset>(&event.data)
+        {
+            output.remark(&safe(&reset.reason));
+            return Ok(());
+        }
         let Ok(told) = serde_json::from_str::<api::Event>(&event.data) else {
             output.remark(&format!("{}: {}", safe(&event.name), safe(&event.data)));
             return Ok(());
         };
-        let time = output.now.absolute(told.at_ms);
+        let time = output.wall.absolute(told.at_ms);
         let name = format!("{:<11}", safe(&told.event));
         let name = output.paint.text(Style::of_state(told.state), &name);
         let until = match (told.due_ms, told.until_ms) {
-            (_, Some(until)) => format!("  until {}", output.now.absolute(until)),
-            (Some(due), None) => format!("  due {}", output.now.absolute(due)),
+            (_, Some(until)) => format!("  until {}", output.wall.absolute(until)),
+            (Some(due), None) => format!("  due {}", output.wall.absolute(due)),
             (None, None) => String::new(),
         };
         output.line(format!("{time}  {name}  {}  {}{until}", safe(&told.queue), told.job))

@@ -62,7 +62,7 @@ pub(crate) fn extend(context: &Context, args: &ExtendArgs) -> Result<(), Failure
     let request = ExtendRequest { token: args.delivery.lease_token, lease: args.lease };
     let answer = context.client.post(&args.delivery.path("extend"), &request)?;
     context.output.answer(&answer, |extended: &Extended| {
-        let until = context.output.now.both(extended.until_ms);
+        let until = context.output.wall.both(extended.until_ms);
         context.output.line(format!("the lease ends {until}"))
     })
 }

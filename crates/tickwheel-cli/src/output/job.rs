@@ -6,6 +6,7 @@ use super::Output;
 use super::style::Style;
 use super::table::{Cell, Table};
 use super::text::{bytes, count, safe, safe_lines, shortened};
+use super::time::relative;
 use crate::failure::Failure;
 use crate::payload;
 
@@ -33,18 +34,18 @@ pub(crate) fn content(output: &Output, content: Option<Content>) -> Result<(), F
 }
 
 fn fields(output: &Output, job: &Job) -> Table {
-    let now = &output.now;
+    let wall = &output.wall;
     let mut table = Table::of_fields();
     table.field("id", job.id.to_string());
     table.field("queue", safe(&job.queue));
     table.field("state", state(job));
-    table.field("due", now.both(job.due_ms));
-    table.field("created", now.both(job.created_ms));
+    table.field("due", wall.both(job.due_ms));
+    table.field("created", wall.both(job.created_ms));
     if let Some(lease) = &job.lease {
-        table.field("lease ends", now.both(lease.until_ms));
+        table.field("lease ends", wall.both(lease.until_ms));
     }
     if let Some(finished) = job.finished_ms {
-        table.field("finished", now.both(finished));
+        table.field("finished", wall.both(finished));
     }
     if let Some(key) = &job.key {
         table.field("key", safe(key));
@@ -91,8 +92,8 @@ pub(crate) fn list(output: &Output, page: &JobPage) -> Result<(), Failure> {
         table.row([
             job.id.to_string().into(),
             state(job),
-            output.now.relative(job.due_ms).into(),
-            Cell::new(output.now.absolute(job.due_ms)).style(Style::Faint),
+            relative(job.due_ms).into(),
+            Cell::new(output.wall.absolute(job.due_ms)).style(Style::Faint),
             short(job.key.as_deref().unwrap_or_default()).into(),
             Cell::number(job.attempts.into()),
             summary(job).into(),
@@ -140,8 +141,7 @@ pub(crate) fn deliveries(output: &Output, deliveries: &[Delivery]) -> Result<(),
         table.row([
             job.id.to_string().into(),
             token.to_string().into(),
-            // The answer may have been waited for.
-            super::time::Now::system().relative(*until_ms).into(),
+            relative(*until_ms).into(),
             short(job.key.as_deref().unwrap_or_default()).into(),
             Cell::number(job.attempts.into()),
             summary(job).into(),

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 
 use self::style::{ColorWhen, Paint, Style};
 use self::table::Table;
-use self::time::Now;
+use self::time::Wall;
 use crate::client::Answer;
 use crate::failure::Failure;
 
@@ -28,13 +28,13 @@ use crate::failure::Failure;
 pub(crate) struct Output {
     pub(crate) json: bool,
     pub(crate) paint: Paint,
-    pub(crate) now: Now,
+    pub(crate) wall: Wall,
     color: ColorWhen,
 }
 
 impl Output {
     pub(crate) fn new(json: bool, color: ColorWhen) -> Self {
-        Self { json, paint: Paint::new(color, &io::stdout()), now: Now::system(), color }
+        Self { json, paint: Paint::new(color, &io::stdout()), wall: Wall::system(), color }
     }
 
     /// One line for people.

@@ -9,29 +9,34 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// The present, asked for once per command: all of its output tells the same time.
+/// "in 30m", "5s ago", "now": from when this is asked. An answer may have been waited for, so that
+/// the time at which the command began says nothing.
+pub(crate) fn relative(millis: u64) -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    between(since.as_millis() as u64, millis)
+}
+
+/// How far the second is from the first.
+fn between(now: u64, millis: u64) -> String {
+    let distance = Duration::from_millis(millis.abs_diff(now));
+    if distance < Duration::from_millis(500) {
+        "now".to_owned()
+    } else if millis > now {
+        format!("in {}", rough(distance))
+    } else {
+        format!("{} ago", rough(distance))
+    }
+}
+
+/// The clock on the wall.
 #[derive(Clone, Debug)]
-pub(crate) struct Now {
-    millis: u64,
+pub(crate) struct Wall {
     zone: TimeZone,
 }
 
-impl Now {
+impl Wall {
     pub(crate) fn system() -> Self {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Self { millis: since.as_millis() as u64, zone: TimeZone::system() }
-    }
-
-    /// "in 30m", "5s ago", "now".
-    pub(crate) fn relative(&self, millis: u64) -> String {
-        let distance = Duration::from_millis(millis.abs_diff(self.millis));
-        if distance < Duration::from_millis(500) {
-            "now".to_owned()
-        } else if millis > self.millis {
-            format!("in {}", rough(distance))
-        } else {
-            format!("{} ago", rough(distance))
-        }
+        Self { zone: TimeZone::system() }
     }
 
     /// "2026-12-24 18:00:00Z", or with the offset of this machine's time zone.
@@ -51,7 +56,7 @@ impl Now {
 
     /// Both.
     pub(crate) fn both(&self, millis: u64) -> String {
-        format!("{} ({})", self.relative(millis), self.absolute(millis))
+        format!("{} ({})", relative(millis), self.absolute(millis))
     }
 }
 
@@ -89,10 +94,6 @@ pub(crate) fn rough(duration: Duration) -> String {
 mod tests {
     use super::*;
 
-    fn now() -> Now {
-        Now { millis: 1_000_000_000_000, zone: TimeZone::UTC }
-    }
-
     #[test]
     fn lengths_are_told_in_two_units() {
         let told = |millis| rough(Duration::from_millis(millis));
@@ -112,18 +113,17 @@ mod tests {
 
     #[test]
     fn a_time_is_told_from_here() {
-        let now = now();
-        assert_eq!(now.relative(1_000_000_000_000), "now");
-        assert_eq!(now.relative(1_000_001_800_000), "in 30m");
-        assert_eq!(now.relative(0), "11574d 1h ago");
-        assert_eq!(now.both(1_000_000_005_000), "in 5s (2001-09-09 01:46:45Z)");
-        assert_eq!(now.absolute(u64::MAX), format!("{} ms", u64::MAX));
+        let told = |millis| between(1_000_000_000_000, millis);
+        assert_eq!(told(1_000_000_000_000), "now");
+        assert_eq!(told(1_000_001_800_000), "in 30m");
+        assert_eq!(told(0), "11574d 1h ago");
+        assert!(Wall { zone: TimeZone::UTC }.both(0).ends_with(" ago (1970-01-01 00:00:00Z)"));
     }
 
     #[test]
     fn the_offset_is_told_with_the_time() {
-        let zone = TimeZone::fixed(jiff::tz::offset(2));
-        let now = Now { zone, ..now() };
-        assert_eq!(now.absolute(1_000_000_000_000), "2001-09-09 03:46:40+02:00");
+        let wall = Wall { zone: TimeZone::fixed(jiff::tz::offset(2)) };
+        assert_eq!(wall.absolute(1_000_000_000_000), "2001-09-09 03:46:40+02:00");
+        assert_eq!(wall.absolute(u64::MAX), format!("{} ms", u64::MAX));
     }
 }

@@ -5,6 +5,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
@@ -15,6 +16,8 @@ use serde_json::Value;
 
 /// How long a server may take to start or to end before a test gives up: far longer than it does.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+const FREE_PORT: &str = "127.0.0.1:0";
 
 /// The binary, in an environment that holds nothing of the developer's.
 pub(crate) fn binary() -> Command {
@@ -129,21 +132,26 @@ impl Server {
     /// On a new directory, with more arguments.
     pub(crate) fn start_with(args: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        Self::launch(Folder::Own(folder), args)
+        Self::launch(Folder::Own(folder), FREE_PORT, args)
     }
 
     /// On this directory.
     pub(crate) fn start_on(folder: &Path) -> Self {
-        Self::launch(Folder::Given(folder.to_owned()), &[])
+        Self::start_at(folder, FREE_PORT)
     }
 
-    fn launch(folder: Folder, args: &[&str]) -> Self {
+    /// On this directory, at this address.
+    pub(crate) fn start_at(folder: &Path, address: &str) -> Self {
+        Self::launch(Folder::Given(folder.to_owned()), address, &[])
+    }
+
+    fn launch(folder: Folder, listen: &str, args: &[&str]) -> Self {
         let path = match &folder {
             Folder::Own(own) => own.path(),
             Folder::Given(path) => path,
         };
         let mut command = binary();
-        command.args(["serve", "--listen", "127.0.0.1:0", "--data"]).arg(path).args(args);
+        command.args(["serve", "--listen", listen, "--data"]).arg(path).args(args);
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -178,6 +186,28 @@ impl Server {
         let mut command = binary();
         command.env("TICKWHEEL_URL", &self.url);
         command
+    }
+
+    /// Address and port.
+    pub(crate) fn address(&self) -> &str {
+        self.url.split_once("://").expect("an address").1
+    }
+
+    /// What `/metrics` says of this number, over plain HTTP.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let mut stream = TcpStream::connect(self.address()).expect("a connection");
+        let request = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+        stream.write_all(request.as_bytes()).expect("it is read");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let value = answer.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {name} in {answer}")).parse().expect("a number")
+    }
+
+    /// Waits until so many requests are being answered; the one that asks is not counted.
+    #[track_caller]
+    pub(crate) fn until_in_flight(&self, requests: u64) {
+        until(|| self.metric("tickwheel_http_requests_in_flight") > requests);
     }
 
     /// Sends a signal: `TERM`, `INT`, `KILL`.

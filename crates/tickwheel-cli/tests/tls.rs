@@ -1,0 +1,81 @@
+//! The command line and a server that speaks TLS.
+
+mod rig;
+
+use std::path::Path;
+
+use rig::{Server, run, tickwheel};
+
+/// A certificate for 127.0.0.1 and its key, in two files.
+fn certify(folder: &Path, is_authority: bool) -> (String, String) {
+    let mut params = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
+    if is_authority {
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    }
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = params.self_signed(&key).unwrap();
+    let write = |name: &str, text: String| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    (write("cert.pem", certificate.pem()), write("key.pem", key.serialize_pem()))
+}
+
+fn start(certificate: &str, key: &str) -> Server {
+    Server::start_with(&["--tls-cert", certificate, "--tls-key", key])
+}
+
+#[test]
+fn a_certificate_of_ones_own_is_trusted_if_it_is_named() {
+    let pem = tempfile::tempdir().unwrap();
+    let (certificate, key) = certify(pem.path(), false);
+    let server = start(&certificate, &key);
+    assert!(server.url.starts_with("https://127.0.0.1:"), "{}", server.url);
+    let said = server.run(&["put", "q", "x"]).code(1).to_owned();
+    assert!(said.contains("--ca") && !said.contains("no server answers"), "{said}");
+
+    server.run(&["put", "q", "x", "--ca", &certificate]).code(0);
+    let listed = run(server.command().env("TICKWHEEL_CA", &certificate).args(["ls", "q"]), b"");
+    assert!(listed.text().contains("ready"), "{listed:?}");
+    let seen = ["watch", "--since", "0-0-00000000", "--count", "1", "--ca", &certificate];
+    let mut watch = server.command();
+    watch.args(seen);
+    let watching = std::thread::spawn(move || run(&mut watch, b""));
+    while !watching.is_finished() {
+        server.run(&["put", "q", "x", "--ca", &certificate]).code(0);
+    }
+    assert!(watching.join().unwrap().text().contains("put"));
+
+    // Another name of this machine is not in it, and another certificate is not this one.
+    let other = server.url.replace("127.0.0.1", "localhost");
+    let said = tickwheel(&["ls", "--url", &other, "--ca", &certificate]);
+    assert!(said.code(1).contains("cannot be trusted"), "{}", said.stderr);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (stranger, _) = certify(elsewhere.path(), false);
+    assert!(server.run(&["ls", "--ca", &stranger]).code(1).contains("cannot be trusted"));
+    server.run(&["ls", "--ca", "no such file"]).code(2);
+}
+
+#[test]
+fn whoever_speaks_tls_to_the_deaf_is_told() {
+    let plain = Server::start();
+    let address = plain.url.replace("http:", "https:");
+    let said = tickwheel(&["ls", "--url", &address]);
+    assert!(said.code(1).contains("try http://"), "{}", said.stderr);
+
+    let pem = tempfile::tempdir().unwrap();
+    let (certificate, key) = certify(pem.path(), false);
+    let server = start(&certificate, &key);
+    let said = tickwheel(&["ls", "--url", &server.url.replace("https:", "http:")]);
+    assert!(said.code(1).contains("https://"), "{}", said.stderr);
+}
+
+#[test]
+fn the_certificate_of_an_authority_is_explained() {
+    let pem = tempfile::tempdir().unwrap();
+    let (certificate, key) = certify(pem.path(), true);
+    let server = start(&certificate, &key);
+    let said = server.run(&["ls", "--ca", &certificate]);
+    assert!(said.code(1).contains("basicConstraints=critical,CA:FALSE"), "{}", said.stderr);
+}

@@ -412,6 +412,18 @@ pub struct Job {
     pub payload: Bytes,
 }
 
+/// Payloads and headers of one answer. The job that exceeds it is the last, so that none is too
+/// large to be given out.
+pub(crate) const ANSWER_BYTES: usize = 16 << 20;
+
+impl Job {
+    /// What it takes in an answer, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let headers = self.headers.iter().map(|(name, value)| name.len() + value.len());
+        self.payload.len() + headers.sum::<usize>()
+    }
+}
+
 /// A job by its id, or by its key in a queue.
 ///
 /// ```

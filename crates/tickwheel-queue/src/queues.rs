@@ -307,7 +307,7 @@ impl Queues {
 
     /// Takes up to so many ready jobs of a queue, in order of due time, priority and insertion.
     /// They are the caller's for the length of the lease, which is the queue's setting if `None`.
-    /// The list is empty if nothing is ready.
+    /// The list is empty if nothing is ready, and ends early once it has 16 MiB of payloads.
     ///
     /// ```
     /// use std::time::Duration;

@@ -10,7 +10,7 @@ use crate::engine::{damaged, unreadable};
 use crate::error::Error;
 use crate::hub::{Hub, Outcome};
 use crate::id::JobId;
-use crate::job::{Job, JobRef, State};
+use crate::job::{ANSWER_BYTES, Job, JobRef, State};
 use crate::store::records::{Counts, LeaseRow, Record, Status};
 use crate::store::rows::{self, Place};
 use crate::store::tolerant::Tolerant;
@@ -58,7 +58,7 @@ pub struct List {
     pub due_to: Time,
     /// Only live jobs whose key begins with this.
     pub key_prefix: Option<String>,
-    /// At most so many; from 1 to 10,000.
+    /// At most so many; from 1 to 10,000. A page ends earlier when it has 16 MiB of payloads.
     pub limit: usize,
     /// Where the page before this one ended.
     pub after: Option<PageToken>,
@@ -243,6 +243,14 @@ impl Hub {
     }
 }
 
+/// What a page may still take.
+struct Room {
+    /// Rows to look at.
+    rows: usize,
+    /// Of payloads and headers; the job that exceeds it is the last.
+    bytes: usize,
+}
+
 struct Reader<'a> {
     hub: &'a Hub,
     view: Box<dyn View>,
@@ -327,15 +335,15 @@ impl Reader<'_> {
         }
         let mut page = Page::default();
         let Some(number) = self.number_of(&list.queue) else { return Ok(page) };
-        let mut rows_left = MAX_ROWS;
+        let mut room = Room { rows: MAX_ROWS, bytes: ANSWER_BYTES };
         if list.key_prefix.is_some() {
-            self.walk(list, number, BY_KEY, &mut page, &mut rows_left)?;
+            self.walk(list, number, BY_KEY, &mut page, &mut room)?;
             return Ok(page);
         }
         let first = list.after.as_ref().map_or(0, |token| token.part);
         for part in first..PARTS.len() as u8 {
             if self.is_wanted(list, PARTS[usize::from(part)])
-                && self.walk(list, number, part, &mut page, &mut rows_left)?
+                && self.walk(list, number, part, &mut page, &mut room)?
             {
                 break;
             }
@@ -397,7 +405,7 @@ impl Reader<'_> {
         number: u32,
         part: u8,
         page: &mut Page,
-        rows_left: &mut usize,
+        room: &mut Room,
     ) -> Result<bool, Error> {
         let (mut from, to) = self.range(list, number, part);
         if let Some(token) = list.after.as_ref().filter(|token| token.part == part) {
@@ -416,16 +424,20 @@ impl Reader<'_> {
                 }
                 Err(error) => return Err(unreadable(error)),
             };
-            if page.jobs.len() + page.damaged.len() == list.limit || *rows_left == 0 {
+            let is_full = page.jobs.len() + page.damaged.len() == list.limit;
+            if is_full || room.rows == 0 || room.bytes == 0 {
                 // Empty if the next page begins with the first row of this part.
                 let key = seen.map_or(Vec::new(), |seen| seen.to_vec());
                 page.next = Some(PageToken { part, key });
                 return Ok(true);
             }
-            *rows_left -= 1;
+            room.rows -= 1;
             if let Some(id) = id_in(part, &key, &value) {
                 match self.job(id) {
-                    Ok(Some(job)) if matches(list, &job) => page.jobs.push(job),
+                    Ok(Some(job)) if matches(list, &job) => {
+                        room.bytes = room.bytes.saturating_sub(job.bytes());
+                        page.jobs.push(job);
+                    }
                     Ok(_) => {}
                     Err(Error::Damaged { id, .. }) => page.damaged.push(id),
                     Err(error) => return Err(error),

@@ -395,3 +395,26 @@ fn a_waker_may_drop_the_last_handle() {
         }
     }
 }
+
+#[test]
+fn large_payloads_are_given_out_a_few_at_a_time() {
+    const MIB: usize = 1 << 20;
+    let rig = Rig::new();
+    for number in 0..40 {
+        rig.queues().put(NewJob::new("q", vec![number; MIB])).wait().unwrap();
+    }
+    let mut list = List::of("q").limit(1_000);
+    let mut listed = Vec::new();
+    loop {
+        let page = rig.queues().list(list.clone()).wait().unwrap();
+        assert!(page.jobs.len() <= 16, "{} MiB in a page", page.jobs.len());
+        listed.extend(page.jobs.iter().map(|job| job.payload[0]));
+        list.after = page.next;
+        if list.after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(listed, (0..40).collect::<Vec<u8>>());
+    let reserve = || rig.queues().reserve("q", 1_000, None).wait().unwrap().len();
+    assert_eq!([reserve(), reserve(), reserve(), reserve()], [16, 16, 8, 0]);
+}

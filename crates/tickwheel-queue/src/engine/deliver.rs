@@ -7,7 +7,7 @@ use super::{Engine, Entry, Failure, Leased, Outcome, Reserve, Timed};
 use crate::error::{Error, Limit};
 use crate::event::EventKind;
 use crate::id::JobId;
-use crate::job::{Delivery, Lease, State, When};
+use crate::job::{ANSWER_BYTES, Delivery, Lease, State, When};
 use crate::retry::Retry;
 use crate::store::records::{LeaseRow, Status};
 use crate::store::rows::{self, Place};
@@ -45,7 +45,11 @@ impl Engine {
     ) -> Result<Vec<Delivery>, Error> {
         let now = self.now.time();
         let mut deliveries = Vec::new();
-        while deliveries.len() < reserve.jobs && self.queue(number).has_ready(now) {
+        let mut bytes = 0;
+        while deliveries.len() < reserve.jobs
+            && bytes < ANSWER_BYTES
+            && self.queue(number).has_ready(now)
+        {
             let (allowed, found) = (self.options.limits.leased, self.leases.len() as u64 + 1);
             if found > allowed {
                 if deliveries.is_empty() {
@@ -64,7 +68,9 @@ impl Engine {
                         continue;
                     }
                     self.lease(number, place, entry, &known, reserve.lease);
-                    deliveries.push(self.delivery(known));
+                    let delivery = self.delivery(known);
+                    bytes += delivery.job.bytes();
+                    deliveries.push(delivery);
                 }
                 Ok(None) => self.drop_orphan(number, place, entry.id),
                 Err(Error::Damaged { why, .. }) if self.tally.damaged < MOST_DAMAGED => {

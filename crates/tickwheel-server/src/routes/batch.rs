@@ -21,6 +21,9 @@ use crate::problem::Failure;
 use crate::puts;
 use crate::tokens::Scope;
 
+/// So many jobs are read at a time to see whether a caller may touch them.
+const SCREENED: usize = 16;
+
 fn check_size(app: &App, items: usize, field: &str) -> Result<(), Failure> {
     let allowed = app.queue_limits().batch;
     if items as u64 > allowed {
@@ -94,12 +97,17 @@ async fn screen<I, C>(
     let converted: Vec<_> = items.into_iter().map(convert).collect();
     let mut forbidden = vec![None; converted.len()];
     if !caller.may_everywhere(scope) {
-        let ids: Vec<_> = converted.iter().flatten().map(|(id, _)| *id).collect();
-        let mut jobs = app.queues().get_all(ids).await?.into_iter();
-        for (place, _) in converted.iter().enumerate().filter(|(_, item)| item.is_ok()) {
-            // What is not there is for the queue to say.
-            if let Some(Ok(Some(job))) = jobs.next() {
-                forbidden[place] = caller.may(scope, &job.queue).err();
+        let sound = converted.iter().enumerate();
+        let sound = sound.filter_map(|(place, item)| Some((place, item.as_ref().ok()?.0)));
+        let sound: Vec<_> = sound.collect();
+        // Jobs come with their payloads: not all of them at once.
+        for some in sound.chunks(SCREENED) {
+            let jobs = app.queues().get_all(some.iter().map(|(_, id)| *id)).await?;
+            for ((place, _), job) in some.iter().zip(jobs) {
+                // What is not there is for the queue to say.
+                if let Ok(Some(job)) = job {
+                    forbidden[*place] = caller.may(scope, &job.queue).err();
+                }
             }
         }
     }

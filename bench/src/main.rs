@@ -18,6 +18,8 @@ mod pace;
 mod process;
 mod queue;
 mod report;
+mod scratch;
+mod server;
 mod stopwatch;
 mod timer;
 mod wheel;
@@ -52,6 +54,8 @@ enum Subject {
     Pace(pace::Options),
     /// The durable queue against Redis, PostgreSQL and beanstalkd
     Queue(queue::Options),
+    /// The service against the queue in it and against Redis, PostgreSQL and beanstalkd
+    Server(server::Options),
     /// One run of one system in this process, its outcome as JSON on standard output
     #[command(hide = true)]
     WheelRun(wheel::Run),
@@ -67,6 +71,9 @@ enum Subject {
     /// The same for a queue, its server included
     #[command(hide = true)]
     QueueRun(queue::Run),
+    /// The same for the service
+    #[command(hide = true)]
+    ServerRun(server::Run),
 }
 
 fn main() -> ExitCode {
@@ -76,11 +83,13 @@ fn main() -> ExitCode {
         Subject::Async(options) => r#async::compare(&options),
         Subject::Pace(options) => pace::compare(&options),
         Subject::Queue(options) => queue::compare(&options),
+        Subject::Server(options) => server::compare(&options),
         Subject::WheelRun(run) => run.execute(),
         Subject::TimerRun(run) => run.execute(),
         Subject::AsyncRun(run) => run.execute(),
         Subject::PaceRun(run) => run.execute(),
         Subject::QueueRun(run) => run.execute(),
+        Subject::ServerRun(run) => run.execute(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -7,12 +7,13 @@ use std::ffi::OsString;
 use crate::process::{Failure, Invocation};
 
 /// Each benchmark is a folder of bench/src and a subcommand of its program.
-const KNOWN: [(&str, &str); 5] = [
+const KNOWN: [(&str, &str); 6] = [
     ("wheel", "the two timing wheels against DelayQueue, BinaryHeap, BTreeMap and another wheel"),
     ("timer", "the timer against Netty, the JDK, Go, tokio and async-io"),
     ("async", "sleep, timeout, interval and delay queue against tokio, async-io and futures-timer"),
     ("pace", "pacing for a million keys, and the check alone against governor"),
     ("queue", "the durable queue against Redis, PostgreSQL and beanstalkd"),
+    ("server", "the service against the queue in it, Redis, PostgreSQL and beanstalkd"),
 ];
 
 pub(crate) fn run(args: Vec<OsString>) -> Result<(), Failure> {
@@ -63,7 +64,8 @@ mod tests {
         let refused = |name: Option<OsString>| check(name.as_ref()).unwrap_err().to_string();
         assert_eq!(
             refused(Some("nonsense".into())),
-            "there is no benchmark `nonsense`: there are `wheel`, `timer`, `async`, `pace`, `queue`"
+            "there is no benchmark `nonsense`: there are `wheel`, `timer`, `async`, `pace`, \
+             `queue`, `server`"
         );
         assert!(refused(None).contains("`timer`"));
     }

@@ -7,14 +7,14 @@ use anyhow::Result;
 use super::job::Job;
 
 /// How long a worker waits for jobs before it looks whether all are done.
-pub(super) const PATIENCE: Duration = Duration::from_millis(200);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
 /// How long a lease holds: longer than any run.
-pub(super) const LEASE: Duration = Duration::from_mins(10);
+pub(crate) const LEASE: Duration = Duration::from_mins(10);
 /// How often a worker looks for jobs where the queue cannot tell.
-pub(super) const POLL: Duration = Duration::from_millis(1);
+pub(crate) const POLL: Duration = Duration::from_millis(1);
 
 /// A queue that is ready for callers.
-pub(super) trait Contender: Sync {
+pub(crate) trait Contender: Sync {
     type Caller: Caller + Send;
 
     /// One more caller, with its own connection.
@@ -25,7 +25,7 @@ pub(super) trait Contender: Sync {
 }
 
 /// Somebody who uses the queue, one thing at a time.
-pub(super) trait Caller {
+pub(crate) trait Caller {
     /// What a reserved job is acknowledged with.
     type Ticket;
 
@@ -40,4 +40,10 @@ pub(super) trait Caller {
 
     /// Cancels the job with this key; an error if there is none.
     fn cancel(&mut self, key: &str) -> Result<()>;
+}
+
+/// Somebody whose client can send commands before the answers of those before have come.
+pub(crate) trait Pipelined: Caller {
+    /// Puts jobs by a command each, sent together. As durable as after `put` when this returns.
+    fn put_each(&mut self, jobs: Vec<Job>) -> Result<()>;
 }

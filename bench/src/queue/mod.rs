@@ -8,22 +8,22 @@
 //! * `rounds`: doing it in turns
 //! * `goals`, `summary`, `picture`, `export`: what came of it, on the terminal and in files
 
-mod contender;
+pub(crate) mod contender;
 mod export;
 mod figure;
 mod goals;
-mod job;
-mod measure;
+pub(crate) mod job;
+pub(crate) mod measure;
 mod options;
-mod ours;
-mod peers;
+pub(crate) mod ours;
+pub(crate) mod peers;
 mod picture;
 mod plan;
 mod rounds;
 mod run;
-mod servers;
+pub(crate) mod servers;
 mod summary;
-mod system;
+pub(crate) mod system;
 mod workload;
 
 use anyhow::Result;
@@ -40,7 +40,8 @@ type Results = results::Results<system::System, figure::Figure>;
 /// Runs the comparison, prints it and writes the files that were asked for.
 pub(crate) fn compare(options: &Options) -> Result<()> {
     let destinations = Destinations::check(&options.files, "queue")?;
-    let versions = servers::set_up(&options.systems(), options.folder())?;
+    let peers: Vec<_> = options.systems().into_iter().filter_map(system::System::peer).collect();
+    let versions = servers::set_up(&peers, options.folder())?;
     let results = rounds::run_all(options)?;
     let report = export::Report::new(options, versions, results);
     file::print(&report)?;

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
+use super::peers::Peer;
 use super::plan::Plan;
 use super::system::System;
 use super::workload::Workload;
@@ -54,27 +55,6 @@ pub(crate) struct Options {
     pub(super) files: Files,
 }
 
-/// A peer as the command line names it.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Peer {
-    Redis,
-    Postgresql,
-    Beanstalkd,
-    /// Our own queue alone
-    None,
-}
-
-impl Peer {
-    fn is(self, system: System) -> bool {
-        match self {
-            Self::Redis => matches!(system, System::RedisAlways | System::RedisEverysec),
-            Self::Postgresql => matches!(system, System::PostgresqlOn | System::PostgresqlOff),
-            Self::Beanstalkd => matches!(system, System::BeanstalkdF0 | System::BeanstalkdF50),
-            Self::None => false,
-        }
-    }
-}
-
 impl Options {
     /// How often a workload is run.
     pub(super) fn rounds(&self, workload: Workload) -> u32 {
@@ -83,9 +63,8 @@ impl Options {
 
     pub(super) fn systems(&self) -> Vec<System> {
         let wanted = |system: &System| {
-            system.is_ours()
-                || self.peers.is_empty()
-                || self.peers.iter().any(|peer| peer.is(*system))
+            let Some(peer) = system.peer() else { return true };
+            self.peers.is_empty() || self.peers.contains(&peer)
         };
         System::ALL.into_iter().filter(wanted).collect()
     }

@@ -16,11 +16,11 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// The cache for what is read from disk: what `Builder::cache` says without a call.
 pub(super) const CACHE: u64 = 32 << 20;
 
-pub(super) struct Ours(Queues);
+pub(crate) struct Ours(Queues);
 
 impl Ours {
     /// Opens the queue in a folder, or makes it.
-    pub(super) fn open(folder: &Path, class: Class) -> Result<Self> {
+    pub(crate) fn open(folder: &Path, class: Class) -> Result<Self> {
         let durability = match class {
             Class::Synced => Durability::Sync,
             Class::Relaxed => Durability::Interval(INTERVAL),

@@ -1,9 +1,6 @@
 //! One run: one workload on one system, which is started for it and stopped after it.
 
-use std::fs;
-use std::path::Path;
-
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +11,7 @@ use super::servers::{BeanstalkdServer, PostgresqlServer, RedisServer, Server};
 use super::system::{Class, System};
 use super::workload::Workload;
 use crate::report::results::Named;
+use crate::scratch::Scratch;
 
 /// What to run.
 #[derive(Args)]
@@ -76,26 +74,5 @@ impl Run {
         let relaxed = self.system.class() == Class::Relaxed;
         let (_server, peer) = S::start(&self.plan.folder, relaxed)?;
         measure::workload(&peer, &self.plan)
-    }
-}
-
-/// An empty folder, removed with all that is in it.
-struct Scratch<'a>(&'a Path);
-
-impl<'a> Scratch<'a> {
-    fn new(path: &'a Path) -> Result<Self> {
-        if path.exists() {
-            fs::remove_dir_all(path).with_context(|| format!("cannot empty {}", path.display()))?;
-        }
-        fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Scratch<'_> {
-    fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(self.0) {
-            eprintln!("cannot remove {}: {error}", self.0.display());
-        }
     }
 }

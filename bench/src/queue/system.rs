@@ -3,6 +3,7 @@
 use clap::ValueEnum;
 use serde::Serialize;
 
+use super::peers::Peer;
 use super::workload::Workload;
 use crate::report::results::Named;
 
@@ -30,7 +31,7 @@ pub(super) enum System {
 
 /// What a positive answer means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Class {
+pub(crate) enum Class {
     /// It survives a power failure.
     Synced,
     /// A power failure may take what was answered a moment ago.
@@ -96,8 +97,18 @@ impl System {
         }
     }
 
+    /// Whose it is, if it is not ours.
+    pub(super) fn peer(self) -> Option<Peer> {
+        match self {
+            Self::Tickwheel | Self::TickwheelInterval => None,
+            Self::RedisAlways | Self::RedisEverysec => Some(Peer::Redis),
+            Self::PostgresqlOn | Self::PostgresqlOff => Some(Peer::Postgresql),
+            Self::BeanstalkdF0 | Self::BeanstalkdF50 => Some(Peer::Beanstalkd),
+        }
+    }
+
     pub(super) fn is_ours(self) -> bool {
-        matches!(self, Self::Tickwheel | Self::TickwheelInterval)
+        self.peer().is_none()
     }
 
     /// What is in memory and how long a restart takes does not depend on when things are synced,

@@ -25,6 +25,10 @@ pub(crate) enum Unit {
     Jobs,
     /// Mebibytes of resident memory
     Mebibytes,
+    /// Millions of bytes of a file
+    Megabytes,
+    /// Percents of one core's time
+    PercentOfCore,
 }
 
 impl Unit {
@@ -40,18 +44,23 @@ impl Unit {
             Self::JobsPerSecond => "jobs/s",
             Self::Jobs => "jobs",
             Self::Mebibytes => "MiB",
+            Self::Megabytes => "MB",
+            Self::PercentOfCore => "% of a core",
         }
     }
 
     /// A value of this unit with as many digits as mean something.
     pub(crate) fn text(self, value: f64) -> String {
         match self {
-            Self::Nanoseconds | Self::PerSecond => figure_text(value),
+            Self::Nanoseconds | Self::PerSecond | Self::Megabytes => figure_text(value),
             Self::JobsPerSecond if value >= 9_950.0 => format!("{:.0}k", value / 1_000.0),
             Self::Bytes | Self::Timers | Self::JobsPerSecond | Self::Jobs | Self::Mebibytes => {
                 format!("{value:.0}")
             }
-            Self::Seconds | Self::Milliseconds | Self::MillisecondsPerSecond => {
+            Self::Seconds
+            | Self::Milliseconds
+            | Self::MillisecondsPerSecond
+            | Self::PercentOfCore => {
                 if value < 9.995 {
                     format!("{value:.2}")
                 } else {

@@ -1,6 +1,6 @@
 //! How late jobs are delivered at a steady pace.
 //!
-//! Eight callers take turns to put ten jobs each millisecond, due two seconds after that
+//! Eight callers take turns to put some jobs each millisecond, due two seconds after that
 //! millisecond. Eight workers reserve and acknowledge. Lateness is from when a job is due until a
 //! worker has it.
 
@@ -20,20 +20,35 @@ const PUTTERS: u64 = 8;
 const WORKERS: usize = 8;
 /// Jobs in a millisecond.
 const JOBS: u64 = 10;
+
+/// How late jobs were, in milliseconds, and how many early.
+pub(crate) struct Late {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) max: f64,
+    pub(crate) early: f64,
+}
 const AT_ONCE: usize = 100;
 const DELAY: Duration = Duration::from_secs(2);
 /// How long workers go on although something is missing.
 const PATIENCE: Duration = Duration::from_mins(1);
 
 pub(super) fn measure(contender: &impl Contender, time: Duration) -> Result<Figures> {
+    let Late { p50, p99, max, early } = late(contender, time, JOBS)?;
+    let names = [Figure::LateP50, Figure::LateP99, Figure::LateMax, Figure::Early];
+    Ok(names.into_iter().zip([p50, p99, max, early]).collect())
+}
+
+/// Delivers so many jobs a millisecond for a while.
+pub(crate) fn late(contender: &impl Contender, time: Duration, jobs: u64) -> Result<Late> {
     let turns = (time.as_millis() as u64 / PUTTERS).max(1);
-    let all = turns * PUTTERS * JOBS;
+    let all = turns * PUTTERS * jobs;
     let acked = AtomicU64::new(0);
     // All callers are ready by then.
     let first = now_micros() / 1_000 + 200;
     let part = |number: u64, connection: &mut _, began: Instant| {
         if number < PUTTERS {
-            put_in_turn(connection, number, first, turns).map(|()| Vec::new())
+            put_in_turn(connection, number, first, turns, jobs).map(|()| Vec::new())
         } else {
             work_off(connection, &acked, all, began)
         }
@@ -43,24 +58,25 @@ pub(super) fn measure(contender: &impl Contender, time: Duration) -> Result<Figu
     ensure!(sorted.len() as u64 == all, "{} of {all} jobs were delivered", sorted.len());
     sorted.sort_unstable();
     let late = |share| quantile(&sorted, share) as f64 / 1_000.0;
-    let early = sorted.iter().filter(|late| **late < 0).count();
-    Ok(vec![
-        (Figure::LateP50, late(0.5)),
-        (Figure::LateP99, late(0.99)),
-        (Figure::LateMax, late(1.0)),
-        (Figure::Early, early as f64),
-    ])
+    let early = sorted.iter().filter(|late| **late < 0).count() as f64;
+    Ok(Late { p50: late(0.5), p99: late(0.99), max: late(1.0), early })
 }
 
-fn put_in_turn(connection: &mut impl Caller, caller: u64, first: u64, turns: u64) -> Result<()> {
+fn put_in_turn(
+    connection: &mut impl Caller,
+    caller: u64,
+    first: u64,
+    turns: u64,
+    jobs: u64,
+) -> Result<()> {
     for turn in 0..turns {
         let at = first + turn * PUTTERS + caller;
         sleep(Duration::from_micros((at * 1_000).saturating_sub(now_micros())));
         // Who is behind puts jobs that are due from now, not from when it was to put them.
         let from = at.max(now_micros() / 1_000);
-        let number = first_number(caller) + turn * JOBS;
-        let jobs = (number..number + JOBS).map(|number| Job::new(number, from, DELAY));
-        connection.put(jobs.collect())?;
+        let number = first_number(caller) + turn * jobs;
+        let batch = (number..number + jobs).map(|number| Job::new(number, from, DELAY));
+        connection.put(batch.collect())?;
     }
     Ok(())
 }

@@ -5,9 +5,9 @@
 
 mod cancel;
 mod end_to_end;
-mod lateness;
-pub(super) mod pending;
-mod put;
+pub(crate) mod lateness;
+pub(crate) mod pending;
+pub(crate) mod put;
 
 use std::sync::Barrier;
 use std::thread;

@@ -29,7 +29,7 @@ const BATCH: u64 = 1_000;
 const CALM: Duration = Duration::from_secs(1);
 
 /// Puts all jobs.
-fn fill(contender: &impl Contender, jobs: u64) -> Result<()> {
+pub(crate) fn fill(contender: &impl Contender, jobs: u64) -> Result<()> {
     let share = jobs / CALLERS;
     together(callers(contender, CALLERS as usize)?, |caller, connection, _| {
         let (mut next, end) = (first_number(caller), first_number(caller) + share);
@@ -44,7 +44,8 @@ fn fill(contender: &impl Contender, jobs: u64) -> Result<()> {
     Ok(())
 }
 
-fn ensure_all(contender: &impl Contender, jobs: u64) -> Result<()> {
+/// Whether all are there.
+pub(crate) fn ensure_all(contender: &impl Contender, jobs: u64) -> Result<()> {
     let (pending, jobs) = (contender.pending()?, jobs / CALLERS * CALLERS);
     ensure!(pending == jobs, "{jobs} jobs were put, and after the restart there are {pending}");
     Ok(())

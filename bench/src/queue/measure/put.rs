@@ -9,7 +9,7 @@ use crate::queue::contender::{Caller, Contender};
 use crate::queue::figure::Figure;
 use crate::queue::job::Job;
 
-pub(super) const BATCH: u64 = 100;
+pub(crate) const BATCH: u64 = 100;
 
 pub(super) fn single(contender: &impl Contender, time: Duration) -> Result<Figures> {
     measure(contender, time, 1, [(1, Figure::Put1), (8, Figure::Put8), (64, Figure::Put64)])
@@ -29,20 +29,38 @@ fn measure(
     let mut outcome = Vec::new();
     let mut all = 0;
     for (number, figure) in figures {
-        let (counts, took) = together(callers(contender, number)?, |caller, connection, began| {
-            let mut count = 0;
-            while began.elapsed() < time {
-                let first = first_number(caller) + count;
-                connection.put((first..first + batch).map(Job::far).collect())?;
-                count += batch;
-            }
-            Ok(count)
-        })?;
-        let count: u64 = counts.into_iter().sum();
-        outcome.push((figure, count as f64 / took.as_secs_f64()));
+        let (count, rate) = rate(contender, time, batch, number, Caller::put)?;
+        outcome.push((figure, rate));
         all += count;
     }
+    ensure_pending(contender, all)?;
+    Ok(outcome)
+}
+
+/// Lets so many callers put batches for a while: how many jobs that were, and how many a second.
+pub(crate) fn rate<C: Contender>(
+    contender: &C,
+    time: Duration,
+    batch: u64,
+    number: usize,
+    put: impl Fn(&mut C::Caller, Vec<Job>) -> Result<()> + Sync,
+) -> Result<(u64, f64)> {
+    let (counts, took) = together(callers(contender, number)?, |caller, connection, began| {
+        let mut count = 0;
+        while began.elapsed() < time {
+            let first = first_number(caller) + count;
+            put(connection, (first..first + batch).map(Job::far).collect())?;
+            count += batch;
+        }
+        Ok(count)
+    })?;
+    let count: u64 = counts.into_iter().sum();
+    Ok((count, count as f64 / took.as_secs_f64()))
+}
+
+/// Whether the queue has what was put.
+pub(crate) fn ensure_pending(contender: &impl Contender, all: u64) -> Result<()> {
     let pending = contender.pending()?;
     ensure!(pending == all, "{all} jobs were put, and the queue has {pending}");
-    Ok(outcome)
+    Ok(())
 }

@@ -10,19 +10,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::queue::contender::{Caller, Contender, LEASE};
+use crate::queue::contender::{Caller, Contender, LEASE, Pipelined};
 use crate::queue::job::Job;
 
 type Names = Arc<Mutex<HashMap<String, u64>>>;
 
-pub(in crate::queue) struct Beanstalkd {
+pub(crate) struct Beanstalkd {
     port: u16,
     names: Names,
 }
 
 impl Beanstalkd {
     /// The server on a port, if it answers.
-    pub(in crate::queue) fn connect(port: u16) -> Result<Self> {
+    pub(crate) fn connect(port: u16) -> Result<Self> {
         let peer = Self { port, names: Names::default() };
         peer.pending()?;
         Ok(peer)
@@ -58,7 +58,7 @@ impl Contender for Beanstalkd {
     }
 }
 
-pub(in crate::queue) struct BeanstalkdCaller {
+pub(crate) struct BeanstalkdCaller {
     connection: Connection,
     names: Names,
 }
@@ -113,6 +113,13 @@ impl Caller for BeanstalkdCaller {
         let id = self.names.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
         let id = id.with_context(|| format!("no job was put with the key {key}"))?;
         self.ack(vec![id])
+    }
+}
+
+impl Pipelined for BeanstalkdCaller {
+    fn put_each(&mut self, jobs: Vec<Job>) -> Result<()> {
+        // There is no other way to put several.
+        self.put(jobs)
     }
 }
 

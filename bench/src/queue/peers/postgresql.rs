@@ -31,13 +31,13 @@ const RESERVE: &str = "UPDATE jobs SET due = $3 WHERE id IN (\
 const ACK: &str = "DELETE FROM jobs WHERE id = ANY($1)";
 const CANCEL: &str = "DELETE FROM jobs WHERE key = $1";
 
-pub(in crate::queue) struct Postgresql {
+pub(crate) struct Postgresql {
     config: Config,
 }
 
 impl Postgresql {
     /// The server on a port, if it answers.
-    pub(in crate::queue) fn connect(port: u16, user: &str) -> Result<Self> {
+    pub(crate) fn connect(port: u16, user: &str) -> Result<Self> {
         let mut config = Config::new();
         config.host("127.0.0.1").port(port).user(user).dbname("postgres");
         config.connect(NoTls)?.batch_execute(TABLE)?;
@@ -62,7 +62,7 @@ impl Contender for Postgresql {
     }
 }
 
-pub(in crate::queue) struct PostgresqlCaller {
+pub(crate) struct PostgresqlCaller {
     client: Client,
     put: Statement,
     put_all: Statement,

@@ -10,7 +10,7 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use redis::{Client, Connection, FromRedisValue, cmd};
 
-use crate::queue::contender::{Caller, Contender, LEASE, PATIENCE, POLL};
+use crate::queue::contender::{Caller, Contender, LEASE, PATIENCE, POLL, Pipelined};
 use crate::queue::job::{Job, now_micros};
 
 const DUE: &str = "due";
@@ -60,13 +60,13 @@ redis.call('HDEL', KEYS[3], ARGV[1])
 redis.call('HDEL', KEYS[2], id)
 return redis.call('ZREM', KEYS[1], id)";
 
-pub(in crate::queue) struct Redis {
+pub(crate) struct Redis {
     client: Client,
 }
 
 impl Redis {
     /// The server on a port, if it answers.
-    pub(in crate::queue) fn connect(port: u16) -> Result<Self> {
+    pub(crate) fn connect(port: u16) -> Result<Self> {
         let peer = Self { client: Client::open(format!("redis://127.0.0.1:{port}/"))? };
         // While it reads its file it answers nothing else than that it does.
         peer.pending()?;
@@ -96,7 +96,7 @@ fn random_start() -> u64 {
     fastrand::u64(..) >> 8
 }
 
-pub(in crate::queue) struct RedisCaller {
+pub(crate) struct RedisCaller {
     connection: Connection,
     put: String,
     reserve: String,
@@ -105,15 +105,26 @@ pub(in crate::queue) struct RedisCaller {
     next_id: u64,
 }
 
+fn command(script: &str) -> redis::Cmd {
+    let mut command = cmd("EVALSHA");
+    command.arg(script).arg(3).arg(DUE).arg(PAYLOADS).arg(KEYS);
+    command
+}
+
 fn call<T: FromRedisValue>(
     connection: &mut Connection,
     script: &str,
     arguments: impl FnOnce(&mut redis::Cmd),
 ) -> Result<T> {
-    let mut command = cmd("EVALSHA");
-    command.arg(script).arg(3).arg(DUE).arg(PAYLOADS).arg(KEYS);
+    let mut command = command(script);
     arguments(&mut command);
     Ok(command.query(connection)?)
+}
+
+/// What the script that puts is told about a job.
+fn describe(command: &mut redis::Cmd, job: &Job, id: u64) {
+    let key = job.key.as_deref().unwrap_or_default();
+    command.arg(job.due).arg(id).arg(&job.payload[..]).arg(key);
 }
 
 impl Caller for RedisCaller {
@@ -123,8 +134,7 @@ impl Caller for RedisCaller {
         let next_id = &mut self.next_id;
         let put: usize = call(&mut self.connection, &self.put, |command| {
             for job in &jobs {
-                let key = job.key.as_deref().unwrap_or_default();
-                command.arg(job.due).arg(*next_id).arg(&job.payload[..]).arg(key);
+                describe(command, job, *next_id);
                 *next_id += 1;
             }
         })?;
@@ -165,6 +175,22 @@ impl Caller for RedisCaller {
             command.arg(key);
         })?;
         ensure!(gone == 1, "Redis has no job with the key {key}");
+        Ok(())
+    }
+}
+
+impl Pipelined for RedisCaller {
+    fn put_each(&mut self, jobs: Vec<Job>) -> Result<()> {
+        let mut pipeline = redis::pipe();
+        for job in &jobs {
+            let mut command = command(&self.put);
+            describe(&mut command, job, self.next_id);
+            self.next_id += 1;
+            pipeline.add_command(command);
+        }
+        let put: Vec<usize> = pipeline.query(&mut self.connection)?;
+        let put: usize = put.into_iter().sum();
+        ensure!(put == jobs.len(), "Redis has put {put} of {} jobs", jobs.len());
         Ok(())
     }
 }

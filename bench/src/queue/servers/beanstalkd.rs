@@ -12,7 +12,7 @@ use crate::install::{packages, run, starts};
 use crate::queue::peers::Beanstalkd;
 use crate::report::origin::Version;
 
-pub(super) fn set_up() -> Result<Version> {
+pub(crate) fn set_up() -> Result<Version> {
     if !starts("beanstalkd", "-v") {
         packages(&["beanstalkd"])
             .context("cannot set up beanstalkd; --peers redis,postgresql leaves it out")?;
@@ -22,7 +22,7 @@ pub(super) fn set_up() -> Result<Version> {
     Ok(Version { name: "beanstalkd", version })
 }
 
-pub(in crate::queue) struct BeanstalkdServer(Process);
+pub(crate) struct BeanstalkdServer(Process);
 
 impl Server for BeanstalkdServer {
     type Peer = Beanstalkd;

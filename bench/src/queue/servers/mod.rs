@@ -7,23 +7,23 @@
 
 mod beanstalkd;
 mod postgresql;
-mod process;
+pub(crate) mod process;
 mod redis;
 
 use std::path::Path;
 
 use anyhow::Result;
 
-pub(super) use beanstalkd::BeanstalkdServer;
-pub(super) use postgresql::PostgresqlServer;
-pub(super) use redis::RedisServer;
+pub(crate) use beanstalkd::BeanstalkdServer;
+pub(crate) use postgresql::PostgresqlServer;
+pub(crate) use redis::RedisServer;
 
 use super::contender::Contender;
-use super::system::System;
+use super::peers::Peer;
 use crate::report::origin::Version;
 
 /// A server of a peer. It is stopped when it is dropped.
-pub(super) trait Server: Sized {
+pub(crate) trait Server: Sized {
     type Peer: Contender;
 
     /// Starts the server in a folder, and gives it with a client once it answers. What is in the
@@ -37,18 +37,18 @@ pub(super) trait Server: Sized {
     fn kill(self) -> Result<()>;
 }
 
-/// Installs what the systems need that were asked for, and tells the versions of the peers.
-pub(super) fn set_up(systems: &[System], folder: &Path) -> Result<Vec<Version>> {
-    let wanted = |any: &[System]| any.iter().any(|system| systems.contains(system));
-    let mut versions = Vec::new();
-    if wanted(&[System::RedisAlways, System::RedisEverysec]) {
-        versions.push(redis::set_up()?);
+/// Installs the servers of the peers that were asked for, and tells their versions.
+pub(crate) fn set_up(peers: &[Peer], folder: &Path) -> Result<Vec<Version>> {
+    let all = [Peer::Redis, Peer::Postgresql, Peer::Beanstalkd];
+    let wanted = all.into_iter().filter(|peer| peers.contains(peer));
+    wanted.map(|peer| set_up_one(peer, folder)).filter_map(Result::transpose).collect()
+}
+
+fn set_up_one(peer: Peer, folder: &Path) -> Result<Option<Version>> {
+    match peer {
+        Peer::Redis => redis::set_up().map(Some),
+        Peer::Postgresql => postgresql::set_up(folder).map(Some),
+        Peer::Beanstalkd => beanstalkd::set_up().map(Some),
+        Peer::None => Ok(None),
     }
-    if wanted(&[System::PostgresqlOn, System::PostgresqlOff]) {
-        versions.push(postgresql::set_up(folder)?);
-    }
-    if wanted(&[System::BeanstalkdF0, System::BeanstalkdF50]) {
-        versions.push(beanstalkd::set_up()?);
-    }
-    Ok(versions)
 }

@@ -23,7 +23,7 @@ const USER: &str = "postgres";
 /// What `setpriv` does if root starts it.
 const AS_POSTGRES: [&str; 3] = ["--reuid=postgres", "--regid=postgres", "--init-groups"];
 
-pub(super) fn set_up(folder: &Path) -> Result<Version> {
+pub(crate) fn set_up(folder: &Path) -> Result<Version> {
     prepare(folder).context("cannot set up PostgreSQL; --peers redis,beanstalkd leaves it out")
 }
 
@@ -81,7 +81,7 @@ fn is_reachable(path: &Path) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-pub(in crate::queue) struct PostgresqlServer(Process);
+pub(crate) struct PostgresqlServer(Process);
 
 impl Server for PostgresqlServer {
     type Peer = Postgresql;

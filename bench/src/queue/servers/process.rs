@@ -17,12 +17,12 @@ const PATIENCE: Duration = Duration::from_mins(2);
 const STEP: Duration = Duration::from_millis(2);
 
 /// A port of loopback that nobody uses.
-pub(super) fn free_port() -> Result<u16> {
+pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).context("no port of loopback is free")?;
     Ok(listener.local_addr()?.port())
 }
 
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
     log: PathBuf,
     /// How it is ended so that none of its own processes is left.
@@ -31,7 +31,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts a program that `setpriv` has prepared with these options.
-    pub(super) fn start(
+    pub(crate) fn start(
         privileges: &[&str],
         program: &Path,
         arguments: &[String],
@@ -55,7 +55,7 @@ impl Process {
     }
 
     /// Waits until a client can be made.
-    pub(super) fn await_client<T>(&mut self, connect: impl Fn() -> Result<T>) -> Result<T> {
+    pub(crate) fn await_client<T>(&mut self, connect: impl Fn() -> Result<T>) -> Result<T> {
         let asked = Instant::now();
         loop {
             let error = match connect() {
@@ -78,7 +78,7 @@ impl Process {
     }
 
     /// Resident memory of the process and those that it started, shared pages counted once.
-    pub(super) fn resident(&self) -> Result<u64> {
+    pub(crate) fn resident(&self) -> Result<u64> {
         let mut sum = 0;
         for process in family(self.child.id())? {
             let path = format!("/proc/{process}/smaps_rollup");
@@ -89,15 +89,29 @@ impl Process {
         Ok(sum * 1_024)
     }
 
-    /// Ends it at once.
-    pub(super) fn kill(mut self) -> Result<()> {
-        self.end()
+    /// Processor time that the process itself has used, all its threads included.
+    pub(crate) fn processor_time(&self) -> Result<Duration> {
+        let path = format!("/proc/{}/stat", self.child.id());
+        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+        let ticks = ticks_of(&text).with_context(|| format!("{path} tells no processor time"))?;
+        Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
     }
 
-    fn end(&mut self) -> Result<()> {
+    /// Ends it at once.
+    pub(crate) fn kill(mut self) -> Result<()> {
+        let signal = self.stop;
+        self.end(signal)
+    }
+
+    /// Asks it to end, and waits until it is gone.
+    pub(crate) fn stop(mut self) -> Result<()> {
+        self.end(Signal::TERM)
+    }
+
+    fn end(&mut self, signal: Signal) -> Result<()> {
         if self.child.try_wait()?.is_none() {
             let pid = Pid::from_child(&self.child);
-            kill_process(pid, self.stop).context("cannot end the server")?;
+            kill_process(pid, signal).context("cannot end the server")?;
             self.child.wait()?;
         }
         Ok(())
@@ -106,7 +120,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if let Err(error) = self.end() {
+        if let Err(error) = self.end(self.stop) {
             eprintln!("{error:#}");
         }
     }
@@ -138,6 +152,14 @@ fn sum_of_pss(rollup: &str) -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
+/// Clock ticks in user and kernel mode: the twelfth and thirteenth field behind the name, which is
+/// in parentheses and may hold anything.
+fn ticks_of(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut ticks = fields.split(' ').skip(11).map(str::parse::<u64>);
+    Some(ticks.next()?.ok()? + ticks.next()?.ok()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,6 +177,13 @@ mod tests {
     fn only_the_whole_share_counts() {
         assert_eq!(sum_of_pss("Rss: 9 kB\nPss:   7 kB\nPss_Anon:  3 kB\n"), 7);
         assert_eq!(sum_of_pss(""), 0);
+    }
+
+    #[test]
+    fn processor_time_is_that_of_both_modes() {
+        let stat = "7 (a ) b) S 1 7 7 0 -1 4194560 100 0 0 0 31 11 5 5 20 0 1 0";
+        assert_eq!(ticks_of(stat), Some(42));
+        assert_eq!(ticks_of("7 (a) S 1"), None);
     }
 
     #[test]

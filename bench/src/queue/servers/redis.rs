@@ -12,7 +12,7 @@ use crate::install::{packages, run, starts};
 use crate::queue::peers::Redis;
 use crate::report::origin::Version;
 
-pub(super) fn set_up() -> Result<Version> {
+pub(crate) fn set_up() -> Result<Version> {
     if !starts("redis-server", "--version") {
         packages(&["redis-server"])
             .context("cannot set up Redis; --peers postgresql,beanstalkd leaves it out")?;
@@ -22,7 +22,7 @@ pub(super) fn set_up() -> Result<Version> {
     Ok(Version { name: "Redis", version: version.map_or("unknown", |(it, _)| it).to_owned() })
 }
 
-pub(in crate::queue) struct RedisServer(Process);
+pub(crate) struct RedisServer(Process);
 
 impl Server for RedisServer {
     type Peer = Redis;

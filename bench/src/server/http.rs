@@ -1,0 +1,165 @@
+//! A small client of HTTP/1.1: one connection that is kept, one request at a time.
+//!
+//! It shares two cores with the service, so it does no more than it must: a request is one write,
+//! an answer mostly one read into the same buffer. It reads what the service sends, not all that
+//! HTTP allows: an answer has a length, and nothing follows it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
+use anyhow::{Context, Result, bail, ensure};
+
+const HEAD_END: &[u8] = b"\r\n\r\n";
+/// Room that is always left to read into.
+const ROOM: usize = 16 << 10;
+
+/// A connection to the service.
+pub(super) struct Connection {
+    stream: TcpStream,
+    host: String,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+/// What the service answered.
+pub(super) struct Answer<'a> {
+    pub(super) status: u16,
+    pub(super) body: &'a [u8],
+}
+
+impl Answer<'_> {
+    /// Refuses any other status.
+    pub(super) fn expect(self, status: u16) -> Result<Self> {
+        if self.status == status {
+            return Ok(self);
+        }
+        bail!("the service answered {}: {}", self.status, String::from_utf8_lossy(self.body))
+    }
+}
+
+impl Connection {
+    pub(super) fn open(port: u16) -> Result<Self> {
+        let stream = TcpStream::connect(("127.0.0.1", port))?;
+        stream.set_nodelay(true)?;
+        let host = format!("127.0.0.1:{port}");
+        Ok(Self { stream, host, request: Vec::new(), answer: Vec::new() })
+    }
+
+    /// Asks, with JSON unless the body is empty, and waits for the answer.
+    pub(super) fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> Result<Answer<'_>> {
+        self.request.clear();
+        let (host, length) = (&self.host, body.len());
+        write!(self.request, "{method} {path} HTTP/1.1\r\nhost: {host}\r\n")?;
+        if length > 0 {
+            write!(self.request, "content-type: application/json\r\ncontent-length: {length}\r\n")?;
+        }
+        self.request.extend_from_slice(b"\r\n");
+        self.request.extend_from_slice(body);
+        self.stream.write_all(&self.request)?;
+        let mut filled = 0;
+        let head = loop {
+            filled += self.read(filled)?;
+            if let Some(head) = Head::read(&self.answer[..filled])? {
+                break head;
+            }
+        };
+        let end = head.length + head.body;
+        while filled < end {
+            filled += self.read(filled)?;
+        }
+        ensure!(filled == end, "the service sent more than its answer");
+        Ok(Answer { status: head.status, body: &self.answer[head.length..end] })
+    }
+
+    /// Reads what has come behind what is there.
+    fn read(&mut self, filled: usize) -> Result<usize> {
+        if self.answer.len() < filled + ROOM {
+            self.answer.resize(filled + 2 * ROOM, 0);
+        }
+        let count = self.stream.read(&mut self.answer[filled..])?;
+        ensure!(count > 0, "the service closed the connection");
+        Ok(count)
+    }
+}
+
+/// What the head of an answer says.
+struct Head {
+    status: u16,
+    /// Bytes of the head itself.
+    length: usize,
+    /// Bytes of the body.
+    body: usize,
+}
+
+impl Head {
+    /// The head, once all of it is there.
+    fn read(bytes: &[u8]) -> Result<Option<Self>> {
+        let Some(end) = bytes.windows(HEAD_END.len()).position(|part| part == HEAD_END) else {
+            return Ok(None);
+        };
+        let text = std::str::from_utf8(&bytes[..end]).context("the head is not text")?;
+        let mut lines = text.split("\r\n");
+        let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3));
+        let status = status.and_then(|digits| digits.parse().ok());
+        let status = status.with_context(|| format!("this is no answer of HTTP/1.1: {text:?}"))?;
+        let value = |line: &str| {
+            let (name, value) = line.split_once(':')?;
+            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+        };
+        let body = lines.find_map(value);
+        let body = body.with_context(|| format!("the answer has no length: {text:?}"))?;
+        Ok(Some(Self { status, length: end + HEAD_END.len(), body }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    /// A server that answers each request with the next of these, piece by piece.
+    fn connection(answers: &'static [&'static [&'static str]]) -> Connection {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            stream.set_nodelay(true).unwrap();
+            for pieces in answers {
+                assert!(stream.read(&mut [0; 1_000]).unwrap() > 0);
+                for piece in *pieces {
+                    stream.write_all(piece.as_bytes()).unwrap();
+                    thread::yield_now();
+                }
+            }
+        });
+        Connection::open(port).unwrap()
+    }
+
+    #[test]
+    fn an_answer_may_come_in_pieces_and_the_connection_is_kept() {
+        let mut connection = connection(&[
+            &["HTTP/1.1 201 Cre", "ated\r\nContent-Length: 5\r\n\r", "\nhe", "llo"],
+            &["HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"],
+        ]);
+        let answer = connection.ask("POST", "/", b"{}").unwrap();
+        assert_eq!((answer.status, answer.body), (201, &b"hello"[..]));
+        let refused = connection.ask("GET", "/", b"").unwrap().expect(200);
+        assert!(refused.is_err_and(|error| error.to_string().contains("404")));
+        // The server is gone by now.
+        assert!(connection.ask("GET", "/", b"").is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_understood_is_an_error() {
+        for answer in [
+            "HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+            "HTTP/1.1 2\r\ncontent-length: 0\r\n\r\n",
+        ] {
+            assert!(Head::read(answer.as_bytes()).is_err(), "{answer:?}");
+        }
+        assert!(Head::read(b"HTTP/1.1 200 OK\r\n").unwrap().is_none());
+    }
+}

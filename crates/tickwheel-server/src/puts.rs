@@ -60,29 +60,30 @@ pub(crate) async fn put_planned(
     marker: Option<NewJob>,
 ) -> Result<Vec<Result<PutResponse, Failure>>, Failure> {
     let has_marker = marker.is_some();
-    let mut jobs: Vec<NewJob> = marker.into_iter().collect();
-    let mut verdicts = Vec::with_capacity(plan.len());
-    let mut sent = Vec::new();
+    let mut jobs: Vec<NewJob> = Vec::with_capacity(plan.len() + 1);
+    jobs.extend(marker);
+    // Of each that is planned what it is refused with, or else what is sent.
+    let mut sent = Vec::with_capacity(plan.len());
     for planned in plan {
-        match planned {
-            Ok(Planned { job, due }) => {
-                sent.push((verdicts.len(), job.queue.clone(), due));
-                verdicts.push(Err(Failure::new(Code::Internal, "the put has no answer")));
-                jobs.push(job);
-            }
-            Err(failure) => verdicts.push(Err(failure)),
-        }
+        sent.push(planned.map(|Planned { job, due }| {
+            let queue = job.queue.clone();
+            jobs.push(job);
+            (queue, due)
+        }));
     }
-    if sent.is_empty() {
-        return Ok(verdicts);
+    if sent.iter().all(Result::is_err) {
+        return Ok(sent.into_iter().filter_map(Result::err).map(Err).collect());
     }
     let mut outcomes = app.queues().put_all(jobs).await?.into_iter();
     if has_marker && let Some(marker) = outcomes.next() {
         app.markers().count_put(&marker?);
     }
     let mut kept = Vec::new();
-    for ((place, queue, due), outcome) in sent.into_iter().zip(outcomes) {
-        verdicts[place] = outcome.map_err(Failure::from).map(|put: Put| {
+    let mut verdicts = Vec::with_capacity(sent.len());
+    for (place, sent) in sent.into_iter().enumerate() {
+        verdicts.push(sent.and_then(|(queue, due)| {
+            let none = || Failure::new(Code::Internal, "the put has no answer");
+            let put: Put = outcomes.next().ok_or_else(none)??;
             let (outcome, replaced) = match put.kind {
                 PutKind::Created => (PutOutcome::Created, None),
                 PutKind::Replaced(old) => (PutOutcome::Replaced, Some(old)),
@@ -91,8 +92,8 @@ pub(crate) async fn put_planned(
                     (PutOutcome::Kept, None)
                 }
             };
-            answer(put.id, queue, outcome, replaced, Some(due))
-        });
+            Ok(answer(put.id, queue, outcome, replaced, Some(due)))
+        }));
     }
     tell_due_of_kept(app, kept, &mut verdicts).await?;
     Ok(verdicts)

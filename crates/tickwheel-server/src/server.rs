@@ -36,6 +36,10 @@ use crate::{docs_page, openapi, routes};
 /// A client that does not finish its handshake within this time is given up.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
+/// How long the queue waits for those whom it answered last, to share a sync with them. They come
+/// back later than threads of the same process: an answer and a request are between.
+const PATIENCE: Duration = Duration::from_micros(500);
+
 /// Why the service could not be started.
 ///
 /// ```
@@ -296,7 +300,8 @@ fn open(config: &Config) -> Result<Opened, StartError> {
         .near(config.near)
         .cache(config.cache)
         .salvage(config.salvage)
-        .limits(limits);
+        .limits(limits)
+        .patience(PATIENCE);
     if let Some(clock) = &config.clock {
         queues = queues.clock(clock.clone());
     }

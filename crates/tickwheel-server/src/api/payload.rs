@@ -79,6 +79,10 @@ impl Content {
     /// If the base 64 is none.
     pub fn into_bytes(self) -> Result<Vec<u8>, String> {
         match self {
+            // Programs mostly send none that could go, and then the text is taken as it is.
+            Self::Json(json) if !json.get().bytes().any(|byte| byte.is_ascii_whitespace()) => {
+                Ok(Box::<str>::from(json).into_string().into_bytes())
+            }
             Self::Json(json) => Ok(compact(json.get()).into_bytes()),
             Self::Text(text) => Ok(text.into_bytes()),
             Self::Base64(text) => STANDARD
@@ -146,6 +150,16 @@ mod tests {
         ] {
             assert_eq!(compact(json), wanted);
         }
+    }
+
+    #[test]
+    fn json_is_stored_without_white_space_whether_it_has_some_or_not() {
+        for json in [r#"{"a":[1,2]}"#, "{ \"a\" :\n[1, 2] }"] {
+            let content = Content::Json(RawValue::from_string(json.to_owned()).unwrap());
+            assert_eq!(content.into_bytes().unwrap(), br#"{"a":[1,2]}"#);
+        }
+        let text = RawValue::from_string(r#""a b""#.to_owned()).unwrap();
+        assert_eq!(Content::Json(text).into_bytes().unwrap(), br#""a b""#);
     }
 
     #[test]

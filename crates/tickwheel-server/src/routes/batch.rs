@@ -2,10 +2,11 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use tickwheel_queue::{Error, JobId, Time};
 
 use super::jobs::with_replayed;
+use super::json;
 use super::worker::{check_error, check_lease, lease_of, retry_of, when_released};
 use crate::api::{
     Acked, BatchCancel, BatchExtend, BatchFail, BatchKick, BatchLease, BatchPut, BatchRelease,
@@ -70,11 +71,13 @@ pub(crate) async fn put(
         }
         Some(key) => {
             let repeatable = Repeatable { app, caller, key, body, queue: None };
-            let answered = repeatable.put(request.jobs).await?;
+            // On the heap, so that it is no part of the future of a put without a key.
+            let answered = Box::pin(repeatable.put(request.jobs)).await?;
             (answered.verdicts, answered.replayed)
         }
     };
-    Ok(with_replayed(Json(results(verdicts, "/jobs")).into_response(), replayed))
+    let count = verdicts.len();
+    Ok(with_replayed(json(&results(verdicts, "/jobs"), count)?, replayed))
 }
 
 /// A batch of items on its way: what is refused already, and what is sent to the queue.

@@ -6,6 +6,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tickwheel_queue::{JobRef, List, PageToken, Time};
 
+use super::json;
 use crate::api::{
     Cancelled, Code, Job, JobPage, PutOutcome, PutRequest, PutResponse, RescheduleRequest,
     Rescheduled, Timestamp, rfc3339,
@@ -51,7 +52,8 @@ pub(crate) async fn put(
         }
         Some(key) => {
             let repeatable = Repeatable { app, caller, key, body, queue: Some(queue) };
-            let answered = repeatable.put(vec![request]).await?;
+            // On the heap, so that it is no part of the future of a put without a key.
+            let answered = Box::pin(repeatable.put(vec![request])).await?;
             (answered.verdicts, answered.replayed)
         }
     };
@@ -61,7 +63,7 @@ pub(crate) async fn put(
         PutOutcome::Created | PutOutcome::Replaced => StatusCode::CREATED,
         PutOutcome::Kept => StatusCode::OK,
     };
-    Ok(with_replayed((status, Json(answer)).into_response(), replayed))
+    Ok(with_replayed((status, json(&answer, 1)?).into_response(), replayed))
 }
 
 /// Says in a header that an answer is that of an earlier request.

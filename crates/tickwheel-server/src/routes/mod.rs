@@ -10,12 +10,29 @@ mod system;
 mod worker;
 
 use axum::Router;
+use axum::http::header::CONTENT_TYPE;
 use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::api::{Code, JSON_TYPE};
 use crate::app::App;
 use crate::front::{front, no_such_page, wrong_method};
+use crate::problem::Failure;
+
+/// About how many bytes one of the smaller things has in an answer.
+const ITEM: usize = 192;
+
+/// An answer in JSON about so many things. There is room for it from the beginning: growing would
+/// copy it again and again.
+fn json(value: &impl Serialize, count: usize) -> Result<Response, Failure> {
+    let mut text = Vec::with_capacity((count + 1) * ITEM);
+    let failure = |error| Failure::new(Code::Internal, format!("no answer can be made: {error}"));
+    serde_json::to_writer(&mut text, value).map_err(failure)?;
+    Ok(([(CONTENT_TYPE, JSON_TYPE)], text).into_response())
+}
 
 /// All routes, with their descriptions.
 pub(crate) fn all() -> OpenApiRouter<App> {

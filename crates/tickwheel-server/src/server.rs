@@ -296,12 +296,12 @@ fn open(config: &Config) -> Result<Opened, StartError> {
     make_private(&config.data).map_err(data)?;
     let mut queues = Queues::builder()
         .durability(config.durability)
+        .patience(PATIENCE)
         .horizon(config.horizon)
         .near(config.near)
         .cache(config.cache)
         .salvage(config.salvage)
-        .limits(limits)
-        .patience(PATIENCE);
+        .limits(limits);
     if let Some(clock) = &config.clock {
         queues = queues.clock(clock.clone());
     }

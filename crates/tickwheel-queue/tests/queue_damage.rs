@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use rig::{Rig, seconds};
-use tickwheel_queue::store::{Directory, Disk, StoreOptions, Table};
+use tickwheel_queue::store::{
+    Directory, Disk, Persist, StoreError, StoreOptions, Table, WriteBatch,
+};
 use tickwheel_queue::{
     Error, Job, JobId, Keep, List, NewJob, OpenError, QueueSettings, Queues, Retention, Retry,
     State, Time,
@@ -288,6 +290,62 @@ fn a_flipped_bit_in_what_leads_to_the_rows_is_never_passed_over_in_silence() {
             salvaged(damaged.path());
         }
     }
+}
+
+/// A directory with a flipped bit in the middle of the jobs' table.
+fn damaged_in_the_middle() -> (tempfile::TempDir, Vec<JobId>) {
+    let (folder, ids) = directory(JOBS);
+    let length = |path: &PathBuf| fs::metadata(path).unwrap().len();
+    let table = tables(folder.path()).into_iter().max_by_key(length).unwrap();
+    let damaged = flipped(folder.path(), &table, length(&table) / 2);
+    (damaged, ids)
+}
+
+#[test]
+fn a_merge_that_meets_damage_stops_the_commits_and_loses_nothing() {
+    let (folder, ids) = damaged_in_the_middle();
+    let queues = Queues::open(folder.path()).unwrap();
+    // Rows removed at both ends of the damaged table: what is written next overlaps it, and has
+    // to be merged with it.
+    for id in [ids[0], ids[JOBS - 1]] {
+        queues.cancel(id).wait().unwrap();
+    }
+    let mut kept = Vec::new();
+    let error = (0..400).find_map(|_| {
+        let job = NewJob::new("q", vec![7; 1 << 20]).at(Time::MAX);
+        queues.put(job).wait().map(|put| kept.push(put.id)).err()
+    });
+    let error = error.expect("tables were merged");
+    assert!(matches!(error, Error::Failed(_) | Error::Unavailable(_)), "{error}");
+    assert!(error.to_string().contains("`salvage`"), "{error}");
+    drop(queues);
+    let queues = Queues::builder().salvage(true).open(folder.path()).unwrap();
+    for id in &kept {
+        assert!(queues.get(*id).wait().unwrap().is_some(), "{id} was acknowledged");
+    }
+    let (jobs, damaged, gaps) = everything(&queues, "q");
+    assert_eq!((damaged, gaps), (0, 0));
+    let old = ids.iter().filter(|id| jobs.iter().any(|job| job.id == **id)).count();
+    assert!((JOBS - 12..=JOBS - 2).contains(&old), "{old} of {JOBS}");
+    drop(queues);
+    // Nothing is left to stumble over.
+    let store = Directory::new(folder.path()).open(&StoreOptions::default()).unwrap();
+    store.compact().unwrap();
+}
+
+#[test]
+fn a_merge_that_was_asked_for_says_that_it_met_damage_and_changes_nothing() {
+    let (folder, ids) = damaged_in_the_middle();
+    let store = Directory::new(folder.path()).open(&StoreOptions::default()).unwrap();
+    let readable = || ids.iter().filter(|id| store.get(Table::Jobs, id.as_bytes()).is_ok()).count();
+    let before = readable();
+    assert!((JOBS - 10..JOBS).contains(&before), "{before} of {JOBS}");
+    let error = store.compact().unwrap_err();
+    assert!(matches!(error, StoreError::Damaged(_)), "{error}");
+    assert_eq!(readable(), before);
+    let mut batch = WriteBatch::new();
+    batch.put(Table::Jobs, b"more", b"value");
+    store.commit(&batch, Persist::Sync).unwrap();
 }
 
 #[test]

@@ -28,7 +28,12 @@ fn only<T>(results: Many<T>) -> Result<T, Error> {
 }
 
 pub(crate) fn puts(outcome: Outcome) -> Many<Put> {
-    if let Outcome::Done(Done::Puts(results)) = outcome { Ok(results) } else { mismatch(outcome) }
+    if let Outcome::Done(Done::Puts(results, spent)) = outcome {
+        drop(spent);
+        Ok(results)
+    } else {
+        mismatch(outcome)
+    }
 }
 
 pub(crate) fn put(outcome: Outcome) -> Result<Put, Error> {

@@ -13,6 +13,9 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::time::Time;
 
+/// Random bits behind the variant.
+const LOW_BITS: u32 = 62;
+
 /// The name of a job: a UUID of version 7.
 ///
 /// ```
@@ -48,6 +51,30 @@ impl JobId {
         bytes[6] = 0x70 | (bytes[6] & 0x0f);
         bytes[8] = 0x80 | (bytes[8] & 0x3f);
         Self(bytes)
+    }
+
+    /// The next name that one maker gives: behind the last one if that is of the same millisecond,
+    /// and like any other of its time if not.
+    ///
+    /// Names in order land one behind the other in the store. Their rows are put where the last
+    /// ones are still at hand, and tables that were written one after the other do not overlap.
+    pub(crate) fn next(self, time: Time, (high, low): (u64, u64)) -> Self {
+        let fresh = Self::from_parts(time, high, low);
+        if fresh.0[..6] != self.0[..6] {
+            return fresh;
+        }
+        // A step of random length, so that no name tells the next one.
+        let step = u128::from(low as u32) + 1;
+        let bits = self.random_bits() + step;
+        Self::from_parts(time, ((bits >> LOW_BITS) as u64) << 48, bits as u64)
+    }
+
+    /// All but the time, the version and the variant.
+    fn random_bits(self) -> u128 {
+        let bits = u128::from_be_bytes(self.0);
+        let low = bits & ((1 << LOW_BITS) - 1);
+        let high = (bits >> 64) & 0x0fff;
+        high << LOW_BITS | low
     }
 
     /// The name of the job that a schedule puts for one of its occurrences.
@@ -173,6 +200,36 @@ impl FromStr for JobId {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_one_maker_are_in_order_and_uuids_of_version_7() {
+        let mut last = JobId::from_bytes([0; 16]);
+        for millis in [77, 78, 5_000] {
+            for _ in 0..10_000 {
+                let next = last.next(Time::from_millis(millis), (random(), random()));
+                assert!(next > last, "{last} and then {next}");
+                assert_eq!((next.0[6] >> 4, next.0[8] >> 6), (7, 2));
+                assert_eq!(next.0[..6], millis.to_be_bytes()[2..]);
+                last = next;
+            }
+        }
+    }
+
+    #[test]
+    fn a_maker_follows_a_clock_that_is_set_back() {
+        let last = JobId::new(Time::from_millis(78));
+        assert!(last.next(Time::from_millis(77), (1, 1)) < last);
+    }
+
+    #[test]
+    fn a_step_carries_over_version_and_variant() {
+        let id = |high, low| JobId::from_parts(Time::from_millis(7), high, low);
+        let next = id(5 << 48, u64::MAX).next(Time::from_millis(7), (0, 0));
+        assert_eq!(next, id(6 << 48, 0));
+        // Behind the very last one it begins anew.
+        let last = id(u64::MAX, u64::MAX);
+        assert_eq!(last.next(Time::from_millis(7), (0, 0)), id(0, 0));
+    }
 
     #[test]
     fn new_ids_are_uuids_of_version_7_and_differ() {

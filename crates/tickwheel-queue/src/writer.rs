@@ -21,7 +21,7 @@ use crate::error::{Error, Limit};
 use crate::event::{Event, EventId};
 use crate::housekeeping::Housekeeping;
 use crate::hub::{Ask, Hub, Outcome, Request, Submission};
-use crate::id::{JobId, random};
+use crate::id::random;
 use crate::stats::{Durability, QueueInfo, Stats};
 use crate::store::{Disk, Persist, Store, StoreError, StoreOptions};
 use crate::time::{Clock, instant_now};
@@ -202,7 +202,6 @@ impl Writer {
                     replies.push((reply, Outcome::Refused(error)));
                 }
                 Request::Command(mut command) => {
-                    prepare(&mut command, &self.hub.clock);
                     let outcome = open.engine.apply(store, &mut command);
                     match (outcome, command) {
                         (Done::Later | Done::More, command) => {
@@ -352,16 +351,6 @@ fn again(reserve: Reserve, until: Instant, now: Instant, reply: Promise) -> Subm
     // At least a moment, so that it waits again if its rows are not due after all.
     let wait = until.saturating_duration_since(now).max(Duration::from_nanos(1));
     Submission { request: Request::Command(Command::Reserve(Reserve { wait, ..reserve })), reply }
-}
-
-/// Gives a command what the engine must not make up by itself.
-fn prepare(command: &mut Command, clock: &Clock) {
-    if let Command::Put(jobs) = command {
-        let now = clock.now().time();
-        for job in jobs {
-            job.id.get_or_insert_with(|| JobId::new(now));
-        }
-    }
 }
 
 impl WriterOptions {

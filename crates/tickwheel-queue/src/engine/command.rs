@@ -114,7 +114,8 @@ impl Sweep {
 
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    Puts(Vec<Result<Put, Error>>),
+    /// And the jobs that were handed in: it is their caller who frees them, and not the writer.
+    Puts(Vec<Result<Put, Error>>, Vec<NewJob>),
     States(Vec<Result<State, Error>>),
     Times(Vec<Result<Time, Error>>),
     Units(Vec<Result<(), Error>>),

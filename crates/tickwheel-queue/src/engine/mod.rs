@@ -1,8 +1,8 @@
 //! The engine: every change is a command, applied to one index, in one atomic batch.
 //!
 //! Ground rules:
-//! * It is deterministic. The time, random bits and new ids are handed in; it has no thread, no
-//!   lock, no clock. The same commands give the same rows.
+//! * It is deterministic. The time and random bits are handed in; it has no thread, no lock, no
+//!   clock. The same commands give the same rows.
 //! * It belongs to one thread, the writer's. A group of commands is applied between
 //!   [`Engine::begin`] and [`Engine::finish`]; their changes are one batch. Only when that batch
 //!   is committed may anybody be told. If the commit fails, the engine is ahead of the disk and
@@ -62,8 +62,12 @@ pub(crate) struct EngineOptions {
 pub(crate) struct Engine {
     options: EngineOptions,
     now: Now,
-    /// Random bits for the tokens of this group.
+    /// Random bits for the tokens and ids of this group.
     entropy: u64,
+    /// The last id that was made.
+    last_id: JobId,
+    /// The queue of the last put.
+    last_put: u32,
     totals: Totals,
     queues: Vec<Queue>,
     names: HashMap<Arc<str>, u32>,
@@ -196,7 +200,9 @@ impl Engine {
             items.iter_mut().map(apply).collect()
         }
         match command {
-            Command::Put(jobs) => Outcome::Puts(each(jobs, |job| self.put(view, job))),
+            Command::Put(jobs) => {
+                Outcome::Puts(each(jobs, |job| self.put(view, job)), std::mem::take(jobs))
+            }
             Command::Cancel(jobs) => Outcome::States(each(jobs, |job| self.cancel(view, job))),
             Command::Reschedule(jobs) => {
                 Outcome::Times(each(jobs, |(job, when)| self.reschedule(view, job, *when)))
@@ -328,6 +334,13 @@ impl Engine {
     fn new_token(&mut self) -> u64 {
         self.entropy = self.entropy.wrapping_add(0x9e37_79b9_7f4a_7c15);
         scramble(self.entropy)
+    }
+
+    /// An id that no job has, behind all others of this millisecond.
+    fn new_id(&mut self) -> JobId {
+        let bits = (self.new_token(), self.new_token());
+        self.last_id = self.last_id.next(self.now.time(), bits);
+        self.last_id
     }
 
     /// The number of a queue, which is made if there is none.

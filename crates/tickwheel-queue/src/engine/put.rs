@@ -14,7 +14,9 @@ use crate::time::Time;
 impl Engine {
     pub(super) fn put(&mut self, view: &dyn View, job: &NewJob) -> Result<Put, Error> {
         self.check_job(job)?;
-        let number = self.number_of(&job.queue);
+        let number = self.number_for_put(&job.queue);
+        // Only a caller's id can be there already; looking for one of ours would be a read for
+        // nothing with each put.
         if let Some(id) = job.id
             && self.exists(view, id)?
         {
@@ -38,9 +40,11 @@ impl Engine {
             (Some(_), OnConflict::Replace) => {}
             (None, _) => self.check_room()?,
         }
-        let number = self.queue_for(&job.queue)?;
-        // The writer gives an id to every job that comes without one.
-        let id = job.id.unwrap_or_else(|| JobId::new(self.now.time()));
+        let number = match number {
+            Some(number) => number,
+            None => self.new_queue(&job.queue)?,
+        };
+        let id = job.id.unwrap_or_else(|| self.new_id());
         let kind = match holder {
             Some(holder) => {
                 self.cancel_known(&holder);
@@ -51,6 +55,18 @@ impl Engine {
         };
         self.insert(number, id, job);
         Ok(Put { id, kind })
+    }
+
+    /// The number of a queue, if there is one. Puts that follow each other mostly go to the same
+    /// queue, and comparing a name is quicker than looking for it.
+    fn number_for_put(&mut self, name: &str) -> Option<u32> {
+        let last = self.last_put;
+        if self.queues.get(last as usize).is_some_and(|queue| *queue.name == *name) {
+            return Some(last);
+        }
+        let number = self.number_of(name)?;
+        self.last_put = number;
+        Some(number)
     }
 
     /// The live job with this key. One that cannot be read does not keep its key.

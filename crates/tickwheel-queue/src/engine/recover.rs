@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tickwheel::wheel::HierarchicalWheel;
 
 use super::{Engine, EngineOptions, Leased, Queue, Timed};
+use crate::id::JobId;
 use crate::stats::Tally;
 use crate::store::records::{Counts, LeaseRow, QueueRow, Totals};
 use crate::store::rows;
@@ -29,6 +30,8 @@ impl Engine {
             options,
             now,
             entropy: 0,
+            last_id: JobId::from_bytes([0; 16]),
+            last_put: 0,
             totals,
             queues: Vec::new(),
             names: HashMap::new(),

@@ -43,11 +43,12 @@ impl Engine {
 
     /// A job waits at this place from now on.
     pub(super) fn place(&mut self, number: u32, place: Place, entry: Entry) {
-        let (limit, room) = (self.reading_limit(), self.room());
-        let queue = &mut self.queues[number as usize];
-        if queue.edge.is_some_and(|edge| place >= edge) {
+        // Most puts end here, before anything is computed.
+        if self.queues[number as usize].edge.is_some_and(|edge| place >= edge) {
             return;
         }
+        let (limit, room) = (self.reading_limit(), self.room());
+        let queue = &mut self.queues[number as usize];
         if place.due > limit {
             self.pull_edge(number, place);
             return;

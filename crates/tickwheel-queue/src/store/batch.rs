@@ -109,12 +109,12 @@ impl WriteBatch {
     }
 
     fn push_key(&mut self, table: Table, key: &[u8]) -> Range<usize> {
-        if let Some(older) = self.find(table, key) {
+        let last = self.latest.insert(hash(table, key), self.rows.len() as u32);
+        if let Some(older) = last.and_then(|last| self.find_up_to(last, table, key)) {
             self.rows[older].superseded = true;
             self.superseded += 1;
             self.removals -= usize::from(self.rows[older].value.is_none());
         }
-        self.latest.insert(hash(table, key), self.rows.len() as u32);
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
         start..self.bytes.len()
@@ -132,8 +132,13 @@ impl WriteBatch {
     }
 
     fn find(&self, table: Table, key: &[u8]) -> Option<usize> {
+        self.find_up_to(*self.latest.get(&hash(table, key))?, table, key)
+    }
+
+    /// The last row of a key, if the last one with its hash is this.
+    fn find_up_to(&self, last: u32, table: Table, key: &[u8]) -> Option<usize> {
         let is_it = |row: &Entry| row.table == table && self.bytes[row.key.clone()] == *key;
-        let last = *self.latest.get(&hash(table, key))? as usize;
+        let last = last as usize;
         if is_it(&self.rows[last]) {
             return Some(last);
         }

@@ -6,6 +6,7 @@
 //! * `servers`: installing, starting and stopping the peers' servers
 //! * `run`, `measure`: doing it once, in a process of its own
 //! * `rounds`: doing it in turns
+//! * `leftovers`: nothing stays on disk, also after Ctrl-C
 //! * `goals`, `summary`, `picture`, `export`: what came of it, on the terminal and in files
 
 pub(crate) mod contender;
@@ -13,6 +14,7 @@ mod export;
 mod figure;
 mod goals;
 pub(crate) mod job;
+pub(crate) mod leftovers;
 pub(crate) mod measure;
 mod options;
 pub(crate) mod ours;
@@ -40,9 +42,11 @@ type Results = results::Results<system::System, figure::Figure>;
 /// Runs the comparison, prints it and writes the files that were asked for.
 pub(crate) fn compare(options: &Options) -> Result<()> {
     let destinations = Destinations::check(&options.files, "queue")?;
+    let leftovers = leftovers::Leftovers::of(options.folders())?;
     let peers: Vec<_> = options.systems().into_iter().filter_map(system::System::peer).collect();
     let versions = servers::set_up(&peers, options.folder())?;
     let results = rounds::run_all(options)?;
+    drop(leftovers);
     let report = export::Report::new(options, versions, results);
     file::print(&report)?;
     destinations.write(&report)

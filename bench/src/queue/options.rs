@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::peers::Peer;
 use super::plan::Plan;
+use super::servers;
 use super::system::System;
 use super::workload::Workload;
 use crate::names::name;
@@ -82,6 +83,12 @@ impl Options {
 
     pub(super) fn folder(&self) -> &Path {
         self.folder.as_deref().unwrap_or(Path::new(FOLDER))
+    }
+
+    /// All folders that hold data while they run.
+    pub(super) fn folders(&self) -> Vec<PathBuf> {
+        let runs = self.systems().into_iter().map(|system| self.folder().join(name(&system)));
+        runs.chain([servers::template(self.folder())]).collect()
     }
 
     /// What a system is told to do.

@@ -33,6 +33,7 @@ use anyhow::Result;
 pub(crate) use options::Options;
 pub(crate) use run::Run;
 
+use crate::queue::leftovers::Leftovers;
 use crate::queue::servers;
 use crate::report::destinations::Destinations;
 use crate::report::{file, results};
@@ -44,9 +45,11 @@ type Results = results::Results<system::System, figure::Figure>;
 pub(crate) fn compare(options: &Options) -> Result<()> {
     let destinations = Destinations::check(&options.files, "server")?;
     let program = options.program()?;
+    let leftovers = Leftovers::of(options.folders())?;
     let peers: Vec<_> = options.systems().into_iter().filter_map(system::System::peer).collect();
     let versions = servers::set_up(&peers, options.folder())?;
     let results = rounds::run_all(options, &program)?;
+    drop(leftovers);
     let report = export::Report::new(options, versions, results);
     file::print(&report)?;
     destinations.write(&report)

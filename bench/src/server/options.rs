@@ -11,6 +11,7 @@ use super::system::System;
 use super::workload::Workload;
 use crate::names::name;
 use crate::queue::peers::Peer;
+use crate::queue::servers;
 use crate::report::destinations::Files;
 
 const EXAMPLE: &str = "\
@@ -80,6 +81,12 @@ impl Options {
 
     pub(super) fn folder(&self) -> &Path {
         self.folder.as_deref().unwrap_or(Path::new(FOLDER))
+    }
+
+    /// All folders that hold data while they run.
+    pub(super) fn folders(&self) -> Vec<PathBuf> {
+        let runs = self.systems().into_iter().map(|system| self.folder().join(name(&system)));
+        runs.chain([servers::template(self.folder())]).collect()
     }
 
     /// The binary to measure, built unless one was given.

@@ -15,7 +15,7 @@ use std::path::Path;
 use anyhow::Result;
 
 pub(crate) use beanstalkd::BeanstalkdServer;
-pub(crate) use postgresql::PostgresqlServer;
+pub(crate) use postgresql::{PostgresqlServer, template};
 pub(crate) use redis::RedisServer;
 
 use super::contender::Contender;

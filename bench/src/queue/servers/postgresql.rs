@@ -46,7 +46,8 @@ fn programs() -> Result<PathBuf> {
     Ok(Path::new(VERSIONS).join(newest.to_string()).join("bin"))
 }
 
-fn template(folder: &Path) -> PathBuf {
+/// The cluster that is copied for each run.
+pub(crate) fn template(folder: &Path) -> PathBuf {
     folder.join("postgresql-template")
 }
 

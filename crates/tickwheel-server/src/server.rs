@@ -36,10 +36,6 @@ use crate::{docs_page, openapi, routes};
 /// A client that does not finish its handshake within this time is given up.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// How long the queue waits for those whom it answered last, to share a sync with them. They come
-/// back later than threads of the same process: an answer and a request are between.
-const PATIENCE: Duration = Duration::from_micros(500);
-
 /// Why the service could not be started.
 ///
 /// ```
@@ -296,7 +292,8 @@ fn open(config: &Config) -> Result<Opened, StartError> {
     make_private(&config.data).map_err(data)?;
     let mut queues = Queues::builder()
         .durability(config.durability)
-        .patience(PATIENCE)
+        // Callers over HTTP come back too late to be waited for: an answer and a request are between.
+        .patience(Duration::ZERO)
         .horizon(config.horizon)
         .near(config.near)
         .cache(config.cache)

@@ -164,7 +164,11 @@ impl fmt::Display for Error {
                 "queue {queue:?} has a live job with the key {key:?} already: {id}. Cancel it, or \
                  put with `replace` or `keep`"
             ),
-            Self::IdExists { id } => write!(f, "there is a job {id} already: take a new id"),
+            Self::IdExists { id } => write!(
+                f,
+                "there is a job {id} already: if this repeats a put, that one has succeeded; else take a \
+                 new id"
+            ),
             Self::StaleLease { id } => write!(
                 f,
                 "the lease of job {id} is over, and nothing was changed: it ran out, or the job \

@@ -1,8 +1,11 @@
 //! What is looked after beside the commands: how full the disk is, and space of removed rows.
 //!
 //! A log-structured store gives space back when it merges tables. Under load that happens by
-//! itself; after a purge it may never. So when much was removed and the removing has stopped, a
-//! thread of its own asks the store to compact.
+//! itself; after a purge it may never. So when much was removed and the removing has all but
+//! stopped, a thread of its own asks the store to compact. What is much is a matter of rows, which
+//! scans crawl over, or of bytes, which are estimated by the share of removed rows. While the disk
+//! is over its limit nothing can be put, so that merges by itself may never come: then anything
+//! that was removed is worth it.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -15,7 +18,14 @@ use crate::store::Store;
 const LOOK: Duration = Duration::from_secs(2);
 const LOOK_AT_LIMIT: Duration = Duration::from_millis(100);
 /// Removed rows that are worth a compaction.
-const WORTH_IT: usize = 100_000;
+const ROWS: usize = 100_000;
+/// Removed bytes that are, if they are also a good part of what is there.
+const BYTES: u64 = 64 << 20;
+const SHARE: u64 = 4;
+/// Removing has all but stopped when the last look has seen less than one row in so many.
+const SLOW: usize = 100;
+/// Rows of a job, about.
+const ROWS_OF_JOB: u64 = 3;
 
 #[derive(Debug, Default)]
 pub(crate) struct Housekeeping {
@@ -31,7 +41,9 @@ pub(crate) struct Housekeeping {
 
 impl Housekeeping {
     pub(crate) fn new(limit: u64) -> Self {
-        Self { limit, ..Self::default() }
+        // What was removed before the opening is not known. If the disk is over its limit, that
+        // has to be found out.
+        Self { limit, removed: usize::from(limit < u64::MAX), ..Self::default() }
     }
 
     /// Bytes on disk at the last look.
@@ -65,18 +77,30 @@ impl Housekeeping {
             }
             Err(error) => tracing::warn!(%error, "how full the disk is could not be found out"),
         }
-        self.maybe_compact(store);
-        let is_over = self.disk > self.limit;
-        if is_over || self.removed >= WORTH_IT {
+        let is_worth_it = self.is_worth_it(engine.jobs());
+        if is_worth_it {
+            self.maybe_compact(store);
+        }
+        if is_worth_it || self.disk > self.limit {
             self.next_look = Some(now + LOOK);
         }
     }
 
+    /// Whether a compaction would bring much, given how many jobs there are.
+    fn is_worth_it(&self, jobs: u64) -> bool {
+        let removed = self.removed as u64;
+        let rows = (removed + ROWS_OF_JOB * jobs).max(1);
+        let bytes = (u128::from(self.disk) * u128::from(removed) / u128::from(rows)) as u64;
+        self.removed >= ROWS
+            || (bytes >= BYTES && bytes >= self.disk / SHARE)
+            || (self.removed > 0 && self.disk > self.limit)
+    }
+
     fn maybe_compact(&mut self, store: &Arc<dyn Store>) {
         let is_running = self.compaction.as_ref().is_some_and(|thread| !thread.is_finished());
-        let has_stopped = self.removed == self.removed_before;
+        let has_slowed = (self.removed - self.removed_before) * SLOW <= self.removed;
         self.removed_before = self.removed;
-        if is_running || self.removed < WORTH_IT || !has_stopped {
+        if is_running || !has_slowed {
             return;
         }
         self.removed = 0;

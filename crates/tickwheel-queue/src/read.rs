@@ -213,6 +213,8 @@ const PARTS: [Part; 5] = [
 const BY_KEY: u8 = PARTS.len() as u8;
 /// Rows that one page looks at: a filter that matches little gives short pages.
 const MAX_ROWS: usize = 50_000;
+/// Bytes of their jobs that it reads for that.
+const MAX_BYTES: usize = 256 << 20;
 
 #[derive(Clone, Copy)]
 enum Part {
@@ -249,6 +251,8 @@ struct Room {
     rows: usize,
     /// Of payloads and headers; the job that exceeds it is the last.
     bytes: usize,
+    /// The same of all jobs that are looked at, also of those that are not wanted.
+    looked_at: usize,
 }
 
 struct Reader<'a> {
@@ -335,7 +339,7 @@ impl Reader<'_> {
         }
         let mut page = Page::default();
         let Some(number) = self.number_of(&list.queue) else { return Ok(page) };
-        let mut room = Room { rows: MAX_ROWS, bytes: ANSWER_BYTES };
+        let mut room = Room { rows: MAX_ROWS, bytes: ANSWER_BYTES, looked_at: MAX_BYTES };
         if list.key_prefix.is_some() {
             self.walk(list, number, BY_KEY, &mut page, &mut room)?;
             return Ok(page);
@@ -425,7 +429,7 @@ impl Reader<'_> {
                 Err(error) => return Err(unreadable(error)),
             };
             let is_full = page.jobs.len() + page.damaged.len() == list.limit;
-            if is_full || room.rows == 0 || room.bytes == 0 {
+            if is_full || room.rows == 0 || room.bytes == 0 || room.looked_at == 0 {
                 // Empty if the next page begins with the first row of this part.
                 let key = seen.map_or(Vec::new(), |seen| seen.to_vec());
                 page.next = Some(PageToken { part, key });
@@ -434,11 +438,14 @@ impl Reader<'_> {
             room.rows -= 1;
             if let Some(id) = id_in(part, &key, &value) {
                 match self.job(id) {
-                    Ok(Some(job)) if matches(list, &job) => {
-                        room.bytes = room.bytes.saturating_sub(job.bytes());
-                        page.jobs.push(job);
+                    Ok(Some(job)) => {
+                        room.looked_at = room.looked_at.saturating_sub(job.bytes());
+                        if matches(list, &job) {
+                            room.bytes = room.bytes.saturating_sub(job.bytes());
+                            page.jobs.push(job);
+                        }
                     }
-                    Ok(_) => {}
+                    Ok(None) => {}
                     Err(Error::Damaged { id, .. }) => page.damaged.push(id),
                     Err(error) => return Err(error),
                 }

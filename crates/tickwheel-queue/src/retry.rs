@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
+use crate::error::Error;
 use crate::id::{JobId, scramble};
+
+/// Delays that a list may have: it is written with each job that has one.
+const DELAYS: usize = 1_000;
 
 /// How long a failed job waits for its next attempt.
 ///
@@ -34,7 +38,7 @@ pub enum RetryPolicy {
         /// come back together. At most 100.
         jitter: u8,
     },
-    /// One after the other; the last one for all further attempts.
+    /// One after the other, up to 1,000; the last one for all further attempts.
     List(Vec<Duration>),
 }
 
@@ -73,6 +77,17 @@ impl RetryPolicy {
     /// ```
     pub fn list(delays: impl IntoIterator<Item = Duration>) -> Self {
         Self::List(delays.into_iter().collect())
+    }
+
+    /// Refuses what would take too much room.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self {
+            Self::List(delays) if delays.len() > DELAYS => Err(Error::Invalid(format!(
+                "a retry policy with {} delays is not possible: take at most {DELAYS}",
+                delays.len()
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// How long to wait after the given attempt, counted from 1. The same job gets the same

@@ -98,7 +98,8 @@ impl Default for Retention {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pacing {
-    /// Never more deliveries than this in any window of this length, wherever it begins.
+    /// Never more deliveries than this, up to 100,000, in any window of this length, wherever it
+    /// begins.
     pub starts: Option<(u32, Duration)>,
     /// Never more leased jobs than this.
     pub concurrency: Option<u32>,
@@ -202,7 +203,8 @@ pub struct Limits {
     pub pending: u64,
     /// Jobs that are leased at once; their leases are kept in memory.
     pub leased: u64,
-    /// Bytes on disk beyond which nothing new is taken. What is there can still be worked on.
+    /// Bytes on disk beyond which nothing new is taken. What is there can still be worked on. The
+    /// store takes 64 MiB from the beginning, for its journal.
     pub disk: u64,
 }
 

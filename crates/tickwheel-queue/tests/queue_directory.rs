@@ -3,11 +3,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tickwheel_queue::cron::Misfire;
 use tickwheel_queue::{
-    JobId, List, NewJob, NewSchedule, OnConflict, OpenError, Queues, State, Timing,
+    Error, JobId, Limit, Limits, List, NewJob, NewSchedule, OnConflict, OpenError, Queues, State,
+    Timing,
 };
 
 fn put(queues: &Queues, count: usize) -> Vec<JobId> {
@@ -176,6 +177,48 @@ fn space_of_finished_jobs_comes_back() {
     store.compact().unwrap();
     let empty = tables(folder.path());
     assert!(full > 15_000_000 && empty < full / 10, "{full} bytes before, {empty} after");
+}
+
+/// Few jobs, but large ones: what counts is the space, not how many rows were removed.
+#[test]
+fn a_disk_over_its_limit_has_room_again_when_jobs_are_worked_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || {
+        let limits = Limits { disk: 160 << 20, ..Limits::default() };
+        Queues::builder().limits(limits).open(folder.path()).unwrap()
+    };
+    // Bytes that do not compress.
+    let payload: Vec<u8> =
+        (0..1_u32 << 20).map(|byte| (byte.wrapping_mul(byte) >> 7) as u8).collect();
+    let put = |queues: &Queues| queues.put(NewJob::new("q", payload.clone())).wait();
+    let fill_and_work_off = |queues: &Queues| {
+        let error = std::iter::repeat_with(|| put(queues)).find_map(Result::err).unwrap();
+        assert!(matches!(error, Error::OverLimit { limit: Limit::Disk, .. }), "{error}");
+        loop {
+            let jobs = queues.reserve("q", 100, None).wait().unwrap();
+            if jobs.is_empty() {
+                break;
+            }
+            queues.ack_all(jobs.iter().map(|job| job.lease)).wait().unwrap();
+        }
+    };
+    let wait_for_room = |queues: &Queues| {
+        let patience = Instant::now() + Duration::from_secs(60);
+        while let Err(error) = put(queues) {
+            assert!(Instant::now() < patience, "{error}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let queues = open();
+    fill_and_work_off(&queues);
+    wait_for_room(&queues);
+    fill_and_work_off(&queues);
+    drop(queues);
+    // Likewise when nobody knows any more what was removed. The first put comes before the first
+    // look at the disk.
+    let queues = open();
+    put(&queues).unwrap();
+    wait_for_room(&queues);
 }
 
 /// Bytes of the tables, without the journals.

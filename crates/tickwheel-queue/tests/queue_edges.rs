@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use rig::{Rig, millis, seconds};
 use tickwheel_queue::{
-    Error, JobId, Keep, Limit, Limits, List, NewJob, QueueSettings, Queues, Retention, Retry,
-    RetryPolicy, State, Time,
+    Error, JobId, Keep, Limit, Limits, List, NewJob, Pacing, QueueSettings, Queues, Retention,
+    Retry, RetryPolicy, State, Time,
 };
 
 /// A builder with a horizon of a second and room for very few jobs in memory.
@@ -39,6 +39,24 @@ fn jobs_around_the_horizon_come_exactly_at_their_time() {
         }
         assert_eq!(rig.names(), [delay.to_string()]);
         now = delay;
+    }
+}
+
+#[test]
+fn what_is_written_with_each_job_or_delivery_is_bounded() {
+    let rig = Rig::new();
+    let delays = |count: u64| RetryPolicy::list((0..count).map(seconds));
+    let put = |count| rig.queues().put(NewJob::new("q", "").retry(delays(count))).wait();
+    put(1_000).unwrap();
+    let error = put(1_001).unwrap_err().to_string();
+    assert!(error.contains("1001 delays") && error.contains("at most 1000"), "{error}");
+    let set = |settings| rig.queues().configure("q", settings).wait();
+    let mut settings = QueueSettings { retry: delays(1_001), ..QueueSettings::default() };
+    assert!(matches!(set(settings.clone()), Err(Error::Invalid(_))));
+    settings.retry = delays(1_000);
+    for (starts, is_possible) in [(100_000, true), (100_001, false)] {
+        settings.pacing = Pacing::starts(starts, seconds(60));
+        assert_eq!(set(settings.clone()).is_ok(), is_possible, "{starts} starts");
     }
 }
 

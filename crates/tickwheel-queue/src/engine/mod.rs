@@ -298,6 +298,15 @@ impl Engine {
         self.schedules.len()
     }
 
+    /// How many jobs there are, live and finished.
+    pub(crate) fn jobs(&self) -> u64 {
+        let all = |queue: &Queue| {
+            let counts = queue.counts();
+            counts.waiting + counts.leased + counts.dead + counts.done + counts.cancelled
+        };
+        self.queues.iter().map(all).sum()
+    }
+
     pub(crate) fn pending(&self) -> u64 {
         self.pending
     }

@@ -6,6 +6,7 @@ use crate::error::{Error, Limit};
 use crate::event::EventKind;
 use crate::id::JobId;
 use crate::job::{JobRef, NewJob, OnConflict, State, When};
+use crate::retry::RetryPolicy;
 use crate::store::records::{Record, Status};
 use crate::store::rows::{self, Place};
 use crate::store::{Table, View};
@@ -37,7 +38,7 @@ impl Engine {
                     id: holder.id,
                 });
             }
-            (Some(_), OnConflict::Replace) => {}
+            (Some(_), OnConflict::Replace) => self.check_disk()?,
             (None, _) => self.check_room()?,
         }
         let number = match number {
@@ -104,7 +105,7 @@ impl Engine {
                 "`max_attempts` of 0 is not possible: take at least 1".into(),
             ));
         }
-        Ok(())
+        job.retry.as_ref().map_or(Ok(()), RetryPolicy::check)
     }
 
     fn check_room(&self) -> Result<(), Error> {
@@ -113,10 +114,13 @@ impl Engine {
             let (allowed, found) = (limits.pending, self.pending + 1);
             return Err(Error::OverLimit { limit: Limit::Pending, allowed, found });
         }
+        self.check_disk()
+    }
+
+    fn check_disk(&self) -> Result<(), Error> {
+        let allowed = self.options.limits.disk;
         match self.disk_full {
-            Some(found) => {
-                Err(Error::OverLimit { limit: Limit::Disk, allowed: limits.disk, found })
-            }
+            Some(found) => Err(Error::OverLimit { limit: Limit::Disk, allowed, found }),
             None => Ok(()),
         }
     }

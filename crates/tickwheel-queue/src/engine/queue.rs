@@ -178,6 +178,9 @@ impl Engine {
     }
 }
 
+/// Starts that a window may have: their times are kept, and written with each delivery.
+const MOST_STARTS: u32 = 100_000;
+
 fn check_settings(settings: &QueueSettings) -> Result<(), Error> {
     let wrong = |why: &str| Err(Error::Invalid(why.to_owned()));
     if settings.lease.is_zero() {
@@ -196,6 +199,14 @@ fn check_settings(settings: &QueueSettings) -> Result<(), Error> {
                  leave the pace out",
             );
         }
+        if let Some((starts, _)) = pacing.starts
+            && starts > MOST_STARTS
+        {
+            return Err(Error::Invalid(format!(
+                "a pace of {starts} starts in a window is not possible: take at most \
+                 {MOST_STARTS}, and a shorter window"
+            )));
+        }
     }
-    Ok(())
+    settings.retry.check()
 }

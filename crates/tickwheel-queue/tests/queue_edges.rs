@@ -436,3 +436,27 @@ fn large_payloads_are_given_out_a_few_at_a_time() {
     let reserve = || rig.queues().reserve("q", 1_000, None).wait().unwrap().len();
     assert_eq!([reserve(), reserve(), reserve(), reserve()], [16, 16, 8, 0]);
 }
+
+#[test]
+fn a_job_that_dies_while_opening_is_listed_before_one_that_died_by_a_later_clock() {
+    let mut rig = Rig::new();
+    let dead = Keep { age: seconds(86_400), count: 100 };
+    let retention = Retention { dead, ..Retention::default() };
+    let settings = QueueSettings { max_attempts: 1, retention, ..QueueSettings::default() };
+    rig.queues().configure("q", settings).wait().unwrap();
+    let start = rig.clock.wall();
+    rig.put("later", Duration::ZERO);
+    rig.clock.set_wall(start + seconds(3_600));
+    let later = rig.take(1).remove(0);
+    rig.queues().fail(later.lease, "", Retry::Never).wait().unwrap();
+    rig.clock.set_wall(start);
+    rig.put("earlier", Duration::ZERO);
+    let earlier = rig.queues().reserve("q", 1, seconds(1)).wait().unwrap().remove(0);
+    // Opening looks at the lease and at what is kept, in one group.
+    rig.closed(|rig| rig.clock.set_wall(start + seconds(2)));
+    rig.queues().stats().wait().unwrap();
+    let page = rig.queues().list(List::of("q").state(State::Dead)).wait().unwrap();
+    let listed: Vec<JobId> = page.jobs.iter().map(|job| job.id).collect();
+    assert_eq!(listed, [earlier.job.id, later.job.id]);
+    assert_eq!(rig.queues().purge("q", State::Dead, Time::MAX).wait(), Ok(2));
+}

@@ -9,7 +9,8 @@
 //!   has to be thrown away.
 //! * A command reads before it changes anything: what is refused has changed nothing.
 //! * Reads see the batch first and the store after it. Scans see the store only, so whatever scans
-//!   to fill the memory ([`window`]) runs before the first change of a group.
+//!   to fill the memory ([`window`]) or to move a low-water mark runs before the first job of a
+//!   group comes or ends.
 //! * What waits is a row of the due index; whether it is scheduled or ready is only a question of
 //!   the time. Becoming ready writes nothing.
 
@@ -142,27 +143,28 @@ impl Engine {
         if now.time().as_millis() < was {
             self.clock_was_set_back();
         }
-        let (mut writing, mut schedules) = (Vec::new(), Vec::new());
+        let (mut retentions, mut leases, mut paces, mut schedules) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         while let Some(due) = self.wheel.pop_due(now.time().as_millis()) {
             match due.value {
                 Timed::Due { queue, place, entry } => self.became_due(queue, place, entry),
                 Timed::Load(queue) => self.load_timer_fired(queue),
+                Timed::Retention(queue) => retentions.push(queue),
+                Timed::Lease(id) => leases.push(id),
+                Timed::Pace { queue, group } => paces.push((queue, group)),
                 Timed::Schedule(name) => schedules.push(name),
-                event @ (Timed::Lease(_) | Timed::Retention(_) | Timed::Pace { .. }) => {
-                    writing.push(event);
-                }
             }
         }
         self.load_what_is_near(view);
-        for event in writing {
-            match event {
-                Timed::Lease(id) => self.lease_ran_out(view, id),
-                Timed::Retention(queue) => self.retention_timer_fired(view, queue),
-                Timed::Pace { queue, group } => self.pace_timer_fired(queue, &group),
-                Timed::Due { .. } | Timed::Load(_) | Timed::Schedule(_) => {
-                    unreachable!("these are not kept for later")
-                }
-            }
+        // Before the leases: it scans, and would not see the jobs that die with them.
+        for queue in retentions {
+            self.retention_timer_fired(view, queue);
+        }
+        for id in leases {
+            self.lease_ran_out(view, id);
+        }
+        for (queue, group) in paces {
+            self.pace_timer_fired(queue, &group);
         }
         // After the leases: a key whose job has just died is free.
         self.schedules_are_due(view, schedules);

@@ -109,6 +109,38 @@ fn a_waiting_worker_gets_the_job_when_the_pace_allows() {
     });
 }
 
+#[test]
+fn a_shorter_window_counts_at_once_and_so_does_a_longer_one() {
+    let settings = |whole: bool, window| {
+        let (pacing, none) = (Pacing::starts(1, window), Pacing::default());
+        let (pacing, group_pacing) = if whole { (pacing, none) } else { (none, pacing) };
+        QueueSettings { pacing, group_pacing, ..QueueSettings::default() }
+    };
+    for whole in [false, true] {
+        let rig = Rig::new();
+        let set = |window| {
+            rig.queues().configure("q", settings(whole, window)).wait().unwrap();
+        };
+        set(seconds(3_600));
+        put(&rig, 4, "g");
+        assert_eq!(take(&rig).len(), 1);
+        assert_eq!(take(&rig).len(), 0);
+        set(seconds(1));
+        assert_eq!(take(&rig).len(), 0, "the shorter window is not over");
+        rig.clock.advance(millis(1_001));
+        assert_eq!(take(&rig).len(), 1, "it is over, whole queue: {whole}");
+        set(seconds(10));
+        rig.clock.advance(seconds(10));
+        assert_eq!(take(&rig).len(), 0, "the longer window is not over");
+        rig.clock.advance(millis(1));
+        assert_eq!(take(&rig).len(), 1, "it is over, whole queue: {whole}");
+        // A window in the past is over at once.
+        rig.clock.advance(seconds(5));
+        set(seconds(4));
+        assert_eq!(take(&rig).len(), 1);
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Put { count: usize, group: u8 },

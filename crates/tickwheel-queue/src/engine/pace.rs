@@ -149,6 +149,22 @@ impl Engine {
         self.wake(number);
     }
 
+    /// The settings of a queue have changed: windows may end at another time, and what is held may
+    /// go on.
+    pub(super) fn pacing_changed(&mut self, number: u32) {
+        let groups: Vec<_> = self.queues[number as usize].paces.keys().cloned().collect();
+        for group in groups {
+            let has_window = self.pacing(number, &group).starts.is_some();
+            let pace = self.queues[number as usize].paces.get_mut(&group);
+            // Without a window the timer stays, to forget what the last one has counted.
+            if let Some(timer) = pace.and_then(|pace| pace.timer.take_if(|_| has_window)) {
+                self.wheel.remove(timer);
+            }
+            self.arm_pace(number, &group);
+        }
+        self.let_all_go_on(number);
+    }
+
     /// Puts all held jobs of a queue back: its settings or the clock were changed.
     pub(super) fn let_all_go_on(&mut self, number: u32) {
         let queue = &mut self.queues[number as usize];

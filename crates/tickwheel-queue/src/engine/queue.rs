@@ -163,7 +163,7 @@ impl Engine {
         self.queue(number).settings = settings.clone();
         self.write_queue(number);
         self.retention_changed(number);
-        self.let_all_go_on(number);
+        self.pacing_changed(number);
         self.wake(number);
         Ok(())
     }

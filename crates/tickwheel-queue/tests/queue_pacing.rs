@@ -2,7 +2,7 @@
 
 mod rig;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use proptest::prelude::*;
 use rig::{Rig, millis, seconds};
@@ -162,8 +162,105 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// What may happen to the jobs of groups of which few may be out at a time.
+#[derive(Clone, Debug)]
+enum Act {
+    Put(u8),
+    Take(usize),
+    Ack(usize),
+    Release(usize),
+    Cancel(usize),
+    Concurrency(u32),
+    Restart,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        6 => (0..3_u8).prop_map(Act::Put),
+        6 => (1..5_usize).prop_map(Act::Take),
+        4 => (0..100_usize).prop_map(Act::Ack),
+        2 => (0..100_usize).prop_map(Act::Release),
+        3 => (0..100_usize).prop_map(Act::Cancel),
+        1 => (1..4_u32).prop_map(Act::Concurrency),
+        1 => Just(Act::Restart),
+    ]
+}
+
+/// Which jobs a worker has to get: the first ones whose group may go on.
+fn expected(
+    waiting: &BTreeMap<usize, u8>,
+    out: &BTreeMap<usize, (u8, Lease)>,
+    (limit, at_most): (u32, usize),
+) -> Vec<usize> {
+    let mut leased = [0; 3];
+    out.values().for_each(|(group, _)| leased[usize::from(*group)] += 1);
+    let may_go = |(_, group): &(&usize, &u8)| {
+        let leased = &mut leased[usize::from(**group)];
+        *leased += 1;
+        *leased <= limit
+    };
+    waiting.iter().filter(may_go).map(|(job, _)| *job).take(at_most).collect()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn groups_go_on_in_order_whatever_becomes_of_their_jobs(
+        acts in prop::collection::vec(act(), 1..120),
+    ) {
+        let mut limit = 2;
+        let mut rig = paced(Pacing::default(), Pacing::default().concurrency(limit));
+        let (mut ids, mut waiting, mut out) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        // In the end everything has to come.
+        let rest = (0..200).flat_map(|_| [Act::Take(100), Act::Ack(0)]);
+        for act in acts.into_iter().chain(rest) {
+            let nth = |number: usize, len: usize| number.checked_rem(len);
+            match act {
+                Act::Put(group) => {
+                    let job = NewJob::new("q", ids.len().to_string()).group(group.to_string());
+                    waiting.insert(ids.len(), group);
+                    ids.push(rig.queues().put(job).wait().unwrap().id);
+                }
+                Act::Take(at_most) => {
+                    let jobs = rig.queues().reserve("q", at_most, None).wait().unwrap();
+                    let name = |job: &[u8]| std::str::from_utf8(job).unwrap().parse().unwrap();
+                    let taken: Vec<usize> = jobs.iter().map(|job| name(&job.job.payload)).collect();
+                    prop_assert_eq!(&taken, &expected(&waiting, &out, (limit, at_most)));
+                    for (job, delivery) in taken.iter().zip(&jobs) {
+                        let group = waiting.remove(job).unwrap();
+                        out.insert(*job, (group, delivery.lease));
+                    }
+                }
+                Act::Ack(number) => {
+                    let Some(index) = nth(number, out.len()) else { continue };
+                    let job = *out.keys().nth(index).unwrap();
+                    rig.queues().ack(out.remove(&job).unwrap().1).wait().unwrap();
+                }
+                Act::Release(number) => {
+                    let Some(index) = nth(number, out.len()) else { continue };
+                    let job = *out.keys().nth(index).unwrap();
+                    let (group, lease) = out.remove(&job).unwrap();
+                    rig.queues().release(lease, millis(0)).wait().unwrap();
+                    waiting.insert(job, group);
+                }
+                Act::Cancel(number) => {
+                    let Some(index) = nth(number, waiting.len()) else { continue };
+                    let job = *waiting.keys().nth(index).unwrap();
+                    rig.queues().cancel(ids[job]).wait().unwrap();
+                    waiting.remove(&job);
+                }
+                Act::Concurrency(new) => {
+                    limit = new;
+                    let group_pacing = Pacing::default().concurrency(limit);
+                    let settings = QueueSettings { group_pacing, ..QueueSettings::default() };
+                    rig.queues().configure("q", settings).wait().unwrap();
+                }
+                Act::Restart => rig.crash(),
+            }
+        }
+        prop_assert!(waiting.is_empty() && out.is_empty());
+    }
 
     #[test]
     fn no_window_holds_more_than_it_may(steps in prop::collection::vec(step(), 1..60)) {

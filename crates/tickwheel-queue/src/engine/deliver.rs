@@ -60,7 +60,7 @@ impl Engine {
             if !self.queue_may_start(number) {
                 break;
             }
-            let Some((&place, &entry)) = self.queue(number).ready.first_key_value() else { break };
+            let Some((place, entry)) = self.queue(number).first_ready() else { break };
             match self.known_with(view, entry.id, entry.has_status) {
                 Ok(Some(known)) => {
                     let group = known.record.group.as_deref();

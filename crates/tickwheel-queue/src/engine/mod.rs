@@ -24,6 +24,8 @@ mod queue;
 mod recover;
 mod repair;
 mod schedule;
+#[cfg(test)]
+mod tests;
 mod window;
 
 use std::collections::{BTreeMap, HashMap};

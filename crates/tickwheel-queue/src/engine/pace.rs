@@ -5,7 +5,9 @@
 //! begins, can hold more. The times are kept on disk with each commit and survive a restart.
 //!
 //! A job whose group is blocked is *held*: taken out of the ready ones, so that those of other
-//! groups pass, and put back when its group may go on. A blocked queue simply gives out nothing.
+//! groups pass. When its group may go on, the first of those held is *offered*: it can be taken
+//! as if it were among the ready ones. The others stay where they are, so that a delivery costs
+//! the same however many are held. A blocked queue simply gives out nothing.
 //!
 //! Times are whole milliseconds. Two deliveries are a window apart when the clock has moved by
 //! more than the window, so that fractions cannot add up to one too many.
@@ -35,6 +37,8 @@ pub(super) struct Pace {
     leased: u64,
     /// Ready jobs that wait for the group.
     held: BTreeSet<Place>,
+    /// The first of them, if the group may start it.
+    offered: Option<Place>,
     timer: Option<Key>,
     is_dirty: bool,
 }
@@ -42,6 +46,11 @@ pub(super) struct Pace {
 impl Pace {
     fn is_idle(&self) -> bool {
         self.starts.is_empty() && self.leased == 0 && self.held.is_empty()
+    }
+
+    /// Whether nothing would be lost without it.
+    fn is_needless(&self) -> bool {
+        self.is_idle() && self.timer.is_none() && !self.is_dirty
     }
 
     /// When the oldest delivery leaves the window.
@@ -95,6 +104,7 @@ impl Engine {
             queue.held.insert(at, (entry, Arc::from(group)));
         }
         self.arm_pace(number, group);
+        self.offer_held(number, group);
         false
     }
 
@@ -118,6 +128,9 @@ impl Engine {
             self.touch_pace(number, group);
             self.arm_pace(number, group);
         }
+        if let Some(group) = group {
+            self.offer_held(number, group);
+        }
     }
 
     /// A leased job is not leased any more.
@@ -126,27 +139,35 @@ impl Engine {
             && let Some(pace) = self.queues[number as usize].paces.get_mut(group)
         {
             pace.leased = pace.leased.saturating_sub(1);
-            self.let_group_go_on(number, group);
+            self.offer_held(number, group);
         }
         if self.pacing(number, WHOLE_QUEUE).concurrency.is_some() {
             self.wake(number);
         }
     }
 
-    /// Puts the held jobs of a group back among the ready ones.
-    fn let_group_go_on(&mut self, number: u32, group: &str) {
+    /// Offers the first held job of a group if the group may start one, and none if not. To be
+    /// called after all that changes one of these.
+    fn offer_held(&mut self, number: u32, group: &str) {
+        let (pacing, now) = (self.pacing(number, group), self.now.time());
         let queue = &mut self.queues[number as usize];
         let Some(pace) = queue.paces.get_mut(group) else { return };
-        let held = std::mem::take(&mut pace.held);
-        if pace.is_idle() && pace.timer.is_none() && !pace.is_dirty {
+        let may = pace.may_start(pacing, pace.leased, now);
+        let first = pace.held.first().copied().filter(|_| may);
+        let last = std::mem::replace(&mut pace.offered, first);
+        if pace.is_needless() {
             queue.paces.remove(group);
         }
-        for place in held {
-            if let Some((entry, _)) = queue.held.remove(&place) {
-                queue.ready.insert(place, entry);
-            }
+        if first == last {
+            return;
         }
-        self.wake(number);
+        if let Some(place) = last {
+            queue.offered.remove(&place);
+        }
+        if let Some(place) = first {
+            queue.offered.insert(place);
+            self.wake(number);
+        }
     }
 
     /// The settings of a queue have changed: windows may end at another time, and what is held may
@@ -168,12 +189,15 @@ impl Engine {
     /// Puts all held jobs of a queue back: its settings or the clock were changed.
     pub(super) fn let_all_go_on(&mut self, number: u32) {
         let queue = &mut self.queues[number as usize];
+        queue.offered.clear();
         for (place, (entry, group)) in std::mem::take(&mut queue.held) {
             queue.ready.insert(place, entry);
             if let Some(pace) = queue.paces.get_mut(&group) {
                 pace.held.clear();
+                pace.offered = None;
             }
         }
+        queue.paces.retain(|_, pace| !pace.is_needless());
     }
 
     /// A held job does not wait any more, if it is one.
@@ -183,6 +207,7 @@ impl Engine {
         if let Some(pace) = queue.paces.get_mut(&group) {
             pace.held.remove(&place);
         }
+        self.offer_held(number, &group);
         Some(entry)
     }
 
@@ -213,7 +238,8 @@ impl Engine {
             }
             self.touch_pace(number, group);
             self.arm_pace(number, group);
-            self.let_group_go_on(number, group);
+            self.offer_held(number, group);
+            self.wake(number);
         }
     }
 

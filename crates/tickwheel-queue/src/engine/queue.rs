@@ -1,6 +1,6 @@
 //! A queue in memory: its settings, its counts, and the front of its due index.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use tickwheel::wheel::Key;
@@ -23,6 +23,8 @@ pub(crate) struct Queue {
     pub(super) ready: BTreeMap<Place, Entry>,
     /// Ready jobs whose group is blocked.
     pub(super) held: BTreeMap<Place, (Entry, Arc<str>)>,
+    /// Those of them that can be taken after all: the first one of each group that may go on.
+    pub(super) offered: BTreeSet<Place>,
     /// The paces of the queue and of its groups, those that are idle left out.
     pub(super) paces: HashMap<Arc<str>, Pace>,
     /// Jobs on the wheel, by their sequence number.
@@ -57,6 +59,7 @@ impl Queue {
             counts,
             ready: BTreeMap::new(),
             held: BTreeMap::new(),
+            offered: BTreeSet::new(),
             paces: HashMap::new(),
             near: HashMap::new(),
             edge,
@@ -84,7 +87,15 @@ impl Queue {
 
     /// Whether a worker would get something.
     pub(super) fn has_ready(&self, now: Time) -> bool {
-        self.ready.first_key_value().is_some_and(|(place, _)| place.due <= now)
+        self.first_ready().is_some_and(|(place, _)| place.due <= now)
+    }
+
+    /// The job that a worker would get, if the paces allow.
+    pub(super) fn first_ready(&self) -> Option<(Place, Entry)> {
+        let ready = self.ready.first_key_value().map(|(place, entry)| (*place, *entry));
+        let offered =
+            self.offered.first().and_then(|place| Some((*place, self.held.get(place)?.0)));
+        [ready, offered].into_iter().flatten().min_by_key(|(place, _)| *place)
     }
 
     /// The counts, with a low-water mark that fits them: what has a due row is ready, or on the

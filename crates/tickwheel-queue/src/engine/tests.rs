@@ -1,0 +1,118 @@
+//! What can be seen of the engine alone: what a group reads, and what its batch holds.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::{Command, Engine, EngineOptions, Outcome, Reserve};
+use crate::job::{Delivery, Lease, NewJob};
+use crate::settings::{Limits, Pacing, QueueSettings};
+use crate::store::{Disk, MemoryDisk, Persist, Rows, Store, StoreError, StoreOptions, Table, View};
+use crate::time::Now;
+
+const ENTROPY: u64 = 7;
+
+/// An engine on a store in memory, whose reads are counted.
+struct Bench {
+    store: Counted,
+    engine: Engine,
+    now: Now,
+}
+
+struct Counted {
+    store: Arc<dyn Store>,
+    gets: AtomicUsize,
+}
+
+impl View for Counted {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        self.gets.fetch_add(1, Ordering::Relaxed);
+        self.store.get(table, key)
+    }
+
+    fn scan<'a>(&'a self, table: Table, from: &[u8], to: &[u8]) -> Rows<'a> {
+        self.store.scan(table, from, to)
+    }
+}
+
+impl Bench {
+    fn new() -> Self {
+        let store = MemoryDisk::new().open(&StoreOptions::default()).expect("it opens");
+        let horizon = Duration::from_secs(60);
+        let options = EngineOptions { limits: Limits::default(), horizon, near: 500_000 };
+        let now = Now(Duration::from_secs(1_700_000_000));
+        let engine = Engine::open(&*store, options, now).expect("it opens");
+        Self { store: Counted { store, gets: AtomicUsize::new(0) }, engine, now }
+    }
+
+    /// Applies commands as one group; gives what the last of them did.
+    fn group(&mut self, commands: impl IntoIterator<Item = Command>) -> Option<Outcome> {
+        self.engine.begin(&self.store, self.now, ENTROPY);
+        let apply = |mut command| self.engine.apply(&self.store, &mut command);
+        let last = commands.into_iter().map(apply).last();
+        self.commit();
+        last
+    }
+
+    /// Commits what was applied; gives its bytes.
+    fn commit(&mut self) -> usize {
+        let Some(batch) = self.engine.finish() else { return 0 };
+        self.store.store.commit(batch, Persist::Sync).expect("a commit");
+        let bytes = batch.bytes();
+        self.engine.committed();
+        bytes
+    }
+
+    fn take(&mut self, jobs: usize) -> Vec<Delivery> {
+        match self.group([reserve(jobs)]) {
+            Some(Outcome::Deliveries(Ok(jobs))) => jobs,
+            other => panic!("no deliveries: {other:?}"),
+        }
+    }
+
+    /// How many single rows something reads.
+    fn gets(&mut self, act: impl FnOnce(&mut Self)) -> usize {
+        let before = self.store.gets.load(Ordering::Relaxed);
+        act(self);
+        self.store.gets.load(Ordering::Relaxed) - before
+    }
+}
+
+fn reserve(jobs: usize) -> Command {
+    let (lease, wait) = (Some(Duration::from_secs(60)), Duration::ZERO);
+    Command::Reserve(Reserve { queue: "q".to_owned(), jobs, lease, wait })
+}
+
+fn configure(settings: QueueSettings) -> Command {
+    Command::Configure { queue: "q".to_owned(), settings: Box::new(settings) }
+}
+
+fn leases(jobs: &[Delivery]) -> Vec<Lease> {
+    jobs.iter().map(|job| job.lease).collect()
+}
+
+#[test]
+fn a_job_is_read_once_to_be_held_and_once_to_be_delivered() {
+    let held = 10_000;
+    for group_pacing in
+        [Pacing::default().concurrency(3), Pacing::starts(3, Duration::from_millis(9))]
+    {
+        let mut bench = Bench::new();
+        let jobs = (0..held).map(|_| NewJob::new("q", "").group("g")).collect();
+        let settings = QueueSettings { group_pacing, ..QueueSettings::default() };
+        bench.group([configure(settings), Command::Put(jobs)]);
+        let mut out = bench.take(100);
+        assert_eq!(out.len(), 3);
+        for _ in 0..100 {
+            let gets = bench.gets(|bench| {
+                bench.now.0 += Duration::from_millis(10);
+                bench.group([Command::Ack(leases(&out))]);
+                out = bench.take(100);
+            });
+            assert_eq!(out.len(), 3);
+            assert!(gets <= 6, "{gets} reads for three jobs");
+        }
+    }
+}

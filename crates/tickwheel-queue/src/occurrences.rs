@@ -82,7 +82,7 @@ impl Occurrences<'_> {
     /// Those after a time and up to another, the last so many.
     fn last(self, after: Time, to: Time, at_most: usize) -> Vec<Time> {
         let before = |time: &Time| {
-            let to = Time::from_millis(time.as_millis().saturating_sub(1));
+            let to = just_before(*time);
             (to > after).then(|| self.latest(after, to)).flatten()
         };
         let mut last: Vec<Time> =
@@ -107,9 +107,11 @@ impl Occurrences<'_> {
         let limit = match misfire {
             Misfire::Skip | Misfire::All { limit: 0 } => {
                 let latest = self.latest(handled, now)?;
-                let is_missed = now.since(latest) > grace;
-                let put = if is_missed { Vec::new() } else { vec![latest] };
-                return Some(Due { put, left_out: latest });
+                if now.since(latest) > grace {
+                    return Some(Due { put: Vec::new(), left_out: latest });
+                }
+                // Not the latest itself: it is dealt with when it has its job.
+                return Some(Due { put: vec![latest], left_out: just_before(latest) });
             }
             Misfire::Once => 1,
             Misfire::All { limit } => limit.min(MOST),
@@ -120,6 +122,10 @@ impl Occurrences<'_> {
         }
         Some(Due { put, left_out: handled })
     }
+}
+
+fn just_before(time: Time) -> Time {
+    Time::from_millis(time.as_millis().saturating_sub(1))
 }
 
 #[cfg(test)]
@@ -183,6 +189,6 @@ mod tests {
         assert_eq!(due(Misfire::Once).put, [now]);
         let all = due(Misfire::All { limit: 10 }).put;
         assert_eq!((all.len(), all[0]), (10, Time::from_millis(now.as_millis() - 9_000)));
-        assert_eq!(due(Misfire::Skip), Due { put: vec![now], left_out: now });
+        assert_eq!(due(Misfire::Skip), Due { put: vec![now], left_out: just_before(now) });
     }
 }

@@ -540,3 +540,33 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_last_occurrence_waits_for_room_though_earlier_ones_are_skipped() {
+    let limits = Limits { pending: 1, ..Limits::default() };
+    let mut rig = Rig::with(Queues::builder().limits(limits));
+    rig.put("in the way", Duration::ZERO);
+    put(&rig, every("s", seconds(10)).misfire(Misfire::Skip).grace(seconds(5)));
+    set_clock(&rig, 40_000);
+    let problem = |rig: &Rig| {
+        rig.queues().stats().wait().unwrap();
+        rig.queues().schedule("s").wait().unwrap().unwrap().problem
+    };
+    assert!(problem(&rig).is_some());
+    // Neither trying again nor opening again loses it.
+    set_clock(&rig, 42_000);
+    rig.restart();
+    assert_eq!(rig.names(), ["in the way"]);
+    set_clock(&rig, 44_000);
+    assert_eq!(dues(&rig), [40_000]);
+    assert_eq!(problem(&rig), None);
+    // One that found no room within the grace was missed.
+    set_clock(&rig, 50_000);
+    assert!(problem(&rig).is_some());
+    set_clock(&rig, 56_000);
+    assert_eq!(rig.names(), ["s"]);
+    set_clock(&rig, 59_000);
+    assert_eq!(dues(&rig), [0; 0]);
+    set_clock(&rig, 60_000);
+    assert_eq!(dues(&rig), [60_000]);
+}

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::lookup::Known;
-use super::{Engine, Entry, Failure, Leased, Outcome, Reserve, Timed};
+use super::{Engine, Entry, Failure, Leased, Outcome, Reserve, STEP_BYTES, Timed};
 use crate::error::{Error, Limit};
 use crate::event::EventKind;
 use crate::id::JobId;
@@ -255,7 +255,25 @@ impl Engine {
         Ok(())
     }
 
-    pub(super) fn lease_ran_out(&mut self, view: &dyn View, id: JobId) {
+    pub(super) fn leases_ran_out(&mut self, view: &dyn View, ids: Vec<JobId>) {
+        let most = self.batch.bytes() + STEP_BYTES;
+        for id in ids {
+            if self.batch.bytes() > most {
+                self.look_at_lease(id, self.now.time().as_millis());
+            } else {
+                self.lease_ran_out(view, id);
+            }
+        }
+    }
+
+    /// Has a lease that has run out looked at once more.
+    fn look_at_lease(&mut self, id: JobId, at: u64) {
+        if let Some(leased) = self.leases.get_mut(&id) {
+            leased.timer = self.wheel.insert(at, Timed::Lease(id));
+        }
+    }
+
+    fn lease_ran_out(&mut self, view: &dyn View, id: JobId) {
         let known = match self.live(view, id) {
             Ok(known) => known,
             Err(Error::Damaged { why, .. }) => {
@@ -268,11 +286,7 @@ impl Engine {
             Err(error) => {
                 // Cannot be read just now: the lease stays, and is looked at again.
                 tracing::warn!(%id, %error, "a lease ran out, and its job cannot be read");
-                let later = self.now.time().as_millis() + 1_000;
-                let timer = self.wheel.insert(later, Timed::Lease(id));
-                if let Some(leased) = self.leases.get_mut(&id) {
-                    leased.timer = timer;
-                }
+                self.look_at_lease(id, self.now.time().as_millis() + 1_000);
                 return;
             }
         };

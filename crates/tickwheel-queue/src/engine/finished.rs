@@ -5,7 +5,7 @@
 //! the head of the key space among the tombstones.
 
 use super::command::Cursor;
-use super::{Engine, Outcome, Sweep, Timed, unreadable};
+use super::{Engine, Outcome, STEP_BYTES, Sweep, Timed, unreadable};
 use crate::error::Error;
 use crate::event::EventKind;
 use crate::id::JobId;
@@ -135,11 +135,19 @@ impl Engine {
         self.arm_retention(number, self.now.time());
     }
 
-    pub(super) fn retention_timer_fired(&mut self, view: &dyn View, number: u32) {
-        self.queue(number).retention_timer = None;
-        for state in FINISHED {
-            if let Err(error) = self.enforce_retention(view, number, state) {
-                tracing::error!(queue = %self.queue(number).name, %error, "retention");
+    /// Looks at the finished jobs of some queues.
+    pub(super) fn retentions_are_due(&mut self, view: &dyn View, queues: Vec<u32>) {
+        let most = self.batch.bytes() + STEP_BYTES;
+        for number in queues {
+            self.queue(number).retention_timer = None;
+            if self.batch.bytes() > most {
+                self.arm_retention(number, self.now.time());
+                continue;
+            }
+            for state in FINISHED {
+                if let Err(error) = self.enforce_retention(view, number, state) {
+                    tracing::error!(queue = %self.queue(number).name, %error, "retention");
+                }
             }
         }
     }
@@ -283,9 +291,12 @@ impl Engine {
             }
             steps += 1;
             sweep.from = Some(Cursor::Due(place.next()));
-            if self.batch.get(Table::Index, &key) == Some(None) {
-                continue;
-            }
+            let has_status = match self.batch.get(Table::Index, &key) {
+                Some(None) => continue,
+                // This group has put it here again, with a status.
+                Some(Some(_)) => true,
+                None => has_status,
+            };
             match self.known_with(view, id, has_status) {
                 Ok(Some(known)) => drop(self.cancel_known(&known)),
                 Ok(None) | Err(Error::Damaged { .. }) => {

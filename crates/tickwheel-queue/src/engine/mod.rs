@@ -52,6 +52,10 @@ use crate::store::rows::{self, Place};
 use crate::store::{Table, View, WriteBatch};
 use crate::time::{Now, Time};
 
+/// Bytes that leases, retention and schedules may each add to the batch of a group. The rest waits
+/// for the next group, which follows at once.
+const STEP_BYTES: usize = 4 << 20;
+
 /// How the engine is set up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EngineOptions {
@@ -159,12 +163,8 @@ impl Engine {
         }
         self.load_what_is_near(view);
         // Before the leases: it scans, and would not see the jobs that die with them.
-        for queue in retentions {
-            self.retention_timer_fired(view, queue);
-        }
-        for id in leases {
-            self.lease_ran_out(view, id);
-        }
+        self.retentions_are_due(view, retentions);
+        self.leases_ran_out(view, leases);
         for (queue, group) in paces {
             self.pace_timer_fired(queue, &group);
         }

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use tickwheel::cron::Misfire;
 use tickwheel::wheel::Key;
 
-use super::{Engine, PutKind, Timed, unreadable};
+use super::{Engine, PutKind, STEP_BYTES, Timed, unreadable};
 use crate::error::{Error, Limit};
 use crate::job::When;
 use crate::occurrences::{Due, MOST, Occurrences};
@@ -28,8 +28,6 @@ use crate::time::Time;
 
 /// How long an occurrence waits whose job was refused.
 const TRY_AGAIN: u64 = 1_000;
-/// Bytes of a batch after which the rest of the occurrences waits for the next group.
-const STEP_BYTES: usize = 4 << 20;
 
 /// A schedule in memory.
 #[derive(Debug)]
@@ -178,17 +176,18 @@ impl Engine {
     /// Deals with the schedules whose occurrences are due.
     pub(super) fn schedules_are_due(&mut self, view: &dyn View, mut names: Vec<Arc<str>>) {
         names.sort_unstable();
+        let most = self.batch.bytes() + STEP_BYTES;
         for name in names {
-            if self.batch.bytes() > STEP_BYTES {
+            if self.batch.bytes() > most {
                 // The rest in the next group, which follows at once.
                 self.arm_schedule_at(&name, self.now.time().as_millis());
             } else {
-                self.schedule_is_due(view, &name);
+                self.schedule_is_due(view, &name, most);
             }
         }
     }
 
-    fn schedule_is_due(&mut self, view: &dyn View, name: &str) {
+    fn schedule_is_due(&mut self, view: &dyn View, name: &str, most: usize) {
         let now = self.now.time();
         let Some(course) = self.schedules.get_mut(name) else { return };
         course.timer = None;
@@ -198,7 +197,7 @@ impl Engine {
         };
         let mut progress = course.progress.clone();
         progress.handled = due.left_out.max(progress.handled);
-        let outcome = self.put_occurrences(view, name, &due.put, &mut progress);
+        let outcome = self.put_occurrences(view, name, &due.put, &mut progress, most);
         let Some(course) = self.schedules.get_mut(name) else { return };
         // Said and written once, however often it is tried.
         if let Err(error) = &outcome
@@ -218,13 +217,15 @@ impl Engine {
         }
     }
 
-    /// Puts the jobs of some occurrences; `Err` if it has to be tried again.
+    /// Puts the jobs of some occurrences, as long as the batch has less than so many bytes; `Err`
+    /// if it has to be tried again.
     fn put_occurrences(
         &mut self,
         view: &dyn View,
         name: &str,
         occurrences: &[Time],
         progress: &mut Progress,
+        most: usize,
     ) -> Result<(), Error> {
         if occurrences.is_empty() {
             return Ok(());
@@ -250,7 +251,7 @@ impl Engine {
                 Err(error) => return Err(error),
             }
             progress.handled = occurrence;
-            if self.batch.bytes() > STEP_BYTES {
+            if self.batch.bytes() > most {
                 break;
             }
         }

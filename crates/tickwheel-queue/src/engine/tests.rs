@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Command, Engine, EngineOptions, Outcome, Reserve};
-use crate::job::{Delivery, Lease, NewJob};
+use super::{Command, Engine, EngineOptions, Outcome, Reserve, STEP_BYTES, Sweep};
+use crate::id::JobId;
+use crate::job::{Delivery, Lease, NewJob, When};
 use crate::settings::{Limits, Pacing, QueueSettings};
 use crate::store::{Disk, MemoryDisk, Persist, Rows, Store, StoreError, StoreOptions, Table, View};
-use crate::time::Now;
+use crate::time::{Now, Time};
 
 const ENTROPY: u64 = 7;
 
@@ -115,4 +116,47 @@ fn a_job_is_read_once_to_be_held_and_once_to_be_delivered() {
             assert!(gets <= 6, "{gets} reads for three jobs");
         }
     }
+}
+
+#[test]
+fn a_drain_leaves_nothing_of_a_job_that_was_moved_in_the_same_group() {
+    let mut bench = Bench::new();
+    let (id, due) = (JobId::from_bytes([7; 16]), Time::MAX);
+    let rows = |bench: &Bench| -> Vec<Bytes> {
+        let rows = bench.store.scan(Table::Index, &[], &[u8::MAX]);
+        rows.map(|row| row.expect("a row").0).collect()
+    };
+    // So that there is nothing new but what belongs to the job.
+    bench.group([Command::Put(vec![NewJob::new("q", "").at(due)])]);
+    bench.group([Command::Drain(Sweep::new("q".to_owned()))]);
+    let before = rows(&bench);
+    bench.group([Command::Put(vec![NewJob::new("q", "").id(id).at(due)])]);
+    let outcome = bench.group([
+        Command::Reschedule(vec![(id.into(), When::At(due))]),
+        Command::Drain(Sweep::new("q".to_owned())),
+    ]);
+    assert!(matches!(outcome, Some(Outcome::Count(Ok(1)))), "{outcome:?}");
+    assert_eq!(rows(&bench), before);
+}
+
+#[test]
+fn what_runs_out_at_once_is_dealt_with_in_batches_of_bounded_size() {
+    const JOBS: usize = 10_000;
+    let mut bench = Bench::new();
+    let settings = QueueSettings { max_attempts: 1, ..QueueSettings::default() };
+    bench.group([configure(settings)]);
+    // Long keys, so that it does not take a million of them.
+    let job = |number| NewJob::new("q", "").key(format!("{number:0500}"));
+    bench.group([Command::Put((0..JOBS).map(job).collect())]);
+    assert_eq!(bench.take(JOBS).len(), JOBS);
+    bench.now.0 += Duration::from_secs(60);
+    let mut batches = Vec::new();
+    while batches.last() != Some(&0) {
+        let next = bench.engine.next_wake();
+        assert!(!batches.is_empty() || next.is_some_and(|next| next <= bench.now.time()));
+        bench.engine.begin(&bench.store, bench.now, ENTROPY);
+        batches.push(bench.commit());
+    }
+    assert!(batches.iter().all(|bytes| *bytes < STEP_BYTES + 10_000), "{batches:?}");
+    assert_eq!(bench.engine.queues()[0].counts().dead, JOBS as u64);
 }

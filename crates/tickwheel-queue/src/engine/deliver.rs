@@ -1,5 +1,6 @@
 //! Giving jobs to workers and taking them back.
 
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use super::lookup::Known;
@@ -19,6 +20,22 @@ use crate::time::Time;
 const MOST_DAMAGED: u64 = 1_000;
 /// Bytes of an error text that are kept.
 const ERROR_TEXT: usize = 4 << 10;
+
+/// Where the tokens of leases come from: a counter under a hash with a random key, which differs
+/// with each opening. Unlike the bits of an id, a token leads to no other.
+#[derive(Default)]
+pub(super) struct Tokens {
+    key: RandomState,
+    made: u64,
+}
+
+impl Tokens {
+    /// A token that no other delivery has, nor had before a crash.
+    fn next(&mut self) -> u64 {
+        self.made += 1;
+        self.key.hash_one(self.made)
+    }
+}
 
 impl Engine {
     pub(super) fn reserve(&mut self, view: &dyn View, reserve: &Reserve) -> Outcome {
@@ -100,7 +117,7 @@ impl Engine {
     ) {
         let length = length.unwrap_or(self.queue(number).settings.lease);
         let row = LeaseRow {
-            token: self.new_token(),
+            token: self.tokens.next(),
             until: self.now.after(length),
             due: place.due,
             attempts: known.status.as_ref().map_or(0, |status| status.attempts) + 1,

@@ -2,7 +2,8 @@
 //!
 //! Ground rules:
 //! * It is deterministic. The time and random bits are handed in; it has no thread, no lock, no
-//!   clock. The same commands give the same rows.
+//!   clock. The same commands give the same rows, but for the tokens of leases, which nobody can
+//!   foresee.
 //! * It belongs to one thread, the writer's. A group of commands is applied between
 //!   [`Engine::begin`] and [`Engine::finish`]; their changes are one batch. Only when that batch
 //!   is committed may anybody be told. If the commit fails, the engine is ahead of the disk and
@@ -36,6 +37,7 @@ use tickwheel::wheel::{HierarchicalWheel, Key};
 
 pub(crate) use command::{Command, Failure, Outcome, Reserve, Sweep};
 pub use command::{Put, PutKind};
+use deliver::Tokens;
 pub(crate) use lookup::{damaged, unreadable};
 pub(crate) use queue::Queue;
 pub(crate) use repair::repair;
@@ -69,8 +71,9 @@ pub(crate) struct EngineOptions {
 pub(crate) struct Engine {
     options: EngineOptions,
     now: Now,
-    /// Random bits for the tokens and ids of this group.
+    /// Random bits for the ids of this group.
     entropy: u64,
+    tokens: Tokens,
     /// The last id that was made.
     last_id: JobId,
     /// The queue of the last put.
@@ -343,15 +346,13 @@ impl Engine {
         }
     }
 
-    /// A token that no other delivery has, nor had before a crash.
-    fn new_token(&mut self) -> u64 {
-        self.entropy = self.entropy.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        scramble(self.entropy)
-    }
-
     /// An id that no job has, behind all others of this millisecond.
     fn new_id(&mut self) -> JobId {
-        let bits = (self.new_token(), self.new_token());
+        let mut bits = || {
+            self.entropy = self.entropy.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            scramble(self.entropy)
+        };
+        let bits = (bits(), bits());
         self.last_id = self.last_id.next(self.now.time(), bits);
         self.last_id
     }

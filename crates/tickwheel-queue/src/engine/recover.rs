@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tickwheel::wheel::HierarchicalWheel;
 
+use super::deliver::Tokens;
 use super::{Engine, EngineOptions, Leased, Queue, Timed};
 use crate::id::JobId;
 use crate::stats::Tally;
@@ -30,6 +31,7 @@ impl Engine {
             options,
             now,
             entropy: 0,
+            tokens: Tokens::default(),
             last_id: JobId::from_bytes([0; 16]),
             last_put: 0,
             totals,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{Command, Engine, EngineOptions, Outcome, Reserve, STEP_BYTES, Sweep};
-use crate::id::JobId;
+use crate::id::{JobId, scramble};
 use crate::job::{Delivery, Lease, NewJob, When};
 use crate::settings::{Limits, Pacing, QueueSettings};
 use crate::store::{Disk, MemoryDisk, Persist, Rows, Store, StoreError, StoreOptions, Table, View};
@@ -159,4 +159,24 @@ fn what_runs_out_at_once_is_dealt_with_in_batches_of_bounded_size() {
     }
     assert!(batches.iter().all(|bytes| *bytes < STEP_BYTES + 10_000), "{batches:?}");
     assert_eq!(bench.engine.queues()[0].counts().dead, JOBS as u64);
+}
+
+#[test]
+fn what_ids_are_made_of_tells_nothing_about_tokens() {
+    let token_of = |bench: &mut Bench| {
+        let put = Command::Put(vec![NewJob::new("q", "")]);
+        match bench.group([put, reserve(1)]) {
+            Some(Outcome::Deliveries(Ok(jobs))) => jobs[0].lease.token,
+            other => panic!("no delivery: {other:?}"),
+        }
+    };
+    // All that the bits of an id lead to.
+    let step = |number: u64| ENTROPY.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let known: Vec<u64> = (0..1_000).map(|number| scramble(step(number))).collect();
+    let (mut one, mut other) = (Bench::new(), Bench::new());
+    let tokens = [token_of(&mut one), token_of(&mut one), token_of(&mut other)];
+    for (index, token) in tokens.iter().enumerate() {
+        assert!(!known.contains(token), "{token}");
+        assert!(!tokens[..index].contains(token), "{tokens:?}");
+    }
 }

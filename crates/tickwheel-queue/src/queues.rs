@@ -306,7 +306,8 @@ impl Queues {
     }
 
     /// Takes up to so many ready jobs of a queue, in order of due time, priority and insertion.
-    /// They are the caller's for the length of the lease, which is the queue's setting if `None`.
+    /// They are the caller's for the length of the lease, which is the queue's setting if `None`
+    /// and cannot be zero.
     /// The list is empty if nothing is ready, and ends early once it has 16 MiB of payloads.
     ///
     /// ```
@@ -428,7 +429,7 @@ impl Queues {
         self.send(Command::Fail(failures), convert::states)
     }
 
-    /// The lease lasts this long from now; gives its new end.
+    /// The lease lasts this long from now, which cannot be zero; gives its new end.
     ///
     /// ```
     /// use std::time::Duration;

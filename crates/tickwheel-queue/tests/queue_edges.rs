@@ -10,6 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use rig::{Rig, millis, seconds};
+use tickwheel_queue::store::Table;
 use tickwheel_queue::{
     Error, JobId, Keep, Limit, Limits, List, NewJob, Pacing, QueueSettings, Queues, Retention,
     Retry, RetryPolicy, State, Time,
@@ -275,6 +276,52 @@ fn senseless_values_are_refused() {
     wrong(queues.purge("q", State::Ready, Time::MAX).wait().map(drop));
     assert_eq!(queues.drain("none").wait(), Err(Error::NoSuchQueue("none".into())));
     assert_eq!(queues.queues().wait().unwrap(), []);
+}
+
+#[test]
+fn a_lease_of_no_time_is_refused() {
+    let rig = Rig::new();
+    let refused = |answer: Result<(), Error>| {
+        let error = answer.unwrap_err();
+        assert!(matches!(&error, Error::Invalid(why) if why.contains("lease of 0ns")), "{error}");
+    };
+    let reserve = |lease| rig.queues().reserve_within("q", 1, lease, seconds(999)).wait();
+    // Whether there is something to lease or not.
+    refused(reserve(Some(Duration::ZERO)).map(drop));
+    rig.put("job", Duration::ZERO);
+    refused(reserve(Some(Duration::ZERO)).map(drop));
+    let lease = reserve(Some(Duration::from_nanos(1))).unwrap()[0].lease;
+    refused(rig.queues().extend(lease, Duration::ZERO).wait().map(drop));
+    rig.queues().ack(lease).wait().unwrap();
+}
+
+#[test]
+fn only_dead_jobs_are_kicked_and_only_if_no_other_has_their_key() {
+    let mut rig = Rig::new();
+    let put = |rig: &Rig, delay| {
+        let job = NewJob::new("q", "").key("k").max_attempts(1).delay(delay);
+        rig.queues().put(job).wait().unwrap().id
+    };
+    let id = put(&rig, seconds(5));
+    let kick = |rig: &Rig| rig.queues().kick(id).wait();
+    let wrong = |state| Err(Error::WrongState { id, state, action: "kicked" });
+    assert_eq!(kick(&rig), wrong(State::Scheduled));
+    rig.clock.advance(seconds(5));
+    assert_eq!(kick(&rig), wrong(State::Ready));
+    let lease = rig.take(1)[0].lease;
+    assert_eq!(kick(&rig), wrong(State::Leased));
+    rig.queues().fail(lease, "", Retry::Never).wait().unwrap();
+    let other = put(&rig, Duration::ZERO);
+    let taken = Error::KeyExists { queue: "q".into(), key: "k".into(), id: other };
+    assert_eq!(kick(&rig), Err(taken));
+    // A key whose job was lost by damage is free, for a kick as for a put.
+    rig.closed(|rig| {
+        let key = (Table::Jobs, other.as_bytes().to_vec().into());
+        rig.disk.tamper(|rows| assert!(rows.remove(&key).is_some()));
+    });
+    assert_eq!(kick(&rig), Ok(()));
+    let found = rig.queues().get(("q", "k")).wait().unwrap().map(|job| job.id);
+    assert_eq!(found, Some(id));
 }
 
 #[test]

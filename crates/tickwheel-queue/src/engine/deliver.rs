@@ -39,6 +39,9 @@ impl Tokens {
 
 impl Engine {
     pub(super) fn reserve(&mut self, view: &dyn View, reserve: &Reserve) -> Outcome {
+        if let Err(error) = reserve.lease.map_or(Ok(()), check_lease) {
+            return Outcome::Deliveries(Err(error));
+        }
         let Some(number) = self.number_of(&reserve.queue) else {
             return Outcome::Deliveries(Ok(Vec::new()));
         };
@@ -235,6 +238,7 @@ impl Engine {
         lease: Lease,
         length: Duration,
     ) -> Result<Time, Error> {
+        check_lease(length)?;
         let number = self.leased(view, lease)?.queue;
         let until = self.now.after(length);
         let Some(leased) = self.leases.get_mut(&lease.id) else {
@@ -347,6 +351,16 @@ impl Engine {
         self.finish_job(number, id, None, true, &status);
         self.tell(number, id, EventKind::Dead { attempts });
     }
+}
+
+/// Refuses a length that a lease cannot have.
+pub(super) fn check_lease(length: Duration) -> Result<(), Error> {
+    if length.is_zero() {
+        return Err(Error::Invalid(format!(
+            "a lease of {length:?} is not possible: take a longer one"
+        )));
+    }
+    Ok(())
 }
 
 fn shortened(text: &str) -> String {

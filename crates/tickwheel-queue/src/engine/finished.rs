@@ -195,15 +195,18 @@ impl Engine {
                 return Err(Error::WrongState { id, state, action: "kicked" });
             }
             None => {
-                let is_leased = self.leases.contains_key(&id);
-                let state = if is_leased { State::Leased } else { State::Scheduled };
+                let state = match known.due() <= self.now.time() {
+                    _ if self.leases.contains_key(&id) => State::Leased,
+                    true => State::Ready,
+                    false => State::Scheduled,
+                };
                 return Err(Error::WrongState { id, state, action: "kicked" });
             }
         };
         if let Some(key) = &known.record.key {
-            if let Some(holder) = self.with_key(view, number, key)? {
+            if let Some(holder) = self.holder_of(view, number, key)? {
                 let queue = self.queue(number).name.to_string();
-                return Err(Error::KeyExists { queue, key: key.clone(), id: holder });
+                return Err(Error::KeyExists { queue, key: key.clone(), id: holder.id });
             }
             self.batch.put(Table::Index, &rows::key(number, key), id.as_bytes());
         }

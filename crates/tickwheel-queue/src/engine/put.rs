@@ -71,7 +71,12 @@ impl Engine {
     }
 
     /// The live job with this key. One that cannot be read does not keep its key.
-    fn holder_of(&self, view: &dyn View, queue: u32, key: &str) -> Result<Option<Known>, Error> {
+    pub(super) fn holder_of(
+        &self,
+        view: &dyn View,
+        queue: u32,
+        key: &str,
+    ) -> Result<Option<Known>, Error> {
         let Some(id) = self.with_key(view, queue, key)? else { return Ok(None) };
         match self.known(view, id) {
             Ok(known) => Ok(known.filter(|known| known.finished().is_none())),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tickwheel::wheel::Key;
 
+use super::deliver::check_lease;
 use super::pace::Pace;
 use super::{Engine, Entry};
 use crate::error::{Error, Limit};
@@ -194,9 +195,7 @@ const MOST_STARTS: u32 = 100_000;
 
 fn check_settings(settings: &QueueSettings) -> Result<(), Error> {
     let wrong = |why: &str| Err(Error::Invalid(why.to_owned()));
-    if settings.lease.is_zero() {
-        return wrong("a lease of zero is not possible: take a longer one");
-    }
+    check_lease(settings.lease)?;
     if settings.max_attempts == 0 {
         return wrong("`max_attempts` of 0 is not possible: take at least 1");
     }

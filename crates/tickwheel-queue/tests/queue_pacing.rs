@@ -193,7 +193,9 @@ fn expected(
     (limit, at_most): (u32, usize),
 ) -> Vec<usize> {
     let mut leased = [0; 3];
-    out.values().for_each(|(group, _)| leased[usize::from(*group)] += 1);
+    for (group, _) in out.values() {
+        leased[usize::from(*group)] += 1;
+    }
     let may_go = |(_, group): &(&usize, &u8)| {
         let leased = &mut leased[usize::from(**group)];
         *leased += 1;

@@ -7,7 +7,7 @@ mod rig;
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use patience::{in_time, until};
@@ -543,7 +543,7 @@ fn without_a_thread_a_task_is_refused() {
 #[derive(Clone)]
 struct Caller {
     number: u8,
-    pacer: Arc<OnceLock<KeyedPacer<Self>>>,
+    pacer: Arc<Mutex<Option<KeyedPacer<Self>>>>,
     drops: Arc<AtomicUsize>,
 }
 
@@ -563,9 +563,8 @@ impl Hash for Caller {
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        if let Some(pacer) = self.pacer.get() {
-            let _ = pacer.stats();
-        }
+        let pacer = self.pacer.lock().unwrap().clone();
+        let _ = pacer.map(|pacer| pacer.stats());
         self.drops.fetch_add(1, Ordering::SeqCst);
     }
 }
@@ -576,9 +575,8 @@ fn nothing_of_a_callers_is_dropped_under_the_lock() {
         let rig = rig();
         let builder = Pacer::builder(&rig.timer, 1, S).max_queued(2);
         let pacer: KeyedPacer<Caller> = builder.build_keyed().unwrap();
-        let cell = Arc::new(OnceLock::new());
+        let cell = Arc::new(Mutex::new(Some(pacer.clone())));
         let drops = Arc::new(AtomicUsize::new(0));
-        cell.set(pacer.clone()).ok().unwrap();
         let caller = |number| Caller { number, pacer: cell.clone(), drops: drops.clone() };
         for number in 0..4 {
             let held = caller(9);
@@ -600,5 +598,7 @@ fn nothing_of_a_callers_is_dropped_under_the_lock() {
         let held = caller(9);
         pacer.key(caller(2)).submit(move || drop(held)).unwrap();
         drop(pacer.stop());
+        // The key that is left holds the pacer that holds it.
+        drop(cell.lock().unwrap().take());
     });
 }

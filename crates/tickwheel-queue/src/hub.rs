@@ -66,6 +66,13 @@ pub(crate) enum Request {
     Ask(Ask),
 }
 
+impl Request {
+    /// Whether it is a sweep of which some steps are done.
+    pub(crate) fn is_half_done(&self) -> bool {
+        matches!(self, Self::Command(command) if command.is_half_done())
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum Ask {
     Stats,

@@ -9,7 +9,7 @@
 //! * Nobody is told anything that is not committed.
 //! * When a commit fails, everybody in the group is told that the outcome is unknown. The engine
 //!   and the store are thrown away, and nothing is taken up until the store could be opened again,
-//!   which is tried each second.
+//!   which is tried each second. A sweep that was between two steps ends there.
 //! * This thread alone changes the store. It never waits for a caller.
 
 use std::sync::Arc;
@@ -174,9 +174,11 @@ impl Writer {
         self.serve_waiters(&*store, &mut replies);
         let callers = replies.len();
         if let Err(error) = self.commit() {
-            let failed = Error::Failed(error.to_string());
-            for (reply, _) in replies {
-                reply.keep(Outcome::Refused(failed.clone()));
+            let sweeps = self.left_over.extract_if(.., |it| it.request.is_half_done());
+            // Those are behind a step that may be lost, and must not go on from there.
+            let failed = replies.into_iter().map(|(reply, _)| reply);
+            for reply in failed.chain(sweeps.map(|sweep| sweep.reply)) {
+                reply.keep(Outcome::Refused(Error::Failed(error.to_string())));
             }
             return Err(error);
         }

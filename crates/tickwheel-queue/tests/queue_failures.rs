@@ -5,9 +5,13 @@ mod rig;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use rig::faulty::FaultyDisk;
 use rig::{Rig, millis, seconds};
 use tickwheel_queue::store::{MemoryDisk, Table};
-use tickwheel_queue::{Durability, Error, JobId, Limit, Limits, List, NewJob, Queues, State};
+use tickwheel_queue::{
+    Durability, Error, JobId, Keep, Limit, Limits, List, NewJob, QueueSettings, Queues, Retention,
+    State, Time,
+};
 
 fn put(queues: &Queues, name: &str) -> Result<JobId, Error> {
     queues.put(NewJob::new("q", name.to_owned())).wait().map(|put| put.id)
@@ -54,6 +58,35 @@ fn a_failed_sync_fails_everybody_in_the_group_and_waiting_workers_are_told() {
         }
         assert!(matches!(worker.join().unwrap(), Err(Error::Unavailable(_))));
     });
+}
+
+#[test]
+fn a_sweep_whose_step_fails_does_not_go_on_behind_what_was_lost() {
+    const JOBS: u64 = 2_000;
+    let disk = FaultyDisk::default();
+    let queues = Queues::builder().open_disk(disk.clone()).unwrap();
+    let retention = Retention { cancelled: Keep::FOREVER, ..Retention::default() };
+    let settings = QueueSettings { retention, ..QueueSettings::default() };
+    queues.configure("q", settings).wait().unwrap();
+    let job = |number: u64| NewJob::new("q", number.to_string()).delay(seconds(3_600));
+    queues.put_all((0..JOBS).map(job)).wait().unwrap();
+    let count = |state: State| {
+        let info = queues.queue("q").wait().unwrap().unwrap();
+        if state == State::Scheduled { info.scheduled } else { info.cancelled }
+    };
+
+    disk.fail_commits(1);
+    let drained = queues.drain("q").wait();
+    assert!(matches!(drained, Err(Error::Failed(_))), "{drained:?}");
+    assert_eq!(count(State::Scheduled), JOBS);
+    assert_eq!(queues.drain("q").wait(), Ok(JOBS));
+
+    disk.fail_commits(1);
+    let purge = || queues.purge("q", State::Cancelled, Time::MAX).wait();
+    assert!(matches!(purge(), Err(Error::Failed(_))));
+    assert_eq!(count(State::Cancelled), JOBS);
+    assert_eq!(purge(), Ok(JOBS));
+    assert_eq!((count(State::Scheduled), count(State::Cancelled)), (0, 0));
 }
 
 #[test]
@@ -141,7 +174,7 @@ fn a_damaged_job_is_reported_and_the_rest_is_served() {
     assert_eq!(rig.queues().stats().wait().unwrap().damaged, 2);
     let info = rig.queues().queue("q").wait().unwrap().unwrap();
     assert_eq!((info.ready, info.dead), (0, 1));
-    assert_eq!(rig.queues().purge("q", State::Dead, tickwheel_queue::Time::MAX).wait(), Ok(1));
+    assert_eq!(rig.queues().purge("q", State::Dead, Time::MAX).wait(), Ok(1));
 }
 
 #[test]

@@ -58,6 +58,14 @@ impl Command {
             | Self::PauseSchedule { .. } => 1,
         }
     }
+
+    /// Whether it is a sweep of which some steps are done.
+    pub(crate) fn is_half_done(&self) -> bool {
+        match self {
+            Self::KickSome(sweep) | Self::Purge(sweep) | Self::Drain(sweep) => sweep.from.is_some(),
+            _ => false,
+        }
+    }
 }
 
 /// Jobs for a worker.

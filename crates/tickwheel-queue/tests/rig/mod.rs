@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "no test needs all of it")]
 
+pub(crate) mod faulty;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 

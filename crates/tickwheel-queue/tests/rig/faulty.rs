@@ -1,0 +1,144 @@
+//! A disk in memory that fails or waits where a test tells it to.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use bytes::Bytes;
+use tickwheel_queue::store::{
+    Disk, MemoryDisk, Persist, Rows, Store, StoreError, StoreOptions, Table, View, WriteBatch,
+};
+
+/// Clones are the same disk.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FaultyDisk {
+    disk: MemoryDisk,
+    faults: Arc<Faults>,
+}
+
+#[derive(Debug, Default)]
+struct Faults {
+    openings: Mutex<Vec<StoreOptions>>,
+    failing_commits: AtomicUsize,
+    failing_scans: AtomicUsize,
+    gate: Mutex<Gate>,
+    gate_changed: Condvar,
+}
+
+/// What commits pass.
+#[derive(Debug, Default)]
+struct Gate {
+    is_closed: bool,
+    /// How many may pass although it is closed.
+    permits: usize,
+    /// How many stand before it.
+    waiting: usize,
+}
+
+impl FaultyDisk {
+    /// The next so many commits fail, and those after them do not.
+    pub(crate) fn fail_commits(&self, commits: usize) {
+        self.faults.failing_commits.store(commits, Ordering::SeqCst);
+    }
+
+    /// The next so many scans by the writer fail, and those after them do not.
+    pub(crate) fn fail_scans(&self, scans: usize) {
+        self.faults.failing_scans.store(scans, Ordering::SeqCst);
+    }
+
+    /// How it was opened, each time.
+    pub(crate) fn openings(&self) -> Vec<StoreOptions> {
+        self.faults.openings.lock().unwrap().clone()
+    }
+
+    /// Commits wait from now on.
+    pub(crate) fn close_gate(&self) {
+        self.faults.gate.lock().unwrap().is_closed = true;
+    }
+
+    pub(crate) fn open_gate(&self) {
+        self.faults.gate.lock().unwrap().is_closed = false;
+        self.faults.gate_changed.notify_all();
+    }
+
+    /// Lets one commit pass.
+    pub(crate) fn let_one_pass(&self) {
+        self.faults.gate.lock().unwrap().permits += 1;
+        self.faults.gate_changed.notify_all();
+    }
+
+    /// Waits until a commit stands before the gate that may not pass.
+    pub(crate) fn await_commit(&self) {
+        let gate = self.faults.gate.lock().unwrap();
+        let stands = |gate: &mut Gate| gate.waiting == 0 || gate.permits > 0;
+        drop(self.faults.gate_changed.wait_while(gate, stands).unwrap());
+    }
+}
+
+impl Faults {
+    fn pass(&self) {
+        let mut gate = self.gate.lock().unwrap();
+        gate.waiting += 1;
+        self.gate_changed.notify_all();
+        let shut = |gate: &mut Gate| gate.is_closed && gate.permits == 0;
+        let mut gate = self.gate_changed.wait_while(gate, shut).unwrap();
+        gate.waiting -= 1;
+        gate.permits = gate.permits.saturating_sub(1);
+    }
+}
+
+/// Whether this one fails.
+fn is_hit(failing: &AtomicUsize) -> bool {
+    failing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+}
+
+impl Disk for FaultyDisk {
+    fn open(&self, options: &StoreOptions) -> Result<Arc<dyn Store>, StoreError> {
+        self.faults.openings.lock().unwrap().push(*options);
+        let store = self.disk.open(options)?;
+        Ok(Arc::new(FaultyStore { store, faults: Arc::clone(&self.faults) }))
+    }
+}
+
+struct FaultyStore {
+    store: Arc<dyn Store>,
+    faults: Arc<Faults>,
+}
+
+impl View for FaultyStore {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
+        self.store.get(table, key)
+    }
+
+    fn scan<'a>(&'a self, table: Table, from: &[u8], to: &[u8]) -> Rows<'a> {
+        if is_hit(&self.faults.failing_scans) {
+            return Box::new(std::iter::once(Err(StoreError::Io("a read failed".into()))));
+        }
+        self.store.scan(table, from, to)
+    }
+}
+
+impl Store for FaultyStore {
+    fn view(&self) -> Box<dyn View> {
+        self.store.view()
+    }
+
+    fn commit(&self, batch: &WriteBatch, persist: Persist) -> Result<(), StoreError> {
+        self.faults.pass();
+        if is_hit(&self.faults.failing_commits) {
+            return Err(StoreError::Io("a write failed".into()));
+        }
+        self.store.commit(batch, persist)
+    }
+
+    fn sync(&self) -> Result<(), StoreError> {
+        self.store.sync()
+    }
+
+    fn disk_space(&self) -> Result<u64, StoreError> {
+        self.store.disk_space()
+    }
+
+    fn compact(&self) -> Result<(), StoreError> {
+        self.store.compact()
+    }
+}

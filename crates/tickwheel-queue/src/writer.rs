@@ -32,6 +32,8 @@ use crate::wakeup::Alarm;
 const GROUP_BYTES: usize = 16 << 20;
 /// How long to wait between two attempts to open a store that failed.
 const REOPEN: Duration = Duration::from_secs(1);
+/// Workers may ask to wait for longer than a clock can count. A hundred years will do.
+const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 pub(crate) struct WriterOptions {
     pub(crate) engine: EngineOptions,
@@ -213,7 +215,7 @@ impl Writer {
                         (Done::Deliveries(Ok(none)), Command::Reserve(reserve))
                             if none.is_empty() && !reserve.wait.is_zero() =>
                         {
-                            let until = self.alarm.now() + reserve.wait;
+                            let until = self.alarm.now() + reserve.wait.min(LONGEST_WAIT);
                             self.waiters.push(Waiter { reserve, until, reply });
                         }
                         (outcome, _) => replies.push((reply, Outcome::Done(outcome))),

@@ -134,6 +134,28 @@ fn a_clock_set_forward_makes_jobs_due_and_one_set_back_holds_them() {
 }
 
 #[test]
+fn a_worker_may_wait_for_ever() {
+    let rig = Rig::new();
+    for queues in [rig.queues(), &Queues::in_memory()] {
+        for wait in
+            [Duration::MAX, Duration::from_secs(u64::MAX >> 1), Duration::from_secs(1 << 40)]
+        {
+            let mut worker = std::pin::pin!(queues.reserve_within("q", 1, None, wait));
+            let mut context = Context::from_waker(Waker::noop());
+            assert!(worker.as_mut().poll(&mut context).is_pending());
+            // It waits by now, since this was asked for after it.
+            queues.stats().wait().unwrap();
+            queues.put(NewJob::new("q", "job")).wait().unwrap();
+            queues.stats().wait().unwrap();
+            let Poll::Ready(jobs) = worker.as_mut().poll(&mut context) else {
+                panic!("the job was put, and the worker did not get it");
+            };
+            queues.ack(jobs.unwrap()[0].lease).wait().unwrap();
+        }
+    }
+}
+
+#[test]
 fn a_waiting_worker_follows_the_clock_that_is_set() {
     let rig = Rig::new();
     rig.put("job", seconds(3_600));

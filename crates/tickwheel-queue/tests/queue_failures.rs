@@ -2,7 +2,9 @@
 
 mod rig;
 
+use std::future::Future;
 use std::sync::Mutex;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rig::faulty::FaultyDisk;
@@ -87,6 +89,60 @@ fn a_sweep_whose_step_fails_does_not_go_on_behind_what_was_lost() {
     assert_eq!(count(State::Cancelled), JOBS);
     assert_eq!(purge(), Ok(JOBS));
     assert_eq!((count(State::Scheduled), count(State::Cancelled)), (0, 0));
+}
+
+#[test]
+fn rows_that_could_not_be_read_once_are_read_again() {
+    let clock = tickwheel::ManualClock::new();
+    clock.set_wall(std::time::SystemTime::UNIX_EPOCH + seconds(1_700_000_000));
+    let disk = FaultyDisk::default();
+    let builder = Queues::builder().horizon(seconds(1)).clock(clock.clone());
+    let queues = builder.open_disk(disk.clone()).unwrap();
+    let put = |name: &'static str| {
+        queues.put(NewJob::new("q", name).delay(seconds(10))).wait().unwrap();
+    };
+    let reserve = || queues.reserve("q", 1, None).wait();
+    put("for one who asks");
+    disk.fail_scans(true);
+    clock.advance(seconds(10));
+    let error = reserve().unwrap_err();
+    assert!(matches!(error, Error::Unreadable(_)), "{error}");
+    disk.fail_scans(false);
+    clock.advance(seconds(1));
+    assert_eq!(reserve().unwrap()[0].job.payload, "for one who asks");
+
+    // A worker that waits does not notice.
+    put("for one who waits");
+    let mut worker = std::pin::pin!(queues.reserve_within("q", 1, None, seconds(999)));
+    let mut poll = || {
+        let polled = worker.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        // Whatever it set going is over when this is answered.
+        queues.stats().wait().unwrap();
+        polled
+    };
+    assert!(poll().is_pending());
+    disk.fail_scans(true);
+    clock.advance(seconds(10));
+    assert!(poll().is_pending());
+    disk.fail_scans(false);
+    let jobs = loop {
+        if let Poll::Ready(jobs) = poll() {
+            break jobs.unwrap();
+        }
+        clock.advance(seconds(1));
+    };
+    assert_eq!(jobs[0].job.payload, "for one who waits");
+
+    // Nor is it forgotten when the clock is set back.
+    put("for later");
+    disk.fail_scans(true);
+    clock.advance(seconds(10));
+    assert!(reserve().is_err());
+    disk.fail_scans(false);
+    clock.set_wall(clock.wall() - seconds(3_600));
+    assert_eq!(reserve(), Ok(Vec::new()));
+    clock.advance(seconds(3_600));
+    assert_eq!(reserve().unwrap()[0].job.payload, "for later");
 }
 
 #[test]

@@ -11,6 +11,8 @@
 //! by the only thread that changes them. A put or a cancel compares its place with the edge and
 //! knows on which side it is.
 
+use std::time::Duration;
+
 use tickwheel::wheel::HierarchicalWheel;
 
 use super::{Engine, Entry, Timed};
@@ -21,6 +23,8 @@ use crate::time::{Time, millis};
 
 /// Rows read in one go: about a millisecond.
 const SLICE: usize = 1_024;
+/// How long to wait before rows are read again that could not be read.
+const READ_AGAIN: Duration = Duration::from_secs(1);
 /// A queue may always hold this many jobs in memory.
 const LEAST_ROOM: usize = 16;
 
@@ -144,6 +148,11 @@ impl Engine {
             return;
         }
         let at = edge.due.as_millis() - millis(self.options.horizon);
+        self.set_load_timer(number, Time::from_millis(at));
+    }
+
+    fn set_load_timer(&mut self, number: u32, at: Time) {
+        let (queue, at) = (&mut self.queues[number as usize], at.as_millis());
         match queue.load_timer {
             Some(key) if self.wheel.reset(key, at) => {}
             _ => queue.load_timer = Some(self.wheel.insert(at, Timed::Load(number))),
@@ -151,7 +160,9 @@ impl Engine {
     }
 
     pub(super) fn load_timer_fired(&mut self, number: u32) {
-        self.queue(number).load_timer = None;
+        let queue = self.queue(number);
+        queue.load_timer = None;
+        queue.unreadable = None;
         self.want_rows(number);
     }
 
@@ -164,6 +175,7 @@ impl Engine {
     }
 
     fn load(&mut self, view: &dyn View, number: u32) {
+        self.queue(number).unreadable = None;
         let Some(edge) = self.queue(number).edge else { return };
         let (limit, room) = (self.reading_limit(), self.room());
         let (from, to) = (rows::due(number, edge), rows::due_end(number));
@@ -180,6 +192,7 @@ impl Engine {
                 Err(error) => {
                     tracing::error!(queue = %self.queue(number).name, %error, "unreadable rows");
                     self.queue(number).unreadable = Some(error.to_string());
+                    self.set_load_timer(number, self.now.time().after(READ_AGAIN));
                     return;
                 }
             };
@@ -226,6 +239,8 @@ impl Engine {
             queue.near.clear();
             queue.load_timer = None;
             queue.retention_timer = None;
+            // What could not be read is wanted later, or is tried again below.
+            queue.unreadable = None;
         }
         for (deadline, event) in events {
             let (target, key) = match event {
@@ -262,6 +277,7 @@ impl Engine {
                 let key = self.wheel.insert(place.due.as_millis(), event);
                 self.queues[number as usize].near.insert(place.seq, key);
             }
+            self.want_rows(number);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! A disk in memory that fails or waits where a test tells it to.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
 use bytes::Bytes;
@@ -19,7 +19,7 @@ pub(crate) struct FaultyDisk {
 struct Faults {
     openings: Mutex<Vec<StoreOptions>>,
     failing_commits: AtomicUsize,
-    failing_scans: AtomicUsize,
+    scans_fail: AtomicBool,
     gate: Mutex<Gate>,
     gate_changed: Condvar,
 }
@@ -40,9 +40,9 @@ impl FaultyDisk {
         self.faults.failing_commits.store(commits, Ordering::SeqCst);
     }
 
-    /// The next so many scans by the writer fail, and those after them do not.
-    pub(crate) fn fail_scans(&self, scans: usize) {
-        self.faults.failing_scans.store(scans, Ordering::SeqCst);
+    /// Whether scans by the writer fail.
+    pub(crate) fn fail_scans(&self, fail: bool) {
+        self.faults.scans_fail.store(fail, Ordering::SeqCst);
     }
 
     /// How it was opened, each time.
@@ -86,11 +86,6 @@ impl Faults {
     }
 }
 
-/// Whether this one fails.
-fn is_hit(failing: &AtomicUsize) -> bool {
-    failing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
-}
-
 impl Disk for FaultyDisk {
     fn open(&self, options: &StoreOptions) -> Result<Arc<dyn Store>, StoreError> {
         self.faults.openings.lock().unwrap().push(*options);
@@ -110,7 +105,7 @@ impl View for FaultyStore {
     }
 
     fn scan<'a>(&'a self, table: Table, from: &[u8], to: &[u8]) -> Rows<'a> {
-        if is_hit(&self.faults.failing_scans) {
+        if self.faults.scans_fail.load(Ordering::SeqCst) {
             return Box::new(std::iter::once(Err(StoreError::Io("a read failed".into()))));
         }
         self.store.scan(table, from, to)
@@ -124,7 +119,9 @@ impl Store for FaultyStore {
 
     fn commit(&self, batch: &WriteBatch, persist: Persist) -> Result<(), StoreError> {
         self.faults.pass();
-        if is_hit(&self.faults.failing_commits) {
+        let failing = &self.faults.failing_commits;
+        let one_less = |left: usize| left.checked_sub(1);
+        if failing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
             return Err(StoreError::Io("a write failed".into()));
         }
         self.store.commit(batch, persist)

@@ -97,10 +97,9 @@ impl Housekeeping {
     }
 
     fn maybe_compact(&mut self, store: &Arc<dyn Store>) {
-        let is_running = self.compaction.as_ref().is_some_and(|thread| !thread.is_finished());
         let has_slowed = (self.removed - self.removed_before) * SLOW <= self.removed;
         self.removed_before = self.removed;
-        if is_running || !has_slowed {
+        if self.is_compacting() || !has_slowed {
             return;
         }
         self.removed = 0;
@@ -116,6 +115,15 @@ impl Housekeeping {
             Ok(thread) => self.compaction = Some(thread),
             Err(error) => tracing::warn!(%error, "no thread for a compaction"),
         }
+    }
+
+    pub(crate) fn is_compacting(&self) -> bool {
+        self.compaction.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    #[cfg(test)]
+    pub(crate) fn set_compaction(&mut self, thread: JoinHandle<()>) {
+        self.compaction = Some(thread);
     }
 
     /// Waits for a compaction that is going on.

@@ -56,6 +56,8 @@ pub(crate) struct Writer {
     last_group: usize,
     failures: u64,
     reopen_at: Instant,
+    /// What is still going on in the store that failed.
+    ending: Option<Housekeeping>,
 }
 
 /// What there is while the store is open.
@@ -89,8 +91,10 @@ impl Writer {
             last_group: 0,
             failures: 0,
             reopen_at: instant_now(),
+            ending: None,
         };
-        if writer.options.store.salvage {
+        // For this opening only: a later one, after a failure, would not be followed by a repair.
+        if std::mem::take(&mut writer.options.store.salvage) {
             engine::repair(&*store)?;
         }
         writer.start(store)?;
@@ -130,6 +134,9 @@ impl Writer {
 
     fn close(&mut self) {
         self.hub.set_store(Err(Error::Closed));
+        if let Some(mut ending) = self.ending.take() {
+            ending.finish();
+        }
         if let Some(mut open) = self.open.take() {
             open.housekeeping.finish();
             if let Err(error) = open.store.sync() {
@@ -304,9 +311,8 @@ impl Writer {
         self.failures += 1;
         let down = Error::Unavailable(error.to_string());
         self.hub.set_store(Err(down.clone()));
-        if let Some(mut open) = self.open.take() {
-            open.housekeeping.finish();
-        }
+        // A compaction may take minutes, and nobody shall wait that long to be told.
+        self.ending = self.open.take().map(|open| open.housekeeping);
         for waiter in self.waiters.take_all() {
             waiter.reply.keep(Outcome::Refused(down.clone()));
         }
@@ -318,19 +324,28 @@ impl Writer {
     fn turn_while_down(&mut self) {
         if self.reopen_at <= self.alarm.now() {
             self.reopen_at = self.alarm.now() + REOPEN;
-            let options = StoreOptions { after_failure: true, ..self.options.store };
-            match self.disk.open(&options).and_then(|store| self.start(store)) {
-                Ok(()) => return,
-                Err(error) => {
-                    tracing::error!(%error, "the store could not be opened again");
-                    self.hub.set_store(Err(Error::Unavailable(error.to_string())));
-                }
+            // It holds the store that failed, so that no other can be opened.
+            let is_held = self.ending.as_ref().is_some_and(Housekeeping::is_compacting);
+            if !is_held && self.reopen() {
+                return;
             }
         }
         let why = self.hub.store().err().unwrap_or(Error::Closed);
         for submission in std::mem::take(&mut self.left_over) {
             submission.reply.keep(Outcome::Refused(why.clone()));
         }
+    }
+
+    /// Opens the store again; `false` if that is not possible now.
+    fn reopen(&mut self) -> bool {
+        self.ending = None;
+        let options = StoreOptions { after_failure: true, ..self.options.store };
+        let opened = self.disk.open(&options).and_then(|store| self.start(store));
+        if let Err(error) = &opened {
+            tracing::error!(%error, "the store could not be opened again");
+            self.hub.set_store(Err(Error::Unavailable(error.to_string())));
+        }
+        opened.is_ok()
     }
 }
 
@@ -354,7 +369,8 @@ fn events(hub: &Hub, engine: &mut Engine) -> Option<Vec<Event>> {
 fn again(reserve: Reserve, until: Instant, now: Instant, reply: Promise) -> Submission {
     // At least a moment, so that it waits again if its rows are not due after all.
     let wait = until.saturating_duration_since(now).max(Duration::from_nanos(1));
-    Submission { request: Request::Command(Command::Reserve(Reserve { wait, ..reserve })), reply }
+    let request = Request::Command(Command::Reserve(Reserve { wait, ..reserve }));
+    Submission { request, reply }
 }
 
 impl WriterOptions {
@@ -405,5 +421,75 @@ fn info(queue: &engine::Queue, now: crate::time::Time) -> QueueInfo {
         dead: counts.dead,
         done: counts.done,
         cancelled: counts.cancelled,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::sync::mpsc;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+    use crate::answer::Answer;
+    use crate::settings::Limits;
+    use crate::store::MemoryDisk;
+
+    /// A writer that the test moves by hand.
+    fn writer() -> (Arc<Hub>, Writer) {
+        let disk = MemoryDisk::new();
+        let store = disk.open(&StoreOptions::default()).unwrap();
+        let hub = Hub::new(Arc::clone(&store), Clock::System, 1);
+        let engine =
+            EngineOptions { limits: Limits::default(), horizon: Duration::from_secs(1), near: 100 };
+        let options = WriterOptions {
+            engine,
+            store: StoreOptions::default(),
+            durability: Durability::Sync,
+            patience: Duration::ZERO,
+        };
+        let writer = Writer::new(&hub, Box::new(disk), store, options).unwrap();
+        (hub, writer)
+    }
+
+    #[test]
+    fn nobody_waits_for_a_compaction_of_a_store_that_failed() {
+        let (hub, mut writer) = writer();
+        let (end, ended) = mpsc::channel::<()>();
+        let compaction = std::thread::spawn(move || assert!(ended.recv().is_err()));
+        writer.open.as_mut().unwrap().housekeeping.set_compaction(compaction);
+        let reserve = |wait| {
+            let reserve = Reserve { queue: "q".into(), jobs: 1, lease: None, wait };
+            Request::Command(Command::Reserve(reserve))
+        };
+        let answer = |request| {
+            Answer::new(&hub, request, |outcome| match outcome {
+                Outcome::Refused(error) => Err(error),
+                _ => Ok(()),
+            })
+        };
+        let mut context = Context::from_waker(Waker::noop());
+        let mut waits = std::pin::pin!(answer(reserve(Duration::from_secs(999))));
+        assert!(waits.as_mut().poll(&mut context).is_pending());
+        assert!(writer.take_submissions());
+        writer.turn().unwrap();
+        assert!(waits.as_mut().poll(&mut context).is_pending());
+
+        writer.store_failed(&StoreError::Io("no".into()));
+        let refused = Poll::Ready(Err(Error::Unavailable("no".into())));
+        assert_eq!(waits.as_mut().poll(&mut context), refused);
+        // Those who come later are told as well, and the store is left alone.
+        let mut late = std::pin::pin!(answer(reserve(Duration::ZERO)));
+        assert!(late.as_mut().poll(&mut context).is_pending());
+        assert!(writer.take_submissions());
+        writer.turn_while_down();
+        assert_eq!(late.as_mut().poll(&mut context), refused);
+        assert!(writer.open.is_none());
+
+        drop(end);
+        while writer.open.is_none() {
+            writer.reopen_at = instant_now();
+            writer.turn_while_down();
+        }
     }
 }

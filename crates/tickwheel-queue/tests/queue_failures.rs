@@ -92,6 +92,18 @@ fn a_sweep_whose_step_fails_does_not_go_on_behind_what_was_lost() {
 }
 
 #[test]
+fn salvaging_is_for_the_one_opening_that_was_asked_for() {
+    let disk = FaultyDisk::default();
+    let queues = Queues::builder().salvage(true).open_disk(disk.clone()).unwrap();
+    disk.fail_commits(1);
+    assert!(matches!(put(&queues, "lost"), Err(Error::Failed(_))));
+    put(&queues, "after").unwrap();
+    let openings: Vec<_> =
+        disk.openings().iter().map(|opening| (opening.salvage, opening.after_failure)).collect();
+    assert_eq!(openings, [(true, false), (false, true)]);
+}
+
+#[test]
 fn rows_that_could_not_be_read_once_are_read_again() {
     let clock = tickwheel::ManualClock::new();
     clock.set_wall(std::time::SystemTime::UNIX_EPOCH + seconds(1_700_000_000));

@@ -15,7 +15,8 @@ use std::thread::Thread;
 use crate::engine::{Command, Outcome as Done};
 use crate::error::Error;
 use crate::hub::{Ask, Hub, Outcome, Request, Submission};
-use crate::job::When;
+use crate::job::{JobRef, When};
+use crate::read::Read;
 
 /// The answer to an operation: `.await` it in a task of any runtime, or [`wait`](Answer::wait) for
 /// it on a thread.
@@ -185,8 +186,10 @@ impl Drop for Promise {
 }
 
 impl Reply {
-    fn new() -> Arc<Self> {
-        Arc::new(Self { state: ReplyState::Empty(None).into() })
+    /// A reply, and the promise that it will come.
+    pub(crate) fn promised() -> (Arc<Self>, Promise) {
+        let reply = Arc::new(Self { state: ReplyState::Empty(None).into() });
+        (Arc::clone(&reply), Promise { reply: Some(reply) })
     }
 
     fn lock(&self) -> MutexGuard<'_, ReplyState> {
@@ -238,9 +241,8 @@ impl Hub {
         };
         let bytes = taken.bytes();
         let is_read = matches!(taken, Request::Read(_));
-        let reply = Reply::new();
-        let promise = Promise { reply: Some(Arc::clone(&reply)) };
-        let mut submission = Some(Submission { request: taken, reply: promise });
+        let (reply, promise) = Reply::promised();
+        let mut submission = Some(Submission { request: taken, reply: promise, bytes });
         let inbox = if is_read { self.reader_inbox() } else { &self.inbox };
         match inbox.poll_push(&mut submission, bytes, waker) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(reply)),
@@ -261,21 +263,26 @@ impl Hub {
         let now = When::After(std::time::Duration::ZERO);
         let leases = deliveries.iter().map(|delivery| (delivery.lease, now)).collect();
         let request = Request::Command(Command::Release(leases));
-        self.inbox.push_now(Submission { request, reply: Promise::to_nobody() }, 0);
+        let bytes = request.bytes();
+        self.inbox.push_now(Submission { request, reply: Promise::to_nobody(), bytes }, bytes);
     }
 }
 
 impl Request {
-    /// About how much memory it holds.
-    fn bytes(&self) -> usize {
+    /// About how much memory it holds, with its submission.
+    pub(crate) fn bytes(&self) -> usize {
         const FIXED: usize = 256;
-        match self {
-            Self::Command(Command::Put(jobs)) => {
-                jobs.iter().map(|job| FIXED + job.payload.len()).sum()
+        let more = match self {
+            Self::Command(command) => command.bytes(),
+            Self::Read(Read::Get(jobs)) => jobs.iter().map(JobRef::bytes).sum(),
+            Self::Read(Read::List(list)) => {
+                list.queue.len() + list.key_prefix.as_ref().map_or(0, String::len)
             }
-            Self::Command(Command::PutSchedule(schedule)) => FIXED + schedule.job.payload.len(),
-            Self::Command(_) | Self::Read(_) | Self::Ask(Ask::Stats | Ask::Queues(_)) => FIXED,
-        }
+            Self::Read(Read::Schedule(name) | Read::NextTimes(name, _))
+            | Self::Ask(Ask::Queues(Some(name))) => name.len(),
+            Self::Read(Read::Schedules) | Self::Ask(Ask::Stats | Ask::Queues(None)) => 0,
+        };
+        FIXED + more
     }
 }
 

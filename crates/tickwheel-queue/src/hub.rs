@@ -54,6 +54,8 @@ struct Names {
 pub(crate) struct Submission {
     pub(crate) request: Request,
     pub(crate) reply: Promise,
+    /// About how much memory it holds.
+    pub(crate) bytes: usize,
 }
 
 /// What a caller wants.
@@ -183,7 +185,8 @@ impl Hub {
         };
         let mut taken = Vec::new();
         let goes_on = inbox.take(&mut taken, None, 1, Duration::ZERO);
-        for Submission { request, reply } in taken {
+        inbox.hold(0, 0);
+        for Submission { request, reply, .. } in taken {
             let Request::Read(mut read) = request else {
                 unreachable!("only reads are left with the reader");
             };

@@ -3,6 +3,9 @@
 //! Ground rules:
 //! * At most so many items and bytes wait. A caller who would be over that waits; a thread is
 //!   parked, a task is woken. That is the back-pressure when the disk is slower than the callers.
+//! * What was taken counts until the taker says what it still holds of it, and that counts on. So
+//!   a taker that takes more than it can deal with does not make room. It has to say so after each
+//!   time that it took something.
 //! * The taker says how many items it waits for. Only the push that makes up that number wakes it:
 //!   a group of 64 callers costs one wake-up.
 //! * Wakers are called after the lock is released.
@@ -24,6 +27,8 @@ pub(crate) struct Inbox<T> {
 struct State<T> {
     items: VecDeque<(T, usize)>,
     bytes: usize,
+    /// What the taker holds: items and bytes.
+    held: (usize, usize),
     closed: bool,
     pinged: bool,
     /// The taker sleeps until there are so many; 0 while it is awake.
@@ -40,6 +45,7 @@ impl<T> Inbox<T> {
         let state = State {
             items: VecDeque::new(),
             bytes: 0,
+            held: (0, 0),
             closed: false,
             pinged: false,
             wanted: 0,
@@ -63,9 +69,11 @@ impl<T> Inbox<T> {
         if state.closed {
             return Poll::Ready(Err(Closed));
         }
-        // An item that alone is over the limit goes into an empty inbox.
-        let is_full = state.items.len() >= self.max_items
-            || (state.bytes + bytes > self.max_bytes && !state.items.is_empty());
+        let (held, held_bytes) = state.held;
+        let waiting = state.items.len() + held;
+        // An item that alone is over the limit may come where nothing waits.
+        let is_full = waiting >= self.max_items
+            || (waiting > 0 && state.bytes + held_bytes + bytes > self.max_bytes);
         if is_full {
             if !state.blocked.iter().any(|other| other.will_wake(waker)) {
                 state.blocked.push(waker.clone());
@@ -137,8 +145,9 @@ impl<T> Inbox<T> {
         }
         if expected > 1 && !state.pinged && !patience.is_zero() {
             let until = Some(instant_now() + patience);
-            while state.items.len() < expected.min(self.max_items) && !state.pinged && !state.closed
-            {
+            // More than fit in will never be there.
+            let expected = expected.min(self.max_items);
+            while state.items.len() < expected && !state.pinged && !state.closed {
                 let Some(next) = self.sleep(state, expected, until) else {
                     state = self.lock();
                     break;
@@ -148,13 +157,19 @@ impl<T> Inbox<T> {
         }
         state.pinged = false;
         state.wanted = 0;
-        state.bytes = 0;
+        state.held.0 += state.items.len();
+        state.held.1 += std::mem::take(&mut state.bytes);
         taken.extend(state.items.drain(..).map(|(item, _)| item));
-        let is_over = state.closed && taken.is_empty();
+        !(state.closed && taken.is_empty())
+    }
+
+    /// The taker says what it still holds, so many items with so many bytes.
+    pub(crate) fn hold(&self, items: usize, bytes: usize) {
+        let mut state = self.lock();
+        state.held = (items, bytes);
         let blocked = std::mem::take(&mut state.blocked);
         drop(state);
         blocked.into_iter().for_each(Waker::wake);
-        !is_over
     }
 
     /// Sleeps until there are so many items; `None` when the time has come.
@@ -206,6 +221,8 @@ mod tests {
         assert_eq!(push(3), Poll::Pending);
         let mut taken = Vec::new();
         assert!(inbox.take(&mut taken, None, 1, Duration::ZERO));
+        assert_eq!((push(3), counter.0.load(Ordering::Relaxed)), (Poll::Pending, 0));
+        inbox.hold(0, 0);
         assert_eq!((taken, counter.0.load(Ordering::Relaxed)), (vec![1, 2], 1));
         assert_eq!(push(3), Poll::Ready(Ok(())));
     }
@@ -217,8 +234,38 @@ mod tests {
         assert_eq!(push(1_000), Poll::Ready(Ok(())));
         assert_eq!(push(1), Poll::Pending);
         inbox.take(&mut Vec::new(), None, 1, Duration::ZERO);
+        inbox.hold(0, 0);
         assert_eq!(push(60), Poll::Ready(Ok(())));
         assert_eq!(push(60), Poll::Pending);
+    }
+
+    #[test]
+    fn what_the_taker_holds_leaves_less_room() {
+        let inbox = Inbox::new(3, 100);
+        let push = |bytes| inbox.poll_push(&mut Some(()), bytes, Waker::noop());
+        assert_eq!((push(40), push(40)), (Poll::Ready(Ok(())), Poll::Ready(Ok(()))));
+        inbox.take(&mut Vec::new(), None, 1, Duration::ZERO);
+        assert_eq!(push(40), Poll::Pending);
+        inbox.hold(1, 40);
+        assert_eq!((push(40), push(40)), (Poll::Ready(Ok(())), Poll::Pending));
+        inbox.take(&mut Vec::new(), None, 1, Duration::ZERO);
+        inbox.hold(2, 0);
+        assert_eq!((push(1), push(1)), (Poll::Ready(Ok(())), Poll::Pending));
+    }
+
+    #[test]
+    fn no_more_items_are_waited_for_than_fit_in() {
+        let inbox = Inbox::new(2, 100);
+        let (took, taken) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut taken = Vec::new();
+                inbox.take(&mut taken, None, 3, Duration::from_secs(60));
+                took.send(taken).unwrap();
+            });
+            assert!(inbox.push_now(1, 1) && inbox.push_now(2, 1));
+            assert_eq!(taken.recv_timeout(Duration::from_secs(30)), Ok(vec![1, 2]));
+        });
     }
 
     #[test]
@@ -255,6 +302,7 @@ mod tests {
             }
             while taken.len() < THREADS * ITEMS {
                 assert!(inbox.take(&mut taken, None, 16, Duration::from_micros(50)));
+                inbox.hold(0, 0);
             }
         });
         taken.sort_unstable();

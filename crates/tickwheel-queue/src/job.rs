@@ -125,6 +125,18 @@ pub struct NewJob {
 }
 
 impl NewJob {
+    /// About how much memory it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let headers = self.headers.iter();
+        size_of::<Self>()
+            + self.queue.len()
+            + self.payload.len()
+            + headers.map(|it| size_of_val(it) + it.0.len() + it.1.len()).sum::<usize>()
+            + self.key.as_ref().map_or(0, String::len)
+            + self.group.as_ref().map_or(0, String::len)
+            + self.retry.as_ref().map_or(0, RetryPolicy::bytes)
+    }
+
     /// A job that is due at once.
     ///
     /// ```
@@ -444,6 +456,17 @@ pub enum JobRef {
         /// The key.
         key: String,
     },
+}
+
+impl JobRef {
+    /// About how much memory it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let names = match self {
+            Self::Id(_) => 0,
+            Self::Key { queue, key } => queue.len() + key.len(),
+        };
+        size_of::<Self>() + names
+    }
 }
 
 impl From<JobId> for JobRef {

@@ -43,6 +43,14 @@ pub enum RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// How much memory it holds beside itself.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::List(delays) => size_of_val(&delays[..]),
+            Self::Fixed(_) | Self::Exponential { .. } => 0,
+        }
+    }
+
     /// Always the same delay.
     ///
     /// ```

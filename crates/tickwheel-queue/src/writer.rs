@@ -161,6 +161,12 @@ impl Writer {
         inbox.take(&mut self.left_over, until, self.last_group, patience)
     }
 
+    /// Tells the inbox what waits here: as long as it does, others have to wait before the inbox.
+    fn hold_left_over(&self) {
+        let bytes = self.left_over.iter().map(|submission| submission.bytes).sum();
+        self.hub.inbox.hold(self.left_over.len(), bytes);
+    }
+
     /// When something is to be done without a caller: by the wall clock, and by the monotonic one.
     fn next_wake(&self) -> (Option<crate::time::Time>, Option<Instant>) {
         let Some(open) = &self.open else {
@@ -181,6 +187,7 @@ impl Writer {
         self.serve_waiters(&*store, &mut replies);
         self.apply_submissions(&*store, &mut replies);
         self.serve_waiters(&*store, &mut replies);
+        self.hold_left_over();
         let callers = replies.len();
         if let Err(error) = self.commit() {
             let sweeps = self.left_over.extract_if(.., |it| it.request.is_half_done());
@@ -205,7 +212,7 @@ impl Writer {
         let mut submissions = std::mem::take(&mut self.left_over).into_iter();
         let Some(open) = &mut self.open else { return };
         let limit = self.options.engine.limits.batch;
-        for Submission { request, reply } in submissions.by_ref() {
+        for Submission { request, reply, bytes } in submissions.by_ref() {
             match request {
                 Request::Command(command) if command.len() as u64 > limit => {
                     let (allowed, found) = (limit, command.len() as u64);
@@ -217,7 +224,7 @@ impl Writer {
                     match (outcome, command) {
                         (Done::Later | Done::More, command) => {
                             let request = Request::Command(command);
-                            self.left_over.push(Submission { request, reply });
+                            self.left_over.push(Submission { request, reply, bytes });
                         }
                         (Done::Deliveries(Ok(none)), Command::Reserve(reserve))
                             if none.is_empty() && !reserve.wait.is_zero() =>
@@ -316,6 +323,8 @@ impl Writer {
         for waiter in self.waiters.take_all() {
             waiter.reply.keep(Outcome::Refused(down.clone()));
         }
+        // Sweeps that ended with the group make room.
+        self.hold_left_over();
         self.last_group = 0;
         self.reopen_at = self.alarm.now();
     }
@@ -334,6 +343,7 @@ impl Writer {
         for submission in std::mem::take(&mut self.left_over) {
             submission.reply.keep(Outcome::Refused(why.clone()));
         }
+        self.hold_left_over();
     }
 
     /// Opens the store again; `false` if that is not possible now.
@@ -370,7 +380,8 @@ fn again(reserve: Reserve, until: Instant, now: Instant, reply: Promise) -> Subm
     // At least a moment, so that it waits again if its rows are not due after all.
     let wait = until.saturating_duration_since(now).max(Duration::from_nanos(1));
     let request = Request::Command(Command::Reserve(Reserve { wait, ..reserve }));
-    Submission { request, reply }
+    let bytes = request.bytes();
+    Submission { request, reply, bytes }
 }
 
 impl WriterOptions {

@@ -3,6 +3,7 @@
 mod rig;
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -155,6 +156,46 @@ fn rows_that_could_not_be_read_once_are_read_again() {
     assert_eq!(reserve(), Ok(Vec::new()));
     clock.advance(seconds(3_600));
     assert_eq!(reserve().unwrap()[0].job.payload, "for later");
+}
+
+/// Back-pressure: however long it goes on, no more waits than the inbox may hold.
+#[test]
+fn what_waits_for_a_slow_disk_is_bounded() {
+    const MIB: usize = 1 << 20;
+    // What may wait, and what goes into one group.
+    const WAITING: usize = 64;
+    const GROUP: usize = 17;
+    let disk = FaultyDisk::default();
+    let queues = Queues::builder().open_disk(disk.clone()).unwrap();
+    disk.close_gate();
+    let payload = bytes::Bytes::from(vec![0; MIB - 1_000]);
+    let mut puts: Vec<_> =
+        (0..200).map(|_| Box::pin(queues.put(NewJob::new("q", payload.clone())))).collect();
+    let mut context = Context::from_waker(Waker::noop());
+    let mut poll_all = || {
+        puts.retain_mut(|put| put.as_mut().poll(&mut context).is_pending());
+        let is_sent = |put: &&Pin<Box<_>>| format!("{put:?}").contains("\"sent\"");
+        (puts.iter().filter(is_sent).count(), puts.len())
+    };
+    poll_all();
+    let mut unanswered = Vec::new();
+    loop {
+        disk.await_commit();
+        let (sent, left) = poll_all();
+        if sent == left {
+            break;
+        }
+        unanswered.push(sent);
+        disk.let_one_pass();
+    }
+    disk.open_gate();
+    let bounds = WAITING - 2..=WAITING + GROUP;
+    assert!(unanswered.len() > 5, "{unanswered:?}");
+    assert!(unanswered.iter().all(|sent| bounds.contains(sent)), "{unanswered:?}");
+    while poll_all().1 > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(queues.stats().wait().unwrap().pending, 200);
 }
 
 #[test]

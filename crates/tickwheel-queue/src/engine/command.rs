@@ -59,6 +59,32 @@ impl Command {
         }
     }
 
+    /// About how much memory it holds beside itself.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Put(jobs) => jobs.iter().map(NewJob::bytes).sum(),
+            Self::Cancel(jobs) => jobs.iter().map(JobRef::bytes).sum(),
+            Self::Reschedule(jobs) => {
+                jobs.iter().map(|(job, _)| job.bytes() + size_of::<When>()).sum()
+            }
+            Self::Reserve(reserve) => reserve.queue.len(),
+            Self::Ack(leases) => size_of_val(&leases[..]),
+            Self::Fail(failures) => {
+                failures.iter().map(|failure| size_of_val(failure) + failure.error.len()).sum()
+            }
+            Self::Extend(leases) => size_of_val(&leases[..]),
+            Self::Release(leases) => size_of_val(&leases[..]),
+            Self::Kick(ids) => size_of_val(&ids[..]),
+            Self::KickSome(sweep) | Self::Purge(sweep) | Self::Drain(sweep) => sweep.queue.len(),
+            Self::Pause { queue, .. } => queue.len(),
+            Self::Configure { queue, settings } => {
+                queue.len() + size_of::<QueueSettings>() + settings.retry.bytes()
+            }
+            Self::PutSchedule(schedule) => schedule.name.len() + schedule.job.bytes(),
+            Self::RemoveSchedule(name) | Self::PauseSchedule { name, .. } => name.len(),
+        }
+    }
+
     /// Whether it is a sweep of which some steps are done.
     pub(crate) fn is_half_done(&self) -> bool {
         match self {

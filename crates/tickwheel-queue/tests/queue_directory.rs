@@ -109,6 +109,19 @@ fn a_torn_end_that_nobody_was_told_of_is_cut_off() {
 }
 
 #[test]
+fn the_draft_of_a_journal_does_not_stay() {
+    let folder = tempfile::tempdir().unwrap();
+    let queues = Queues::open(folder.path()).unwrap();
+    let ids = put(&queues, 5);
+    drop(queues);
+    let draft = journal(folder.path()).with_extension("draft");
+    fs::write(&draft, "the beginning of").unwrap();
+    let queues = Queues::open(folder.path()).unwrap();
+    assert_eq!(present(&queues, &ids), 5);
+    assert!(!draft.exists());
+}
+
+#[test]
 fn a_flipped_bit_is_found_before_anything_is_lost_and_the_rest_can_be_salvaged() {
     let folder = tempfile::tempdir().unwrap();
     let queues = Queues::open(folder.path()).unwrap();

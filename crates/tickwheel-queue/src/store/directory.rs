@@ -5,6 +5,7 @@
 //! | `FORMAT` | one line: the format of the whole directory |
 //! | `store/` | the embedded store |
 //! | `acknowledged` | the number of the last commit that is known to be durable |
+//! | `failed` | an empty file: a write or sync failed, and the journals are not written anew yet |
 //! | `damaged/` | what salvaging changed or left behind |
 //! | `salvaged/` | a new store, while it is being filled from a damaged one |
 
@@ -20,6 +21,7 @@ use super::{Disk, Store, StoreError, StoreOptions};
 
 /// The format that this version writes, and the newest that it reads.
 pub(super) const FORMAT: u32 = 1;
+pub(super) const FAILED: &str = "failed";
 const FORMAT_TEXT: &str = "tickwheel queue, format ";
 
 /// A directory with the embedded store in it.
@@ -123,6 +125,13 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     sync_directory(path.parent().unwrap_or(Path::new(".")))
 }
 
+/// Makes an empty file, unsynced: it is for a process that finds the same cache of the operating
+/// system. After the end of the power there is only what reached the disk.
+pub(super) fn mark(path: &Path) -> Result<(), StoreError> {
+    fs::File::create(path)?;
+    Ok(())
+}
+
 pub(super) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     // Where directories cannot be opened, as on Windows, renaming is durable without this.
     if cfg!(unix) {
@@ -139,9 +148,14 @@ impl Disk for Directory {
         let lock = journal::lock(&store)?;
         salvage::discard_unfinished(&self.path)?;
         journal::remove_unfinished(&store)?;
+        journal::remove_drafts(&store)?;
         let acknowledged = self.acknowledged()?;
-        if options.after_failure {
+        let failed = self.path.join(FAILED);
+        if options.after_failure || failed.exists() {
+            // Should this be cut off, the next opening begins with it again.
+            mark(&failed)?;
             journal::rewrite(&store)?;
+            fs::remove_file(&failed)?;
         }
         if let Err(damage) = journal::check(&store, acknowledged) {
             if !options.salvage {

@@ -10,7 +10,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -19,6 +19,7 @@ use bytes::Bytes;
 use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 
+use super::directory::{FAILED, mark};
 use super::records::Totals;
 use super::{Persist, Rows, Store, StoreError, StoreOptions, Table, View, WriteBatch, rows};
 
@@ -32,6 +33,8 @@ pub(super) struct EmbeddedStore {
     index: Keyspace,
     database: Database,
     acknowledged: Mutex<File>,
+    /// The mark that a write or sync failed.
+    failed: PathBuf,
     /// The last commit, synced or not.
     last_commit: AtomicU64,
 }
@@ -49,6 +52,7 @@ impl EmbeddedStore {
             .open()?;
         let jobs = database.keyspace("jobs", || keyspace().expect_point_read_hits(true))?;
         let index = database.keyspace("index", keyspace)?;
+        let failed = acknowledged.with_file_name(FAILED);
         let acknowledged =
             OpenOptions::new().create(true).truncate(false).write(true).open(acknowledged)?;
         let store = Self {
@@ -56,6 +60,7 @@ impl EmbeddedStore {
             index,
             database,
             acknowledged: acknowledged.into(),
+            failed,
             last_commit: 0.into(),
         };
         let totals = match store.totals() {
@@ -79,6 +84,35 @@ impl EmbeddedStore {
         match table {
             Table::Jobs => &self.jobs,
             Table::Index => &self.index,
+        }
+    }
+
+    fn write(&self, batch: &WriteBatch, persist: Persist) -> Result<(), StoreError> {
+        let mode = match persist {
+            Persist::Sync => PersistMode::SyncData,
+            Persist::Buffer => PersistMode::Buffer,
+        };
+        let mut write = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), batch.len())
+            .durability(Some(mode));
+        for row in batch.rows() {
+            let keyspace = self.keyspace(row.table);
+            match row.value {
+                Some(value) => write.insert(keyspace, row.key, value),
+                None => write.remove(keyspace, row.key),
+            }
+        }
+        write.commit()?;
+        let totals = batch.get(Table::Index, rows::TOTALS).flatten();
+        if let Some(totals) = totals.and_then(|bytes| Totals::decode(bytes.to_vec().into()).ok()) {
+            self.last_commit.store(totals.commit, Ordering::Relaxed);
+        }
+        if persist == Persist::Sync { self.acknowledge() } else { Ok(()) }
+    }
+
+    /// Leaves a mark for the process that opens the store next, as well as that goes.
+    fn mark_failed(&self) {
+        if let Err(error) = mark(&self.failed) {
+            tracing::warn!(%error, "that the store failed could not be marked");
         }
     }
 
@@ -151,30 +185,12 @@ impl Store for EmbeddedStore {
     }
 
     fn commit(&self, batch: &WriteBatch, persist: Persist) -> Result<(), StoreError> {
-        let mode = match persist {
-            Persist::Sync => PersistMode::SyncData,
-            Persist::Buffer => PersistMode::Buffer,
-        };
-        let mut write = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), batch.len())
-            .durability(Some(mode));
-        for row in batch.rows() {
-            let keyspace = self.keyspace(row.table);
-            match row.value {
-                Some(value) => write.insert(keyspace, row.key, value),
-                None => write.remove(keyspace, row.key),
-            }
-        }
-        write.commit()?;
-        let totals = batch.get(Table::Index, rows::TOTALS).flatten();
-        if let Some(totals) = totals.and_then(|bytes| Totals::decode(bytes.to_vec().into()).ok()) {
-            self.last_commit.store(totals.commit, Ordering::Relaxed);
-        }
-        if persist == Persist::Sync { self.acknowledge() } else { Ok(()) }
+        self.write(batch, persist).inspect_err(|_| self.mark_failed())
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        self.database.persist(PersistMode::SyncData)?;
-        self.acknowledge()
+        let synced = self.database.persist(PersistMode::SyncData).map_err(StoreError::from);
+        synced.and_then(|()| self.acknowledge()).inspect_err(|_| self.mark_failed())
     }
 
     fn disk_space(&self) -> Result<u64, StoreError> {

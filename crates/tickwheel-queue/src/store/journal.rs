@@ -121,23 +121,37 @@ pub(super) fn rewrite(store: &Path) -> Result<(), StoreError> {
     if store.exists() { sync_directory(store) } else { Ok(()) }
 }
 
+/// Removes the drafts of journals whose writing was cut off.
+pub(super) fn remove_drafts(store: &Path) -> Result<(), StoreError> {
+    for path in numbered(store, "draft")? {
+        fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
 /// The journals, the oldest first.
 fn journals(store: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    numbered(store, "jnl")
+}
+
+/// The files that have a number for a name and this extension, in order.
+fn numbered(store: &Path, extension: &str) -> Result<Vec<PathBuf>, StoreError> {
     let entries = match fs::read_dir(store) {
         Ok(entries) => entries,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(error.into()),
     };
-    let mut journals = Vec::new();
+    let mut files = Vec::new();
     for entry in entries {
         let path = entry?.path();
         let number = path.file_stem().and_then(|name| name.to_str()?.parse::<u64>().ok());
-        if let Some(number) = number.filter(|_| path.extension().is_some_and(|ext| ext == "jnl")) {
-            journals.push((number, path));
+        let is_wanted = path.extension().is_some_and(|found| found == extension);
+        if let Some(number) = number.filter(|_| is_wanted) {
+            files.push((number, path));
         }
     }
-    journals.sort();
-    Ok(journals.into_iter().map(|(_, path)| path).collect())
+    files.sort();
+    Ok(files.into_iter().map(|(_, path)| path).collect())
 }
 
 /// What a journal holds.

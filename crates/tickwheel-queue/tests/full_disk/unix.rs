@@ -1,16 +1,19 @@
 //! The test itself.
 
 use std::collections::BTreeSet;
+use std::os::unix::fs::MetadataExt;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tickwheel_queue::store::{Directory, Disk, Persist, StoreOptions, Table, WriteBatch};
 use tickwheel_queue::{Error, JobId, NewJob, OpenError, Queues};
 
 pub(crate) fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("child") {
         a_full_disk();
         a_disk_too_small_to_begin_with();
+        a_process_that_ends_after_a_failure();
         return ExitCode::SUCCESS;
     }
     let this = std::env::current_exe().expect("this program");
@@ -103,4 +106,32 @@ fn a_disk_too_small_to_begin_with() {
     limit(None);
     let queues = Queues::open(folder.path().join("q")).expect("it opens");
     queues.put(NewJob::new("q", "")).wait().expect("a put");
+}
+
+/// The next process does not trust what only the system's cache may hold: it writes the journals
+/// into new files, once.
+fn a_process_that_ends_after_a_failure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let disk = Directory::new(folder.path());
+    let open = || disk.open(&StoreOptions::default()).expect("it opens");
+    let journals = || {
+        let entries = folder.path().join("store").read_dir().expect("a folder");
+        let entries = entries.map(|entry| entry.expect("an entry"));
+        let journals = entries.filter(|it| it.path().extension().is_some_and(|ext| ext == "jnl"));
+        let numbers = journals.map(|journal| journal.metadata().expect("a file").ino());
+        numbers.collect::<BTreeSet<u64>>()
+    };
+    let store = open();
+    let mut batch = WriteBatch::new();
+    batch.put(Table::Jobs, b"key", &vec![7; 100_000]);
+    limit(Some(2_500_000));
+    while store.commit(&batch, Persist::Sync).is_ok() {}
+    limit(None);
+    drop(store);
+    let before = journals();
+    drop(open());
+    let after = journals();
+    assert!(!after.is_empty() && before.is_disjoint(&after), "{before:?} and {after:?}");
+    drop(open());
+    assert_eq!(journals(), after, "it is done once");
 }

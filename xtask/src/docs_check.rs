@@ -27,7 +27,10 @@ pub(crate) fn run() -> Result<(), Failure> {
     let (items, without_example) = examples_check::run()?;
     findings.extend(without_example);
     if findings.is_empty() {
-        println!("{} documents are in order, and {items} public items have examples", files.len());
+        println!(
+            "{} documents are in order, and {items} public types and functions have examples",
+            files.len()
+        );
         Ok(())
     } else {
         Err(Failure::Findings(findings))

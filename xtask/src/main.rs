@@ -70,7 +70,7 @@ enum Chore {
         #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..))]
         seconds: u32,
     },
-    /// Check the documents: READMEs agree, links resolve, public items have examples
+    /// Check the documents: READMEs agree, links resolve, public types have examples
     Docs,
 }
 

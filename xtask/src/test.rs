@@ -82,7 +82,7 @@ fn steps() -> Vec<Step> {
     vec![
         commands("format", formats()),
         Step {
-            name: "documents: READMEs agree, links resolve, public items have examples",
+            name: "documents: READMEs agree, links resolve, public types have examples",
             work: Work::Documents,
         },
         commands(

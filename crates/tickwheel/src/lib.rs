@@ -41,6 +41,7 @@
 //!
 //! * `std`, on by default: the timer. Its only dependency is `tracing`.
 //! * `async`, on by default: futures and the delay queue. It needs no runtime and no dependency.
+//! * `pace`, on by default: pacing (module [`pace`]). It needs no dependency.
 //! * `cron`: tasks by the calendar (module `cron`) with `croner` and `jiff`. It brings a database of
 //!   time zones along.
 //! * `stream`: intervals and delay queues as a `Stream`, by way of `futures-core`.
@@ -58,7 +59,7 @@ pub mod wheel;
 #[cfg(feature = "cron")]
 pub mod cron;
 
-#[cfg(feature = "std")]
+#[cfg(feature = "pace")]
 pub mod pace;
 #[cfg(feature = "std")]
 mod timer;
@@ -71,6 +72,6 @@ mod future;
 pub use future::*;
 
 /// The examples of the README, as tests.
-#[cfg(all(doctest, feature = "async", feature = "cron"))]
+#[cfg(all(doctest, feature = "async", feature = "cron", feature = "pace"))]
 #[doc = include_str!("../../../README.md")]
 mod readme {}

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex, OnceLock, mpsc};
 use std::time::{Duration, SystemTime};
 use std::{io, thread};
-use tickwheel::pace::Pacer;
 use tickwheel::{ManualClock, Task, Timeout, Timer};
 
 const MS: Duration = Duration::from_millis(1);
@@ -357,25 +356,6 @@ fn closures_go_with_the_timer_or_with_what_it_handed_back() {
     drop(timer.stop());
     let after_unfired = Arc::strong_count(&alive) - 1 - after_drop;
     assert_eq!((after_drop, after_unfired), (0, 0), "closures that still live");
-}
-
-/// What takes the place of a task needs no room, also where something that is not limited has
-/// taken the timer beyond its limit.
-#[test]
-fn a_key_is_replaced_on_a_timer_that_is_more_than_full() {
-    let clock = ManualClock::new();
-    let timer = Timer::builder().clock(clock.clone()).max_pending(1).build().unwrap();
-    let (sender, fired) = mpsc::channel();
-    let old = sender.clone();
-    timer.key("order").after(Duration::from_secs(1), move || old.send("old").unwrap()).unwrap();
-    let pacer = Pacer::new(&timer, 1, Duration::from_secs(10));
-    pacer.submit(|| {}).unwrap();
-    pacer.submit(|| {}).unwrap();
-    let replaced =
-        timer.key("order").after(Duration::from_secs(2), move || sender.send("new").unwrap());
-    replaced.expect("there is room for it");
-    clock.advance(Duration::from_secs(3));
-    assert_eq!(fired.try_iter().collect::<Vec<_>>(), ["new"]);
 }
 
 /// A hook that starts the thread and then says that it could not: what has run was not refused.

@@ -13,7 +13,7 @@ use super::queue::Work;
 use super::shared::{Desk, Shared};
 use super::{Builder, Owner, PaceError, PacerStats, Permit, RateError, Ticket, Unstarted};
 use crate::Timer;
-use crate::timer::{Job, nanos_of};
+use crate::timer::{Job, nanos};
 
 /// What a [`KeyedPacer`] takes for a key: anything that a hash map does, and that can be cloned
 /// and sent between threads.
@@ -475,7 +475,7 @@ impl<K: PaceKey> KeyPacer<'_, K> {
     /// ```
     pub fn retry_after(self, delay: Duration) {
         self.shared.with_lane(self.key, |state, lane, now| {
-            let until = now.get().saturating_add(nanos_of(delay));
+            let until = now.get().saturating_add(nanos(delay));
             state.change(lane, now, |lane| lane.hold_until(until));
         });
     }

@@ -18,7 +18,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use super::RateError;
-use crate::timer::{Nanos, nanos_of};
+use crate::timer::{Nanos, nanos};
 
 /// How many starts a window may have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +38,7 @@ impl Rate {
         if window.is_zero() {
             return Err(RateError::ZeroWindow { starts });
         }
-        let window = nanos_of(window);
+        let window = nanos(window);
         // Rounded up, so that N gaps are never shorter than the window.
         let gap = if smooth { window.div_ceil(starts as u64) } else { 0 };
         Ok(Self { starts, window, gap })

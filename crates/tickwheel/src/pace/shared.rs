@@ -219,6 +219,7 @@ impl<K: PaceKey> Shared<K> {
     }
 
     /// Something that was let go has ended.
+    #[cfg(feature = "async")]
     pub(super) fn finish(self: &Arc<Self>, task: TaskRef, now: &Now) {
         let mut state = self.lock();
         let work = state.finish(task.task, now);

@@ -7,7 +7,6 @@
 //!   may be used under a lock. What has to follow without that lock is left to a [`Nudge`].
 
 use core::sync::atomic::Ordering;
-use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,16 +14,8 @@ use super::job::Job;
 use super::shared::Shared;
 use super::state::{Phase, State};
 use super::sync::{AtomicBool, MutexGuard};
-use super::{ScheduleError, Timer, clock, panics};
+use super::{Nanos, ScheduleError, Timer, panics};
 use crate::wheel;
-
-/// Nanoseconds since a timer's clock was made.
-pub(crate) type Nanos = clock::Nanos;
-
-/// The nanoseconds of a duration; `u64::MAX`, which is never, where they do not fit.
-pub(crate) fn nanos_of(duration: Duration) -> Nanos {
-    clock::nanos(duration)
-}
 
 #[derive(Clone)]
 pub(crate) struct Host {

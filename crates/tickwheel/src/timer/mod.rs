@@ -18,6 +18,7 @@ mod error;
 mod executor;
 mod global;
 mod handle;
+#[cfg(feature = "pace")]
 mod host;
 mod job;
 mod key;
@@ -53,10 +54,13 @@ pub use stats::{Histogram, Stats};
 pub use unfired::{StillRunning, Unfired};
 pub use when::{Keyed, When};
 
+#[cfg(any(feature = "async", feature = "pace"))]
+pub(crate) use clock::Nanos;
 pub(crate) use clock::nanos;
 #[cfg(feature = "cron")]
 pub(crate) use clock::wall_now;
-pub(crate) use host::{Host, Nanos, Nudge, nanos_of};
+#[cfg(feature = "pace")]
+pub(crate) use host::{Host, Nudge};
 pub(crate) use job::Job;
 pub(crate) use shared::Shared;
 #[cfg(feature = "async")]

@@ -1,18 +1,16 @@
-//! Permits that are awaited: by hand, and on threads with a small executor of our own.
-
-mod patience;
-mod rig;
+//! Permits that are awaited: polled by hand, and on threads that block on them.
 
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::{self, Thread};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use patience::in_time;
-use rig::{MS, Rig, S};
+use crate::patience::in_time;
+use crate::rig::{MS, Rig, S};
+use crate::wakers::{self, Count, block_on};
 use tickwheel::pace::{Acquire, KeyedPacer, PaceError, Pacer, Permit};
 use tickwheel::{Timer, WheelKind};
 
@@ -20,24 +18,8 @@ fn rig() -> Rig {
     Rig::new(WheelKind::Hierarchical)
 }
 
-/// Counts how often it is woken.
-#[derive(Default)]
-struct Woken(AtomicUsize);
-
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-impl Woken {
-    fn count(&self) -> usize {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-fn poll<F: Future + Unpin>(future: &mut F, woken: &Arc<Woken>) -> Poll<F::Output> {
-    Pin::new(future).poll(&mut Context::from_waker(&Waker::from(woken.clone())))
+fn poll<F: Future + Unpin>(future: &mut F, count: &Arc<Count>) -> Poll<F::Output> {
+    wakers::poll(future, &Waker::from(count.clone()))
 }
 
 fn permit(poll: Poll<Result<Permit, PaceError>>) -> Option<Permit> {
@@ -56,7 +38,7 @@ fn a_permit_is_there_at_once_if_a_start_is_allowed() {
         assert!(permit(poll(&mut pacer.acquire(), &woken)).is_some());
     }
     assert!(permit(poll(&mut pacer.acquire(), &woken)).is_none());
-    assert_eq!((woken.count(), pacer.queued()), (0, 0), "the last one was dropped");
+    assert_eq!((woken.woken(), pacer.queued()), (0, 0), "the last one was dropped");
 }
 
 #[test]
@@ -74,12 +56,12 @@ fn who_waits_is_woken_once_when_it_is_his_turn() {
     let rig = rig();
     let pacer = Pacer::new(&rig.timer, 1, S);
     drop(pacer.try_acquire().unwrap());
-    let woken: [Arc<Woken>; 3] = Default::default();
+    let woken: [Arc<Count>; 3] = Default::default();
     let mut futures = [0, 1, 2].map(|_| pacer.acquire());
     for (future, woken) in futures.iter_mut().zip(&woken) {
         assert!(poll(future, woken).is_pending());
     }
-    let counts = || [0, 1, 2].map(|which: usize| woken[which].count());
+    let counts = || [0, 1, 2].map(|which: usize| woken[which].woken());
     rig.clock.advance(999 * MS);
     assert_eq!(counts(), [0, 0, 0]);
     rig.clock.advance(MS);
@@ -99,13 +81,13 @@ fn only_the_last_waker_is_woken() {
     let rig = rig();
     let pacer = Pacer::new(&rig.timer, 1, S);
     drop(pacer.try_acquire().unwrap());
-    let (first, last): (Arc<Woken>, Arc<Woken>) = Default::default();
+    let (first, last): (Arc<Count>, Arc<Count>) = Default::default();
     let mut future = pacer.acquire();
     assert!(poll(&mut future, &first).is_pending());
     assert!(poll(&mut future, &last).is_pending());
     assert_eq!(Arc::strong_count(&first), 1, "the first one was dropped");
     rig.clock.advance(S);
-    assert_eq!((first.count(), last.count()), (0, 1));
+    assert_eq!((first.woken(), last.woken()), (0, 1));
     assert!(permit(poll(&mut future, &last)).is_some());
     assert_eq!(Arc::strong_count(&last), 1);
 }
@@ -115,18 +97,18 @@ fn a_future_that_is_dropped_gives_its_start_to_the_next() {
     let rig = rig();
     let pacer = Pacer::builder(&rig.timer, 1, S).max_running(1).build().unwrap();
     drop(pacer.try_acquire().unwrap());
-    let woken: [Arc<Woken>; 3] = Default::default();
+    let woken: [Arc<Count>; 3] = Default::default();
     let mut futures = [0, 1, 2].map(|_| Some(pacer.acquire()));
     for (future, woken) in futures.iter_mut().zip(&woken) {
         assert!(poll(future.as_mut().unwrap(), woken).is_pending());
     }
     futures[1] = None; // before its turn
     rig.clock.advance(S);
-    assert_eq!(woken[0].count(), 1);
+    assert_eq!(woken[0].woken(), 1);
     pacer.submit(rig.note(7)).unwrap();
     futures[0] = None; // after its turn has come, and before it was taken
     rig.clock.advance(Duration::ZERO);
-    assert_eq!(woken[2].count(), 1, "the next has it at once");
+    assert_eq!(woken[2].woken(), 1, "the next has it at once");
     let held = permit(poll(futures[2].as_mut().unwrap(), &woken[2])).unwrap();
     rig.clock.advance(3 * S);
     assert!(rig.numbers().is_empty(), "the permit takes the only place");
@@ -164,9 +146,9 @@ fn who_waits_is_told_that_the_pacer_was_stopped() {
         if granted {
             rig.clock.advance(S);
         }
-        let before = woken.count();
+        let before = woken.woken();
         assert!(pacer.stop().is_empty());
-        assert_eq!(woken.count() - before, usize::from(!granted), "who was woken comes anyway");
+        assert_eq!(woken.woken() - before, usize::from(!granted), "who was woken comes anyway");
         assert!(matches!(poll(&mut future, &woken), Poll::Ready(Err(PaceError::Stopped))));
         let refused = poll(&mut pacer.acquire(), &woken);
         assert!(matches!(refused, Poll::Ready(Err(PaceError::Stopped))));
@@ -188,7 +170,7 @@ fn dropping_the_pacer_wakes_who_waits() {
     let mut future = pacer.acquire();
     assert!(poll(&mut future, &woken).is_pending());
     drop(pacer);
-    assert_eq!(woken.count(), 1);
+    assert_eq!(woken.woken(), 1);
     assert!(matches!(poll(&mut future, &woken), Poll::Ready(Err(PaceError::Stopped))));
 }
 
@@ -258,24 +240,6 @@ fn wakers_are_woken_and_dropped_without_the_lock() {
         pacer.pause();
         drop(third);
     });
-}
-
-/// Runs a future on this thread.
-fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(thread::current())));
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => thread::park(),
-        }
-    }
 }
 
 #[test]

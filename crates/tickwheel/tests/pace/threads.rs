@@ -1,16 +1,13 @@
 //! Pacers with threads, by the clock of the machine: what holds whatever the scheduler does.
 //! Tasks note themselves when they start, and no window has too many of those starts.
 
-mod patience;
-mod random;
-
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use patience::*;
-use random::Random;
+use crate::patience::*;
+use crate::random::Random;
 use tickwheel::pace::{KeyedPacer, PaceError, Pacer, Ticket};
 use tickwheel::{ManualClock, Task, Timer};
 

@@ -1,17 +1,14 @@
 //! The life of a pacer, its tasks and its keys: what is started, refused, cancelled, handed back,
 //! dropped and forgotten, and when.
 
-mod patience;
-mod rig;
-
 use std::hash::{Hash, Hasher};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use patience::{in_time, until};
-use rig::{Bomb, MS, Rig, S, US, counted, dropped};
+use crate::patience::{in_time, until};
+use crate::rig::{Bomb, MS, Rig, S, US, counted, dropped};
 use tickwheel::pace::{KeyedPacer, PaceError, Pacer, RateError, Unstarted};
 use tickwheel::{Timer, WheelKind};
 
@@ -476,6 +473,20 @@ fn a_full_timer_does_not_hold_a_pacer_up() {
     (0..3).for_each(|number| drop(pacer.submit(rig.note(number)).unwrap()));
     rig.clock.advance(5 * S);
     assert_eq!(rig.times(), [0, 1, 2].map(|s| s * S));
+}
+
+/// A pacer's alarm can take a timer beyond `max_pending`. Replacing a task by its key needs no
+/// room there.
+#[test]
+fn a_key_is_replaced_on_a_timer_that_is_more_than_full() {
+    let rig = Rig::with(WheelKind::Hierarchical, |builder| builder.max_pending(1));
+    rig.timer.key("order").after(S, rig.note(1)).unwrap();
+    let pacer = Pacer::new(&rig.timer, 1, 10 * S);
+    (0..2).for_each(|_| drop(pacer.submit(|| {}).unwrap()));
+    assert_eq!(rig.timer.pending(), 2);
+    rig.timer.key("order").after(2 * S, rig.note(2)).expect("replacing needs no room");
+    rig.clock.advance(3 * S);
+    assert_eq!(rig.numbers(), [2]);
 }
 
 #[test]

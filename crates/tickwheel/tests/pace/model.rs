@@ -1,8 +1,6 @@
 //! Random submissions, cancels, priorities, pauses, holds, permits and changes of rate on a manual
 //! clock, against a plain model: every task starts at exactly the first time that the rules allow.
 
-mod pacing;
-
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -10,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use pacing::{Micros, Model, Rate, TICK, Who};
+use crate::plain::{Micros, Model, Rate, TICK, Who};
 use proptest::prelude::*;
 use tickwheel::pace::{Acquire, KeyedPacer, Pacer, Permit, Ticket};
 use tickwheel::{ManualClock, Timer};

@@ -1,0 +1,25 @@
+//! Pacers: the promises of the module `pace`, one file for each kind of test.
+//!
+//! * `life`: tasks, tickets and keys on a manual clock, one situation at a time.
+//! * `permits`: permits that are awaited.
+//! * `model`: random operations beside `plain`, a model that keeps every start in a list.
+//! * `threads`: storms on the real clock.
+
+#[path = "../patience/mod.rs"]
+mod patience;
+#[path = "../random/mod.rs"]
+mod random;
+#[path = "../rig/mod.rs"]
+mod rig;
+#[cfg(feature = "async")]
+#[path = "../wakers/mod.rs"]
+mod wakers;
+
+mod life;
+#[cfg(feature = "async")]
+mod model;
+#[cfg(feature = "async")]
+mod permits;
+#[cfg(feature = "async")]
+mod plain;
+mod threads;

@@ -110,10 +110,16 @@ fn describe(block: &Block) -> String {
     }
 }
 
-/// The Markdown files in the root, and all below docs/.
+/// The Markdown files in the root, those of the crates, and all below docs/.
 fn markdown_files(root: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     let mut folders = vec![root.to_owned()];
+    let crates = root.join("crates");
+    let unreadable = |error| Failure::Read(crates.display().to_string(), error);
+    for member in fs::read_dir(&crates).map_err(unreadable)? {
+        let path = member.map_err(unreadable)?.path();
+        folders.extend(path.is_dir().then_some(path));
+    }
     while let Some(folder) = folders.pop() {
         let unreadable = |error| Failure::Read(folder.display().to_string(), error);
         for member in fs::read_dir(&folder).map_err(unreadable)? {

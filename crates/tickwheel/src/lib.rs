@@ -71,7 +71,10 @@ mod future;
 #[cfg(feature = "async")]
 pub use future::*;
 
-/// The examples of the README, as tests.
+/// The examples of both READMEs, as tests.
 #[cfg(all(doctest, feature = "async", feature = "cron", feature = "pace"))]
 #[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
+#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 mod readme {}

@@ -75,6 +75,4 @@ pub use future::*;
 #[cfg(all(doctest, feature = "async", feature = "cron", feature = "pace"))]
 #[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../README.md")]
-#[doc = include_str!("../../../README.md")]
-#[doc = include_str!("../README.md")]
 mod readme {}

@@ -16,7 +16,7 @@ use crate::engine::{Command, Outcome as Done};
 use crate::error::Error;
 use crate::hub::{Ask, Hub, Outcome, Request, Submission};
 use crate::job::{JobRef, When};
-use crate::read::Read;
+use crate::read::{Read, Reading};
 
 /// The answer to an operation: `.await` it in a task of any runtime, or [`wait`](Answer::wait) for
 /// it on a thread.
@@ -75,10 +75,10 @@ impl<T> Answer<T> {
     /// What the operation says.
     pub fn wait(mut self) -> Result<T, Error> {
         // A thread reads by itself: only a task must not wait for the disk.
-        if let Stage::New(Some(Request::Read(read))) = &mut self.stage {
-            let outcome = self.hub.read(read);
-            self.stage = Stage::Ended;
-            return (self.convert)(outcome);
+        if matches!(self.stage, Stage::New(Some(Request::Read(_)))) {
+            let stage = std::mem::replace(&mut self.stage, Stage::Ended);
+            let Stage::New(Some(Request::Read(read))) = stage else { unreachable!() };
+            return (self.convert)(Reading::new(read).finish(&self.hub));
         }
         let waker = thread_waker();
         let mut context = Context::from_waker(&waker);
@@ -240,11 +240,18 @@ impl Hub {
             unreachable!("a request is sent once");
         };
         let bytes = taken.bytes();
-        let is_read = matches!(taken, Request::Read(_));
+        let taken = match taken {
+            Request::Read(read) => {
+                let mut read = Some(read);
+                let sent = self.readers.poll_push(&self.this, &mut read, bytes, waker);
+                *request = read.map(Request::Read);
+                return sent;
+            }
+            taken => taken,
+        };
         let (reply, promise) = Reply::promised();
         let mut submission = Some(Submission { request: taken, reply: promise, bytes });
-        let inbox = if is_read { self.reader_inbox() } else { &self.inbox };
-        match inbox.poll_push(&mut submission, bytes, waker) {
+        match self.inbox.poll_push(&mut submission, bytes, waker) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(reply)),
             Poll::Ready(Err(_)) => Poll::Ready(Err(Error::Closed)),
             Poll::Pending => {

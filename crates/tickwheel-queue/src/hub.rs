@@ -1,13 +1,11 @@
-//! What the handles, the writer and the reader share.
+//! What the handles, the writer and the readers share.
 //!
 //! Ground rules: the hub holds no lock while it reads or writes the disk. The store is behind a
 //! lock only because it is exchanged when it failed and was opened again.
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::sync::{Arc, PoisonError, RwLock, Weak};
 
 use crate::answer::Promise;
 use crate::engine::{Command, Outcome as Done, Queue};
@@ -16,6 +14,7 @@ use crate::feed::Feed;
 use crate::inbox::Inbox;
 use crate::job::Job;
 use crate::read::{Page, Read};
+use crate::readers::Readers;
 use crate::schedule::Schedule;
 use crate::stats::{QueueInfo, Stats};
 use crate::store::Store;
@@ -24,8 +23,6 @@ use crate::time::{Clock, Time};
 /// Submissions that wait for the writer.
 const MAX_ITEMS: usize = 4_096;
 const MAX_BYTES: usize = 64 << 20;
-/// Reads of tasks that wait for the reader.
-const MAX_READS: usize = 1_024;
 
 thread_local! {
     /// The address of the hub that this thread works for.
@@ -34,14 +31,13 @@ thread_local! {
 
 pub(crate) struct Hub {
     pub(crate) inbox: Inbox<Submission>,
-    reads: OnceLock<Inbox<Submission>>,
-    reader: Mutex<Option<JoinHandle<()>>>,
+    pub(crate) readers: Readers,
     /// The open store, or why there is none.
     store: RwLock<Result<Arc<dyn Store>, Error>>,
     names: RwLock<Names>,
     pub(crate) clock: Clock,
     pub(crate) feed: Arc<Feed>,
-    this: std::sync::Weak<Self>,
+    pub(crate) this: Weak<Self>,
 }
 
 /// The names of the queues, for readers. Only ever added to.
@@ -100,8 +96,7 @@ impl Hub {
     pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, events: usize) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             inbox: Inbox::new(MAX_ITEMS, MAX_BYTES),
-            reads: OnceLock::new(),
-            reader: Mutex::new(None),
+            readers: Readers::default(),
             store: RwLock::new(Ok(store)),
             names: RwLock::default(),
             clock,
@@ -150,53 +145,6 @@ impl Hub {
         }
     }
 
-    /// Where tasks leave their reads. The reader's thread starts with the first of them.
-    pub(crate) fn reader_inbox(&self) -> &Inbox<Submission> {
-        self.reads.get_or_init(|| {
-            let hub = self.this.clone();
-            let started =
-                std::thread::Builder::new().name("tickwheel-reader".into()).spawn(move || {
-                    while let Some(hub) = hub.upgrade() {
-                        if !hub.serve_reads() {
-                            break;
-                        }
-                    }
-                });
-            let inbox = Inbox::new(MAX_READS, MAX_BYTES);
-            match started {
-                Ok(thread) => {
-                    *self.reader.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
-                }
-                Err(error) => {
-                    tracing::error!(%error, "the reader's thread could not be started");
-                    inbox.close();
-                }
-            }
-            inbox
-        })
-    }
-
-    /// Serves the reads that are there; `false` when there will be no more.
-    fn serve_reads(&self) -> bool {
-        let Some(inbox) = self.reads.get() else {
-            // Started by the initialisation that is still going on.
-            std::thread::yield_now();
-            return true;
-        };
-        let mut taken = Vec::new();
-        let goes_on = inbox.take(&mut taken, None, 1, Duration::ZERO);
-        inbox.hold(0, 0);
-        for Submission { request, reply, .. } in taken {
-            let Request::Read(mut read) = request else {
-                unreachable!("only reads are left with the reader");
-            };
-            if !reply.is_abandoned() {
-                reply.keep(self.read(&mut read));
-            }
-        }
-        goes_on
-    }
-
     /// Says that this thread works for the queues.
     pub(crate) fn claim_thread(&self) {
         OWNER.set(std::ptr::from_ref(self).addr());
@@ -205,17 +153,5 @@ impl Hub {
     /// Whether this thread works for the queues.
     pub(crate) fn owns_thread(&self) -> bool {
         OWNER.get() == std::ptr::from_ref(self).addr()
-    }
-
-    /// Ends the reader, if there is one.
-    pub(crate) fn stop_reader(&self) {
-        if let Some(inbox) = self.reads.get() {
-            inbox.close();
-        }
-        let reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // The last handle may be dropped by the reader itself.
-        if let Some(reader) = reader.filter(|it| it.thread().id() != std::thread::current().id()) {
-            drop(reader.join());
-        }
     }
 }

@@ -47,6 +47,7 @@ mod job;
 mod occurrences;
 mod queues;
 mod read;
+mod readers;
 mod retry;
 mod schedule;
 mod schedules;

@@ -54,7 +54,7 @@ struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.hub.inbox.close();
-        self.hub.stop_reader();
+        self.hub.readers.stop();
         // A waker may drop the last handle: on the very thread that would be waited for.
         if let Some(writer) = self.writer.take().filter(|_| !self.hub.owns_thread())
             && writer.join().is_err()

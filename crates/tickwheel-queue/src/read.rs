@@ -1,5 +1,5 @@
-//! Reading jobs: from a view of the store, on the caller's thread or on the reader's, never on
-//! the writer's.
+//! Reading jobs: from a view of the store, on the caller's thread or on a reader's, never on the
+//! writer's. A long read is done in steps, all of them on the same view.
 
 use std::fmt;
 use std::str::FromStr;
@@ -223,25 +223,61 @@ enum Part {
     Finished(State),
 }
 
-impl Hub {
-    /// Does a read. May wait for the disk.
-    pub(crate) fn read(&self, read: &mut Read) -> Outcome {
-        let store = match self.store() {
-            Ok(store) => store,
-            Err(error) => return Outcome::Refused(error),
-        };
-        let view = store.view();
-        let reader = |view| Reader { hub: self, view, now: self.clock.now().time() };
-        match read {
-            Read::Get(jobs) => {
-                let reader = reader(view);
-                Outcome::Jobs(jobs.iter().map(|job| reader.get(job)).collect())
+/// What one step of a read looks at: rows, and bytes of their jobs.
+const STEP_ROWS: usize = 256;
+const STEP_BYTES: usize = 1 << 20;
+
+/// A read in progress: what is asked for, and what is found so far.
+pub(crate) struct Reading {
+    read: Read,
+    /// What all steps read, and when the first was done.
+    view: Option<(Box<dyn View>, Time)>,
+    found: Vec<Result<Option<Job>, Error>>,
+    page: Page,
+    room: Room,
+}
+
+impl Reading {
+    pub(crate) fn new(read: Read) -> Self {
+        let room = Room { rows: MAX_ROWS, bytes: ANSWER_BYTES, looked_at: MAX_BYTES };
+        Self { read, view: None, found: Vec::new(), page: Page::default(), room }
+    }
+
+    /// Does all steps. May wait for the disk.
+    pub(crate) fn finish(mut self, hub: &Hub) -> Outcome {
+        loop {
+            if let Some(outcome) = self.step(hub) {
+                return outcome;
             }
-            Read::List(list) => Outcome::Page(reader(view).list(list)),
-            Read::Schedule(name) => self.read_schedule(&*view, name),
-            Read::Schedules => self.read_schedules(&*view),
-            Read::NextTimes(name, times) => self.read_next_times(&*view, name, *times),
         }
+    }
+
+    /// Does a step; the outcome if it was the last. May wait for the disk.
+    pub(crate) fn step(&mut self, hub: &Hub) -> Option<Outcome> {
+        // A store that failed is opened again only after the last view of it is dropped.
+        let store = match hub.store() {
+            Ok(store) => store,
+            Err(error) => return Some(Outcome::Refused(error)),
+        };
+        let (view, now) =
+            self.view.take().unwrap_or_else(|| (store.view(), hub.clock.now().time()));
+        let reader = Reader { hub, view, now };
+        let outcome = match &mut self.read {
+            Read::Get(jobs) => {
+                let is_last = reader.get_some(jobs, &mut self.found);
+                is_last.then(|| Outcome::Jobs(std::mem::take(&mut self.found)))
+            }
+            Read::List(list) => match reader.list(list, &mut self.page, &mut self.room) {
+                Ok(false) => None,
+                Ok(true) => Some(Outcome::Page(Ok(std::mem::take(&mut self.page)))),
+                Err(error) => Some(Outcome::Page(Err(error))),
+            },
+            Read::Schedule(name) => Some(hub.read_schedule(&*reader.view, name)),
+            Read::Schedules => Some(hub.read_schedules(&*reader.view)),
+            Read::NextTimes(name, times) => Some(hub.read_next_times(&*reader.view, name, *times)),
+        };
+        self.view = Some((reader.view, now));
+        outcome
     }
 }
 
@@ -255,6 +291,21 @@ struct Room {
     looked_at: usize,
 }
 
+/// What a step may still look at: rows, and bytes of their jobs.
+struct Step {
+    rows: usize,
+    bytes: usize,
+}
+
+/// How far a step came in a part.
+enum Walked {
+    ToTheEnd,
+    /// The step is over; the last row that it looked at.
+    UpTo(Vec<u8>),
+    /// The page is complete.
+    Enough,
+}
+
 struct Reader<'a> {
     hub: &'a Hub,
     view: Box<dyn View>,
@@ -264,6 +315,20 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn number_of(&self, queue: &str) -> Option<u32> {
         self.hub.number_of(queue)
+    }
+
+    /// Looks up some more of these jobs; `true` if none is left.
+    fn get_some(&self, jobs: &[JobRef], found: &mut Vec<Result<Option<Job>, Error>>) -> bool {
+        let mut bytes = 0;
+        for job in jobs.iter().skip(found.len()).take(STEP_ROWS) {
+            let job = self.get(job);
+            bytes += job.as_ref().ok().and_then(Option::as_ref).map_or(0, Job::bytes);
+            found.push(job);
+            if bytes >= STEP_BYTES {
+                break;
+            }
+        }
+        found.len() == jobs.len()
     }
 
     fn get(&self, job: &JobRef) -> Result<Option<Job>, Error> {
@@ -330,29 +395,36 @@ impl Reader<'_> {
         }))
     }
 
-    fn list(&self, list: &List) -> Result<Page, Error> {
+    /// Adds some more jobs to a page; `true` if the page is complete. Otherwise the list begins
+    /// where this step ended.
+    fn list(&self, list: &mut List, page: &mut Page, room: &mut Room) -> Result<bool, Error> {
         if !(1..=10_000).contains(&list.limit) {
             return Err(Error::Invalid(format!(
                 "{} jobs to a page are not possible: take from 1 to 10000",
                 list.limit
             )));
         }
-        let mut page = Page::default();
-        let Some(number) = self.number_of(&list.queue) else { return Ok(page) };
-        let mut room = Room { rows: MAX_ROWS, bytes: ANSWER_BYTES, looked_at: MAX_BYTES };
-        if list.key_prefix.is_some() {
-            self.walk(list, number, BY_KEY, &mut page, &mut room)?;
-            return Ok(page);
-        }
-        let first = list.after.as_ref().map_or(0, |token| token.part);
-        for part in first..PARTS.len() as u8 {
-            if self.is_wanted(list, PARTS[usize::from(part)])
-                && self.walk(list, number, part, &mut page, &mut room)?
-            {
-                break;
+        let Some(number) = self.number_of(&list.queue) else { return Ok(true) };
+        let parts = if list.key_prefix.is_some() {
+            BY_KEY..BY_KEY + 1
+        } else {
+            list.after.as_ref().map_or(0, |token| token.part)..BY_KEY
+        };
+        let mut step = Step { rows: STEP_ROWS, bytes: STEP_BYTES };
+        for part in parts {
+            if PARTS.get(usize::from(part)).is_some_and(|part| !self.is_wanted(list, *part)) {
+                continue;
+            }
+            match self.walk(list, number, part, page, room, &mut step)? {
+                Walked::ToTheEnd => {}
+                Walked::UpTo(key) => {
+                    list.after = Some(PageToken { part, key });
+                    return Ok(false);
+                }
+                Walked::Enough => return Ok(true),
             }
         }
-        Ok(page)
+        Ok(true)
     }
 
     fn is_wanted(&self, list: &List, part: Part) -> bool {
@@ -402,7 +474,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Adds jobs of one part to the page; `true` if the page is complete.
+    /// Adds jobs of one part to the page.
     fn walk(
         &self,
         list: &List,
@@ -410,13 +482,14 @@ impl Reader<'_> {
         part: u8,
         page: &mut Page,
         room: &mut Room,
-    ) -> Result<bool, Error> {
+        step: &mut Step,
+    ) -> Result<Walked, Error> {
         let (mut from, to) = self.range(list, number, part);
         if let Some(token) = list.after.as_ref().filter(|token| token.part == part) {
-            // Right behind the last row of the page before.
-            let mut behind = token.key.clone();
-            behind.push(0);
-            from = from.max(behind);
+            // Right after the last row that was looked at.
+            let mut after = token.key.clone();
+            after.push(0);
+            from = from.max(after);
         }
         let mut seen: Option<Bytes> = None;
         for row in Tolerant::new(&*self.view, Table::Index, &from, &to) {
@@ -431,15 +504,19 @@ impl Reader<'_> {
             let is_full = page.jobs.len() + page.damaged.len() == list.limit;
             if is_full || room.rows == 0 || room.bytes == 0 || room.looked_at == 0 {
                 // Empty if the next page begins with the first row of this part.
-                let key = seen.map_or(Vec::new(), |seen| seen.to_vec());
+                let before = list.after.as_ref().filter(|token| token.part == part);
+                let before = before.map_or(Vec::new(), |token| token.key.clone());
+                let key = seen.map_or(before, |seen| seen.to_vec());
                 page.next = Some(PageToken { part, key });
-                return Ok(true);
+                return Ok(Walked::Enough);
             }
             room.rows -= 1;
+            step.rows -= 1;
             if let Some(id) = id_in(part, &key, &value) {
                 match self.job(id) {
                     Ok(Some(job)) => {
                         room.looked_at = room.looked_at.saturating_sub(job.bytes());
+                        step.bytes = step.bytes.saturating_sub(job.bytes());
                         if matches(list, &job) {
                             room.bytes = room.bytes.saturating_sub(job.bytes());
                             page.jobs.push(job);
@@ -450,9 +527,12 @@ impl Reader<'_> {
                     Err(error) => return Err(error),
                 }
             }
+            if step.rows == 0 || step.bytes == 0 {
+                return Ok(Walked::UpTo(key.to_vec()));
+            }
             seen = Some(key);
         }
-        Ok(false)
+        Ok(Walked::ToTheEnd)
     }
 }
 

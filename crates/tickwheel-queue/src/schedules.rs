@@ -1,7 +1,7 @@
 //! What is done to schedules, and what is asked about them.
 //!
 //! Changes are commands like any other. Questions are answered from the rows on disk, on the
-//! caller's thread or on the reader's.
+//! caller's thread or on a reader's.
 
 use bytes::Bytes;
 

@@ -239,7 +239,7 @@ impl Writer {
                     let outcome = self.options.answer(open, &ask, self.failures, &self.hub.clock);
                     replies.push((reply, outcome));
                 }
-                Request::Read(_) => unreachable!("reads are left with the reader"),
+                Request::Read(_) => unreachable!("reads go to the readers"),
             }
             if open.engine.batch_bytes() > GROUP_BYTES {
                 break;

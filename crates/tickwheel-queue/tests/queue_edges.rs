@@ -507,6 +507,32 @@ fn large_payloads_are_given_out_a_few_at_a_time() {
 }
 
 #[test]
+fn a_lookup_does_not_wait_for_lists_that_find_nothing() {
+    const LISTS: usize = 8;
+    let queues = Queues::in_memory();
+    let keyed = |number: u64| NewJob::new("q", "").key(number.to_string()).delay(seconds(3_600));
+    for batch in 0..2 {
+        let numbers = (0..10_000).map(|number| batch * 10_000 + number);
+        queues.put_all(numbers.map(keyed)).wait().unwrap();
+    }
+    let wanted = queues.put(NewJob::new("q", "wanted")).wait().unwrap().id;
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        // Each looks at all 20,000 jobs.
+        let nothing = List::of("q").key_prefix("").state(State::Done);
+        let lists: Vec<_> =
+            (0..LISTS).map(|_| tokio::spawn(queues.list(nothing.clone()))).collect();
+        tokio::task::yield_now().await;
+        assert!(queues.get(wanted).await.unwrap().is_some());
+        assert_eq!(lists.iter().filter(|list| list.is_finished()).count(), 0);
+        for list in lists {
+            let page = list.await.unwrap().unwrap();
+            assert_eq!((page.jobs.len(), page.next), (0, None));
+        }
+    });
+}
+
+#[test]
 fn a_job_that_dies_while_opening_is_listed_before_one_that_died_by_a_later_clock() {
     let mut rig = Rig::new();
     let dead = Keep { age: seconds(86_400), count: 100 };

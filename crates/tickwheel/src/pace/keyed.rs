@@ -256,6 +256,32 @@ impl<K: PaceKey> KeyedPacer<K> {
     pub fn stop(&self) -> Vec<Unstarted<K>> {
         self.shared().stop()
     }
+
+    /// Takes no more tasks, and waits for up to `limit` until the queued ones have started, at
+    /// their rate, and ended. Then stops, and gives back what has not started, as
+    /// [`stop`](Self::stop) does.
+    ///
+    /// Permits count: those that are waited for are given, and those that are held are waited for.
+    /// A paused pacer stays paused. From inside a task of its timer `drain` does not wait, and
+    /// neither does it where no thread would start anything: on a manual clock, or caller-driven.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    /// use tickwheel::pace::KeyedPacer;
+    ///
+    /// let timer = Timer::new();
+    /// let pacer = KeyedPacer::new(&timer, 10, Duration::from_millis(20));
+    /// for number in 0..30 {
+    ///     pacer.key(number % 3).submit(move || println!("call {number}"))?;
+    /// }
+    /// let left = pacer.drain(Duration::from_secs(60));
+    /// assert!(left.is_empty());
+    /// # Ok::<(), tickwheel::pace::PaceError>(())
+    /// ```
+    pub fn drain(&self, limit: Duration) -> Vec<Unstarted<K>> {
+        self.shared().drain(limit)
+    }
 }
 
 impl<K: PaceKey> Clone for KeyedPacer<K> {

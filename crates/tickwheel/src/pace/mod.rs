@@ -51,6 +51,9 @@
 //! [`stop`](Pacer::stop) to hand back, and what the timer hands back includes the pacer's own task,
 //! which then does nothing. So stop the pacer, then the timer.
 //!
+//! [`Timer::drain`] lets its pacers start what they have queued. [`Pacer::drain`] does so for one
+//! pacer: at the end of `main`, say, where dropping the pacer would drop its tasks.
+//!
 //! # How it is built
 //!
 //! A *lane* (`lane.rs`) is what is known of a key: a queue (`queue.rs`) and a log of the latest
@@ -481,6 +484,32 @@ impl Pacer {
     /// ```
     pub fn stop(&self) -> Vec<Unstarted> {
         self.only.stop()
+    }
+
+    /// Takes no more tasks, and waits for up to `limit` until the queued ones have started, at
+    /// their rate, and ended. Then stops, and gives back what has not started, as
+    /// [`stop`](Self::stop) does.
+    ///
+    /// Permits count: those that are waited for are given, and those that are held are waited for.
+    /// A paused pacer stays paused. From inside a task of its timer `drain` does not wait, and
+    /// neither does it where no thread would start anything: on a manual clock, or caller-driven.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    /// use tickwheel::pace::Pacer;
+    ///
+    /// let timer = Timer::new();
+    /// let pacer = Pacer::new(&timer, 10, Duration::from_millis(20));
+    /// for number in 0..30 {
+    ///     pacer.submit(move || println!("call {number}"))?;
+    /// }
+    /// let left = pacer.drain(Duration::from_secs(60));
+    /// assert!(left.is_empty());
+    /// # Ok::<(), tickwheel::pace::PaceError>(())
+    /// ```
+    pub fn drain(&self, limit: Duration) -> Vec<Unstarted> {
+        self.only.drain(limit)
     }
 }
 

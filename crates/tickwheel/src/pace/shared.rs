@@ -11,8 +11,9 @@ use core::hash::BuildHasher;
 use core::sync::atomic::{AtomicBool, Ordering};
 #[cfg(feature = "async")]
 use core::task::Waker;
+use core::time::Duration;
 use std::hash::RandomState;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 use std::vec::Vec;
 
@@ -24,12 +25,12 @@ use super::permit::Permit;
 use super::queue::Work;
 #[cfg(feature = "async")]
 use super::start::Start;
-use super::state::{Alarm, Bounds, Fate, State, TaskRef};
+use super::state::{Alarm, Bounds, Fate, Phase, State, TaskRef};
 use super::turn::Turn;
 use super::unstarted::Unstarted;
 use super::{PaceError, PaceKey, PacerStats};
 use crate::ScheduleError;
-use crate::timer::{Host, Job, Nanos, Nudge};
+use crate::timer::{Host, Job, Nanos, Nudge, Tenant};
 
 /// How long the alarm waits before it tries an executor again that took no task.
 const RETRY: Nanos = 1_000_000;
@@ -38,6 +39,8 @@ pub(super) struct Shared<K> {
     state: Mutex<State<K>>,
     pub(super) host: Host,
     hasher: RandomState,
+    /// Where `drain` waits for tasks to start and end.
+    drained: Condvar,
 }
 
 /// What a handle needs of a pacer, whatever its keys are.
@@ -57,7 +60,11 @@ pub(super) trait Desk: Send + Sync {
 impl<K: PaceKey> Shared<K> {
     pub(super) fn new(host: Host, rate: Rate, bounds: Bounds) -> Arc<Self> {
         let state = Mutex::new(State::new(rate, bounds, host.now()));
-        Arc::new(Self { state, host, hasher: RandomState::new() })
+        let drained = Condvar::new();
+        let shared = Arc::new(Self { state, host, hasher: RandomState::new(), drained });
+        let tenant = Arc::downgrade(&shared);
+        shared.host.attach(tenant as Weak<dyn Tenant>);
+        shared
     }
 
     #[inline]
@@ -73,7 +80,7 @@ impl<K: PaceKey> Shared<K> {
     /// Whether the pacer and its timer start anything.
     #[inline]
     fn ensure_open(&self, state: &mut State<K>) -> Result<(), PaceError> {
-        if state.stopped || !self.host.takes_tasks() {
+        if state.phase > Phase::Open || !self.host.takes_tasks() {
             return Err(state.refuse(PaceError::Stopped));
         }
         Ok(())
@@ -96,8 +103,14 @@ impl<K: PaceKey> Shared<K> {
         nudge: Result<Nudge, ScheduleError>,
     ) -> Result<(), ScheduleError> {
         let forgotten = state.take_forgotten();
+        if state.phase > Phase::Open {
+            self.drained.notify_all();
+        }
         drop(state);
-        drop(forgotten);
+        for key in forgotten {
+            // A destructor that panics must not keep the timer from hearing of its alarm.
+            self.host.catch(|| drop(key));
+        }
         self.host.nudge(nudge?).inspect_err(|_| self.lose_alarm())
     }
 
@@ -305,7 +318,7 @@ impl<K: PaceKey> Shared<K> {
         let tag = self.tag(&key);
         let now = Now::new(&self.host);
         let mut state = self.lock();
-        if state.stopped {
+        if state.phase == Phase::Stopped {
             return;
         }
         let found = state.find(tag, &key);
@@ -323,7 +336,7 @@ impl<K: PaceKey> Shared<K> {
     pub(super) fn set_rate(self: &Arc<Self>, rate: Rate) {
         let now = Now::new(&self.host);
         let mut state = self.lock();
-        if !state.stopped {
+        if state.phase < Phase::Stopped {
             state.set_rate(rate, &now);
         }
         self.leave_quietly(state, &now);
@@ -344,19 +357,53 @@ impl<K: PaceKey> Shared<K> {
         self.lock().memory_usage()
     }
 
+    /// Lets queued tasks start for up to `limit`, and gives back what has not started then.
+    pub(super) fn drain(self: &Arc<Self>, limit: Duration) -> Vec<Unstarted<K>> {
+        let now = Now::new(&self.host);
+        let mut state = self.lock();
+        state.enter(Phase::Draining);
+        self.leave_quietly(state, &now);
+        if self.host.has_threads() && !self.host.is_inside() {
+            let waited =
+                self.drained.wait_timeout_while(self.lock(), limit, |state| state.has_work());
+            drop(waited);
+        }
+        self.stop()
+    }
+
     /// Takes the pacer out of service and gives back what has not started.
     pub(super) fn stop(&self) -> Vec<Unstarted<K>> {
         let rest = self.lock().stop();
+        self.drained.notify_all();
         if let Some(alarm) = rest.alarm {
             self.host.take_back(alarm.place);
         }
         #[cfg(feature = "async")]
         for start in rest.refused {
-            start.wake();
+            self.host.catch(|| start.wake());
         }
         let unstarted =
             |(key, priority, job)| Unstarted::new(key, priority, job, self.host.clone());
         rest.calls.into_iter().map(unstarted).collect()
+    }
+}
+
+impl<K: PaceKey> Tenant for Shared<K> {
+    fn timer_drains(self: Arc<Self>) {
+        let now = Now::new(&self.host);
+        let mut state = self.lock();
+        state.enter(Phase::Draining);
+        // An alarm that is set to forget keys is not worth waiting for.
+        let idle = if state.is_drained() { state.take_alarm(None) } else { None };
+        self.leave_quietly(state, &now);
+        if let Some(alarm) = idle {
+            self.host.take_back(alarm.place);
+        }
+    }
+
+    fn timer_stopped(&self) {
+        self.lock().enter(Phase::TimerStopped);
+        self.drained.notify_all();
     }
 }
 

@@ -76,10 +76,21 @@ pub(super) struct State<K> {
     quiet_until: Nanos,
     next_id: u64,
     pub(super) paused: bool,
-    pub(super) stopped: bool,
+    pub(super) phase: Phase,
     /// Keys of lanes that were forgotten, to be dropped without the lock.
     forgotten: Vec<K>,
     stats: PacerStats,
+}
+
+/// How far a pacer has come in its life; it never goes back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Phase {
+    Open,
+    /// No task is accepted any more; what is queued still starts.
+    Draining,
+    /// The timer is stopped, so nothing starts any more; `stop` still hands the tasks back.
+    TimerStopped,
+    Stopped,
 }
 
 /// A task as its handle knows it.
@@ -132,7 +143,7 @@ impl<K: PaceKey> State<K> {
             quiet_until: 0,
             next_id: 0,
             paused: false,
-            stopped: false,
+            phase: Phase::Open,
             forgotten: Vec::new(),
             stats: PacerStats::default(),
         }
@@ -305,6 +316,10 @@ impl<K: PaceKey> State<K> {
                 self.settle(due.value, now);
                 continue;
             }
+            if self.paused {
+                // Nothing starts. Idle keys were forgotten above.
+                return Look::Nothing;
+            }
             let Some(at) = self.ready.pop_front() else { return Look::Nothing };
             if let Some(&next) = self.ready.front() {
                 self.lanes.prefetch(next);
@@ -358,7 +373,7 @@ impl<K: PaceKey> State<K> {
     pub(super) fn end_run(&mut self, at: u32, now: &Now) {
         self.lanes[at].running -= 1;
         self.stats.running -= 1;
-        if !self.stopped {
+        if self.phase < Phase::Stopped {
             self.settle(at, now);
         }
     }
@@ -454,13 +469,16 @@ impl<K: PaceKey> State<K> {
     /// way, which comes to them most likely, or has ended in this tick: so the timer is woken at most
     /// once in a tick, however many tasks come.
     pub(super) fn wanted(&self, now: &Now) -> Option<(Nanos, bool)> {
-        if self.stopped || self.paused {
+        if !self.starts() {
             return None;
         }
         let tick = self.bounds.tick;
         match &self.alarm {
             Some(alarm) if alarm.for_ready => None,
-            _ if !self.ready.is_empty() => {
+            // Forgetting keys is no reason for the timer to wait.
+            Some(_) if self.is_drained() => Some((self.at_once(now), true)),
+            None if self.is_drained() => None,
+            _ if !self.ready.is_empty() && !self.paused => {
                 let at = self.at_once(now);
                 let busy = self.turns > 0 || at < self.quiet_until;
                 Some((if busy && self.bounds.spares_wakes { at + tick } else { at }, true))
@@ -469,8 +487,34 @@ impl<K: PaceKey> State<K> {
                 let at = self.soonest.saturating_mul(tick);
                 (at < alarm.at).then_some((at, false))
             }
-            None => Some((self.wheel.next_wake()?.saturating_mul(tick), false)),
+            None => {
+                // While tasks wait for something else than time, an alarm that never rings tells
+                // a draining timer of them.
+                let never = (self.phase == Phase::Draining).then_some(u64::MAX);
+                let first = self.wheel.next_wake().or(never)?;
+                Some((first.saturating_mul(tick), false))
+            }
         }
+    }
+
+    /// Whether the pacer and its timer start tasks.
+    pub(super) fn starts(&self) -> bool {
+        self.phase <= Phase::Draining
+    }
+
+    /// Goes on to a later phase.
+    pub(super) fn enter(&mut self, phase: Phase) {
+        self.phase = self.phase.max(phase);
+    }
+
+    /// Whether a draining pacer has nothing left to start.
+    pub(super) fn is_drained(&self) -> bool {
+        self.phase == Phase::Draining && self.stats.queued == 0
+    }
+
+    /// Whether a draining pacer has tasks left that may start, or that run.
+    pub(super) fn has_work(&self) -> bool {
+        self.starts() && (self.stats.queued > 0 || self.stats.running > 0)
     }
 
     /// The latest tick that has come.
@@ -490,7 +534,7 @@ impl<K: PaceKey> State<K> {
             self.quiet_until = self.at_once(now).saturating_add(self.bounds.tick);
             return false;
         }
-        !self.stopped && !self.paused
+        self.starts() && !self.paused
     }
 
     /// The alarm is set for all that there is to do.
@@ -541,9 +585,10 @@ impl<K: PaceKey> State<K> {
             refused: Vec::new(),
             alarm: self.alarm.take(),
         };
-        if mem::replace(&mut self.stopped, true) {
+        if self.phase == Phase::Stopped {
             return rest;
         }
+        self.phase = Phase::Stopped;
         let lanes: Vec<u32> = self.lanes.indices().collect();
         for at in lanes {
             let lane = &mut self.lanes[at];

@@ -74,7 +74,7 @@ impl<K: PaceKey> Shared<K> {
         let mut state = self.lock();
         state.begin_turn(id);
         for _ in 0..BATCH {
-            if state.stopped || state.paused || !self.host.takes_tasks() {
+            if !state.starts() {
                 break;
             }
             start.open_again();

@@ -7,19 +7,53 @@
 //!   may be used under a lock. What has to follow without that lock is left to a [`Nudge`].
 
 use core::sync::atomic::Ordering;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Instant;
+use std::vec::Vec;
 
 use super::job::Job;
 use super::shared::Shared;
 use super::state::{Phase, State};
-use super::sync::{AtomicBool, MutexGuard};
+use super::sync::{AtomicBool, Mutex, MutexGuard};
 use super::{Nanos, ScheduleError, Timer, panics};
 use crate::wheel;
 
 #[derive(Clone)]
 pub(crate) struct Host {
     shared: Arc<Shared>,
+}
+
+/// A part of this library with work of its own on a timer: a pacer.
+pub(crate) trait Tenant: Send + Sync {
+    /// The timer takes no more tasks. The tenant keeps a job in it while it has work left, and
+    /// removes the job when there is none.
+    fn timer_drains(self: Arc<Self>);
+    /// The timer runs nothing any more.
+    fn timer_stopped(&self);
+}
+
+/// The tenants of a timer, which it does not keep alive.
+#[derive(Default)]
+pub(super) struct Tenants(Mutex<Vec<Weak<dyn Tenant>>>);
+
+impl Tenants {
+    fn lock(&self) -> MutexGuard<'_, Vec<Weak<dyn Tenant>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, tenant: Weak<dyn Tenant>) {
+        let mut tenants = self.lock();
+        if tenants.len() == tenants.capacity() {
+            tenants.retain(|tenant| tenant.strong_count() > 0);
+        }
+        tenants.push(tenant);
+    }
+
+    /// Calls every tenant that is alive. The timer's lock must not be held.
+    pub(super) fn tell(&self, tell: impl Fn(Arc<dyn Tenant>)) {
+        let tenants: Vec<_> = self.lock().iter().filter_map(Weak::upgrade).collect();
+        tenants.into_iter().for_each(tell);
+    }
 }
 
 /// The thread that waits for deadlines has to hear of an earlier one, or to be started.
@@ -33,6 +67,11 @@ pub(crate) struct Nudge {
 impl Host {
     pub(crate) fn of(timer: &Timer) -> Self {
         Self { shared: Arc::clone(timer.shared()) }
+    }
+
+    /// Has a tenant told when the timer drains or stops.
+    pub(crate) fn attach(&self, tenant: Weak<dyn Tenant>) {
+        self.shared.tenants.add(tenant);
     }
 
     #[inline]
@@ -62,14 +101,20 @@ impl Host {
         !self.shared.closed.load(Ordering::Acquire)
     }
 
-    /// Schedules a job, which is made only if the timer takes it.
+    /// Whether this thread runs a task of the timer.
+    pub(crate) fn is_inside(&self) -> bool {
+        panics::is_inside(&self.shared)
+    }
+
+    /// Schedules a job, which is made only if the timer takes it. A timer that drains does: a
+    /// tenant may have accepted work before, and needs the timer for it.
     pub(crate) fn place(
         &self,
         at: Nanos,
         job: impl FnOnce() -> Job,
     ) -> Result<(wheel::Key, Nudge), ScheduleError> {
         let mut state = self.shared.lock();
-        if !state.takes_tasks() {
+        if state.phase == Phase::Stopped {
             return Err(ScheduleError::Stopped);
         }
         state.scheduled += 1;

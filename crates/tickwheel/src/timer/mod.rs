@@ -60,7 +60,7 @@ pub(crate) use clock::nanos;
 #[cfg(feature = "cron")]
 pub(crate) use clock::wall_now;
 #[cfg(feature = "pace")]
-pub(crate) use host::{Host, Nudge};
+pub(crate) use host::{Host, Nudge, Tenant};
 pub(crate) use job::Job;
 pub(crate) use shared::Shared;
 #[cfg(feature = "async")]
@@ -485,6 +485,10 @@ impl Timer {
     /// end at once. Tasks that are running then are waited for, as [`stop`](Self::stop) does. From
     /// inside a task it does not wait, and neither
     /// does it where no thread would run anything: on a manual clock, or caller-driven.
+    ///
+    /// Pacers on the timer take no more tasks either, and start what they have queued at their
+    /// rate. A pacer that still has tasks at the end is one entry of the answer, which does nothing
+    /// when it is run; `Pacer::stop` hands the tasks back.
     ///
     /// ```
     /// use std::time::Duration;

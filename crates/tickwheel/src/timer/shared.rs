@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     hasher: RandomState,
     /// No more tasks are taken: the phase says so too, but this can be read without the lock.
     pub(super) closed: AtomicBool,
+    #[cfg(feature = "pace")]
+    pub(super) tenants: super::host::Tenants,
 }
 
 impl Shared {
@@ -60,6 +62,8 @@ impl Shared {
             sleepers: Unlocked::default(),
             hasher: RandomState::new(),
             closed: AtomicBool::new(false),
+            #[cfg(feature = "pace")]
+            tenants: super::host::Tenants::default(),
         });
         if let Clock::Manual(clock) = &shared.clock {
             clock.attach(&shared);
@@ -452,6 +456,8 @@ impl Shared {
         self.idle.notify_all();
         self.ended.notify_all();
         self.wake_stopped(sleepers);
+        #[cfg(feature = "pace")]
+        self.tenants.tell(|tenant| tenant.timer_stopped());
         let config = &self.config;
         unfired
             .into_iter()
@@ -474,7 +480,6 @@ impl Shared {
         if state.phase == Phase::Stopped {
             return;
         }
-        let runs = state.phase != Phase::NotStarted && self.has_threads();
         state.phase = Phase::Draining;
         self.closed.store(true, Ordering::Release);
         let series: Vec<_> = state.series();
@@ -483,7 +488,9 @@ impl Shared {
         for cancelled in cancelled {
             panics::catch(&self.config, || drop_cancelled(cancelled));
         }
-        if runs && !panics::is_inside(self) {
+        #[cfg(feature = "pace")]
+        self.tenants.tell(super::host::Tenant::timer_drains);
+        if self.has_threads() && !panics::is_inside(self) {
             self.wait(limit, |state| {
                 let busy = state.pending_tasks() + state.running + state.queued;
                 state.phase == Phase::Stopped || busy == 0

@@ -413,6 +413,45 @@ fn idle_keys_cost_nothing() {
 }
 
 #[test]
+fn a_paused_pacer_forgets_idle_keys() {
+    let rig = rig();
+    let pacer: KeyedPacer<u32> = KeyedPacer::new(&rig.timer, 1, S);
+    for key in 0..100 {
+        pacer.key(key).submit(rig.note(key)).unwrap();
+    }
+    pacer.key(0).submit(rig.note(100)).unwrap();
+    rig.clock.advance(Duration::ZERO);
+    assert_eq!(rig.numbers().len(), 100);
+    pacer.pause();
+    rig.clock.advance(2 * S);
+    assert_eq!(pacer.stats().keys, 1, "only the key with a queued task is left");
+    assert!(rig.numbers().is_empty(), "nothing starts during a pause");
+    rig.clock.advance(10 * S);
+    assert_eq!(rig.timer.pending(), 0, "a pause needs no further alarm");
+    pacer.resume();
+    rig.clock.advance(Duration::ZERO);
+    assert_eq!(rig.noted(), [(100, 12 * S)]);
+}
+
+#[test]
+fn a_key_whose_destructor_panics_does_not_delay_the_next_task() {
+    #[derive(Clone, PartialEq, Eq, Hash)]
+    struct Explosive(u8);
+    impl Drop for Explosive {
+        fn drop(&mut self) {
+            assert!(self.0 != 1 || std::thread::panicking(), "a destructor that panics");
+        }
+    }
+    let rig = rig();
+    let pacer: KeyedPacer<Explosive> = KeyedPacer::new(&rig.timer, 1, S);
+    pacer.key(Explosive(1)).submit(rig.note(1)).unwrap();
+    rig.clock.advance(S / 2);
+    pacer.key(Explosive(2)).submit(rig.note(2)).unwrap();
+    rig.clock.advance(10 * S);
+    assert_eq!((rig.numbers(), pacer.stats().keys), (vec![1, 2], 0));
+}
+
+#[test]
 fn a_key_that_was_refused_costs_nothing() {
     let rig = rig();
     let pacer: KeyedPacer<u32> = KeyedPacer::new(&rig.timer, 3, S);

@@ -1,6 +1,7 @@
 //! Pacers: the promises of the module `pace`, one file for each kind of test.
 //!
 //! * `life`: tasks, tickets and keys on a manual clock, one situation at a time.
+//! * `drain`: what happens to queued tasks when a pacer or its timer drains.
 //! * `permits`: permits that are awaited.
 //! * `model`: random operations beside `plain`, a model that keeps every start in a list.
 //! * `threads`: storms on the real clock.
@@ -15,6 +16,7 @@ mod rig;
 #[path = "../wakers/mod.rs"]
 mod wakers;
 
+mod drain;
 mod life;
 #[cfg(feature = "async")]
 mod model;

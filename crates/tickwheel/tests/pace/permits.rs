@@ -162,6 +162,29 @@ fn who_waits_is_told_that_the_pacer_was_stopped() {
 }
 
 #[test]
+fn a_waker_that_panics_keeps_nothing_from_the_others() {
+    for stops in [true, false] {
+        let rig = rig();
+        let pacer = Pacer::new(&rig.timer, 1, S);
+        pacer.pause();
+        let count = Arc::default();
+        let bomb = wakers::Call::waker(|| panic!("a waker that panics"));
+        let (mut first, mut second) = (pacer.acquire(), pacer.acquire());
+        assert!(wakers::poll(&mut first, &bomb).is_pending());
+        assert!(poll(&mut second, &count).is_pending());
+        (0..2).for_each(|number| drop(pacer.submit(rig.note(number)).unwrap()));
+        if stops {
+            let unstarted = pacer.stop();
+            assert_eq!(unstarted.len(), 2, "tasks that were queued are handed back");
+        } else {
+            drop(pacer);
+        }
+        assert_eq!(count.woken(), 1, "the other waiter is woken");
+        assert!(matches!(poll(&mut second, &count), Poll::Ready(Err(PaceError::Stopped))));
+    }
+}
+
+#[test]
 fn dropping_the_pacer_wakes_who_waits() {
     let rig = rig();
     let pacer = Pacer::new(&rig.timer, 1, S);

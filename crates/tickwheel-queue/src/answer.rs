@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
+use crate::access::Access;
 use crate::engine::{Command, Outcome as Done};
 use crate::error::Error;
 use crate::hub::{Ask, Hub, Outcome, Request, Submission};
@@ -40,6 +41,7 @@ use crate::read::{Read, Reading};
 #[must_use = "nothing is done until this is awaited or waited for"]
 pub struct Answer<T> {
     hub: Arc<Hub>,
+    access: Access,
     stage: Stage,
     convert: fn(Outcome) -> Result<T, Error>,
 }
@@ -54,9 +56,11 @@ impl<T> Answer<T> {
     pub(crate) fn new(
         hub: &Arc<Hub>,
         request: Request,
+        access: &Access,
         convert: fn(Outcome) -> Result<T, Error>,
     ) -> Self {
-        Self { hub: Arc::clone(hub), stage: Stage::New(Some(request)), convert }
+        let (hub, access) = (Arc::clone(hub), access.clone());
+        Self { hub, access, stage: Stage::New(Some(request)), convert }
     }
 
     /// Does it, and waits for it on this thread.
@@ -78,7 +82,8 @@ impl<T> Answer<T> {
         if matches!(self.stage, Stage::New(Some(Request::Read(_)))) {
             let stage = std::mem::replace(&mut self.stage, Stage::Ended);
             let Stage::New(Some(Request::Read(read))) = stage else { unreachable!() };
-            return (self.convert)(Reading::new(read).finish(&self.hub));
+            let reading = Reading::new(read, std::mem::take(&mut self.access));
+            return (self.convert)(reading.finish(&self.hub));
         }
         let waker = thread_waker();
         let mut context = Context::from_waker(&waker);
@@ -97,7 +102,7 @@ impl<T> Future for Answer<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if let Stage::New(request) = &mut this.stage {
-            match this.hub.poll_send(request, context.waker()) {
+            match this.hub.poll_send(request, &this.access, context.waker()) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(reply)) => this.stage = Stage::Sent(reply),
                 Poll::Ready(Err(error)) => {
@@ -234,6 +239,7 @@ impl Hub {
     fn poll_send(
         &self,
         request: &mut Option<Request>,
+        access: &Access,
         waker: &Waker,
     ) -> Poll<Result<Arc<Reply>, Error>> {
         let Some(taken) = request.take() else {
@@ -243,14 +249,15 @@ impl Hub {
         let taken = match taken {
             Request::Read(read) => {
                 let mut read = Some(read);
-                let sent = self.readers.poll_push(&self.this, &mut read, bytes, waker);
+                let sent = self.readers.poll_push(&self.this, &mut read, access, bytes, waker);
                 *request = read.map(Request::Read);
                 return sent;
             }
             taken => taken,
         };
         let (reply, promise) = Reply::promised();
-        let mut submission = Some(Submission { request: taken, reply: promise, bytes });
+        let access = access.clone();
+        let mut submission = Some(Submission { request: taken, access, reply: promise, bytes });
         match self.inbox.poll_push(&mut submission, bytes, waker) {
             Poll::Ready(Ok(())) => Poll::Ready(Ok(reply)),
             Poll::Ready(Err(_)) => Poll::Ready(Err(Error::Closed)),
@@ -271,7 +278,8 @@ impl Hub {
         let leases = deliveries.iter().map(|delivery| (delivery.lease, now)).collect();
         let request = Request::Command(Command::Release(leases));
         let bytes = request.bytes();
-        self.inbox.push_now(Submission { request, reply: Promise::to_nobody(), bytes }, bytes);
+        let (access, reply) = (Access::default(), Promise::to_nobody());
+        self.inbox.push_now(Submission { request, access, reply, bytes }, bytes);
     }
 }
 

@@ -14,7 +14,7 @@ type Many<T> = Result<Vec<Result<T, Error>>, Error>;
 /// The outcome of another request: cannot be, since request and conversion are paired in one place.
 fn mismatch<T>(outcome: Outcome) -> Result<T, Error> {
     match outcome {
-        Outcome::Refused(error) => Err(error),
+        Outcome::Refused(error) | Outcome::Done(Done::Refused(error)) => Err(error),
         other => unreachable!("{other:?} is not what was asked for"),
     }
 }

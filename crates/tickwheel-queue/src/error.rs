@@ -101,6 +101,18 @@ pub enum Error {
         /// The id.
         id: JobId,
     },
+    /// This id cannot be given to a new job: ids of this form are made by schedules, or the id is
+    /// taken where the caller has no access.
+    UnusableId {
+        /// The id.
+        id: JobId,
+    },
+    /// This name cannot be given to a schedule: it is taken where the caller has no access.
+    UnusableName(String),
+    /// The caller named a queue to which it has no [`Access`](crate::Access).
+    Forbidden(String),
+    /// The caller's [`Access`](crate::Access) was revoked.
+    Revoked,
     /// The lease is over: it ran out, or the job was acknowledged, failed, released, cancelled or
     /// delivered again. What this worker did may be done again by another.
     StaleLease {
@@ -169,6 +181,14 @@ impl fmt::Display for Error {
                 "there is a job {id} already: if this repeats a put, that one has succeeded; else take a \
                  new id"
             ),
+            Self::UnusableId { id } => {
+                write!(f, "the id {id} cannot be used: choose another UUID, of version 4 or 7")
+            }
+            Self::UnusableName(name) => {
+                write!(f, "the schedule name {name:?} cannot be used: choose another name")
+            }
+            Self::Forbidden(queue) => write!(f, "access does not include queue {queue:?}"),
+            Self::Revoked => f.write_str("access was revoked"),
             Self::StaleLease { id } => write!(
                 f,
                 "the lease of job {id} is over, and nothing was changed: it ran out, or the job \

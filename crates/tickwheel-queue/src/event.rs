@@ -212,6 +212,8 @@ pub enum EventsError {
     Lost,
     /// The queues were closed: there will be no more.
     Closed,
+    /// The listener's [`Access`](crate::Access) was revoked.
+    Revoked,
 }
 
 impl fmt::Display for EventsError {
@@ -219,6 +221,7 @@ impl fmt::Display for EventsError {
         f.write_str(match self {
             Self::Lost => "some events were lost: look at the jobs anew, and go on from now",
             Self::Closed => "the queue is closed",
+            Self::Revoked => "access was revoked",
         })
     }
 }

@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
+use crate::access::Access;
 use crate::answer::thread_waker;
 use crate::event::{Event, EventId, EventsError};
 use crate::id::random;
@@ -196,6 +197,7 @@ fn wake(mut state: MutexGuard<'_, State>) {
 pub struct Events {
     feed: Arc<Feed>,
     number: u64,
+    access: Access,
     queue: Option<String>,
     /// The number of the next event to take.
     next: u64,
@@ -205,7 +207,7 @@ pub struct Events {
 }
 
 impl Events {
-    pub(crate) fn new(feed: &Arc<Feed>, from: Option<EventId>) -> Self {
+    pub(crate) fn new(feed: &Arc<Feed>, from: Option<EventId>, access: Access) -> Self {
         let mut state = feed.lock();
         state.listeners += 1;
         state.idle_since = None;
@@ -219,6 +221,7 @@ impl Events {
         Self {
             feed: Arc::clone(feed),
             number,
+            access,
             queue: None,
             next: found.unwrap_or(state.end()),
             is_lost: found.is_none(),
@@ -324,6 +327,9 @@ impl Events {
     /// assert_eq!(events.poll_next(&mut context), Poll::Pending);
     /// ```
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Result<Event, EventsError>> {
+        if self.access.is_revoked() {
+            return Poll::Ready(Err(EventsError::Revoked));
+        }
         if self.taken.is_empty() {
             let feed = Arc::clone(&self.feed);
             let mut state = feed.lock();
@@ -356,7 +362,8 @@ impl Events {
         let from = (self.next - state.first) as usize;
         for event in state.ring.range(from..) {
             self.next += 1;
-            if self.queue.as_ref().is_none_or(|queue| **queue == *event.queue) {
+            let is_wanted = self.queue.as_ref().is_none_or(|queue| **queue == *event.queue);
+            if is_wanted && self.access.allows(&event.queue) {
                 self.taken.push_back(event.clone());
                 if self.taken.len() == TAKE {
                     return;
@@ -431,7 +438,7 @@ mod tests {
     #[test]
     fn a_slow_listener_is_told_and_goes_on_from_now() {
         let feed = Arc::new(Feed::new(4));
-        let mut events = Events::new(&feed, None);
+        let mut events = Events::new(&feed, None, Access::default());
         publish(&feed, 1, 4);
         assert_eq!(ids(&mut events), [Ok((1, 1)), Ok((1, 2)), Ok((1, 3)), Ok((1, 4))]);
         publish(&feed, 2, 5);
@@ -443,10 +450,10 @@ mod tests {
     #[test]
     fn one_who_comes_back_goes_on_if_nothing_is_missing() {
         let feed = Arc::new(Feed::new(4));
-        let events = Events::new(&feed, None);
+        let events = Events::new(&feed, None, Access::default());
         let start = events.position();
         publish(&feed, 7, 4);
-        let from = |id| ids(&mut Events::new(&feed, Some(id)));
+        let from = |id| ids(&mut Events::new(&feed, Some(id), Access::default()));
         let id = |commit, index| EventId { commit, index, run: feed.run() };
         assert_eq!(from(start).len(), 4);
         assert_eq!(from(id(7, 3)), [Ok((7, 4))]);
@@ -463,7 +470,7 @@ mod tests {
     fn one_who_came_while_a_group_was_under_way_is_told() {
         let feed = Arc::new(Feed::new(4));
         let recorded = feed.wants_events(instant_now);
-        let mut events = Events::new(&feed, None);
+        let mut events = Events::new(&feed, None, Access::default());
         feed.committed(recorded.then(Vec::new));
         assert_eq!(ids(&mut events), [Err(EventsError::Lost)]);
         publish(&feed, 1, 1);
@@ -476,21 +483,24 @@ mod tests {
         let feed = Arc::new(Feed::new(4));
         let later = |seconds| move || instant_now() + Duration::from_secs(seconds);
         assert!(!feed.wants_events(later(0)));
-        let events = Events::new(&feed, None);
+        let events = Events::new(&feed, None, Access::default());
         let start = events.position();
         assert!(feed.wants_events(later(1_000)));
         drop(events);
         assert!(feed.wants_events(later(59)));
-        drop(Events::new(&feed, Some(start)));
+        drop(Events::new(&feed, Some(start), Access::default()));
         assert!(!feed.wants_events(later(61)));
         // What happened meanwhile is not there, so the old place is not either.
-        assert_eq!(ids(&mut Events::new(&feed, Some(start))), [Err(EventsError::Lost)]);
+        assert_eq!(
+            ids(&mut Events::new(&feed, Some(start), Access::default())),
+            [Err(EventsError::Lost)]
+        );
     }
 
     #[test]
     fn a_store_that_was_opened_again_is_another_run() {
         let feed = Arc::new(Feed::new(4));
-        let mut events = Events::new(&feed, None);
+        let mut events = Events::new(&feed, None, Access::default());
         publish(&feed, 5, 2);
         feed.opened(6);
         assert_eq!(ids(&mut events), [Err(EventsError::Lost)]);

@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, Weak};
 
+use crate::access::Access;
 use crate::answer::Promise;
 use crate::engine::{Command, Outcome as Done, Queue};
 use crate::error::Error;
@@ -49,6 +50,7 @@ struct Names {
 
 pub(crate) struct Submission {
     pub(crate) request: Request,
+    pub(crate) access: Access,
     pub(crate) reply: Promise,
     /// About how much memory it holds.
     pub(crate) bytes: usize,

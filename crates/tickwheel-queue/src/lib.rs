@@ -31,6 +31,7 @@
 //! repository.
 #![forbid(unsafe_code)]
 
+mod access;
 mod admin;
 mod answer;
 mod builder;
@@ -59,6 +60,7 @@ mod waiters;
 mod wakeup;
 mod writer;
 
+pub use access::Access;
 pub use answer::Answer;
 pub use builder::Builder;
 pub use engine::{Put, PutKind};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::access::Access;
 use crate::answer::Answer;
 use crate::builder::Builder;
 use crate::convert;
@@ -44,6 +45,7 @@ use crate::time::Time;
 #[derive(Clone)]
 pub struct Queues {
     handle: Arc<Handle>,
+    access: Access,
 }
 
 struct Handle {
@@ -66,7 +68,8 @@ impl Drop for Handle {
 
 impl Queues {
     pub(crate) fn new(hub: Arc<Hub>, writer: JoinHandle<()>) -> Self {
-        Self { handle: Arc::new(Handle { hub, writer: Some(writer) }) }
+        let handle = Handle { hub, writer: Some(writer) };
+        Self { handle: Arc::new(handle), access: Access::default() }
     }
 
     /// Opens the queues of a directory, or makes them.
@@ -111,12 +114,34 @@ impl Queues {
         Builder::default()
     }
 
+    /// A handle to the same queues whose operations are limited to an access, in place of this
+    /// handle's own.
+    ///
+    /// To this handle the jobs and schedules of other queues do not exist: their ids are not
+    /// found, lists and events leave them out. An operation that names another queue gets
+    /// [`Error::Forbidden`]. Once the access is revoked, every operation gets [`Error::Revoked`],
+    /// a `reserve` that waits included: its jobs go to the next worker.
+    ///
+    /// ```
+    /// use tickwheel_queue::{Access, Error, NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let tenant = queues.limited_to(Access::to(["orders-*"]));
+    /// assert!(tenant.put(NewJob::new("orders-eu", "")).wait().is_ok());
+    /// let refused = tenant.put(NewJob::new("payroll", "")).wait();
+    /// assert_eq!(refused, Err(Error::Forbidden("payroll".into())));
+    /// ```
+    #[must_use]
+    pub fn limited_to(&self, access: Access) -> Self {
+        Self { handle: Arc::clone(&self.handle), access }
+    }
+
     pub(crate) fn send<T>(
         &self,
         command: Command,
         convert: fn(crate::hub::Outcome) -> Result<T, Error>,
     ) -> Answer<T> {
-        Answer::new(&self.handle.hub, Request::Command(command), convert)
+        Answer::new(&self.handle.hub, Request::Command(command), &self.access, convert)
     }
 
     /// Puts a job.
@@ -286,7 +311,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn events(&self, after: impl Into<Option<EventId>>) -> Events {
-        Events::new(&self.handle.hub.feed, after.into())
+        Events::new(&self.handle.hub.feed, after.into(), self.access.clone())
     }
 
     pub(crate) fn ask<T>(
@@ -294,7 +319,7 @@ impl Queues {
         ask: Ask,
         convert: fn(crate::hub::Outcome) -> Result<T, Error>,
     ) -> Answer<T> {
-        Answer::new(&self.handle.hub, Request::Ask(ask), convert)
+        Answer::new(&self.handle.hub, Request::Ask(ask), &self.access, convert)
     }
 
     pub(crate) fn read<T>(
@@ -302,7 +327,7 @@ impl Queues {
         read: Read,
         convert: fn(crate::hub::Outcome) -> Result<T, Error>,
     ) -> Answer<T> {
-        Answer::new(&self.handle.hub, Request::Read(read), convert)
+        Answer::new(&self.handle.hub, Request::Read(read), &self.access, convert)
     }
 
     /// Takes up to so many ready jobs of a queue, in order of due time, priority and insertion.

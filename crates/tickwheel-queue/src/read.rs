@@ -3,9 +3,11 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
+use crate::access::Access;
 use crate::engine::{damaged, unreadable};
 use crate::error::Error;
 use crate::hub::{Hub, Outcome};
@@ -230,6 +232,7 @@ const STEP_BYTES: usize = 1 << 20;
 /// A read in progress: what is asked for, and what is found so far.
 pub(crate) struct Reading {
     read: Read,
+    access: Access,
     /// What all steps read, and when the first was done.
     view: Option<(Box<dyn View>, Time)>,
     found: Vec<Result<Option<Job>, Error>>,
@@ -238,9 +241,9 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    pub(crate) fn new(read: Read) -> Self {
+    pub(crate) fn new(read: Read, access: Access) -> Self {
         let room = Room { rows: MAX_ROWS, bytes: ANSWER_BYTES, looked_at: MAX_BYTES };
-        Self { read, view: None, found: Vec::new(), page: Page::default(), room }
+        Self { read, access, view: None, found: Vec::new(), page: Page::default(), room }
     }
 
     /// Does all steps. May wait for the disk.
@@ -255,13 +258,14 @@ impl Reading {
     /// Does a step; the outcome if it was the last. May wait for the disk.
     pub(crate) fn step(&mut self, hub: &Hub) -> Option<Outcome> {
         // A store that failed is opened again only after the last view of it is dropped.
-        let store = match hub.store() {
+        let store = match self.access.check().and_then(|()| hub.store()) {
             Ok(store) => store,
             Err(error) => return Some(Outcome::Refused(error)),
         };
         let (view, now) =
             self.view.take().unwrap_or_else(|| (store.view(), hub.clock.now().time()));
-        let reader = Reader { hub, view, now };
+        let access = &self.access;
+        let reader = Reader { hub, access, view, now };
         let outcome = match &mut self.read {
             Read::Get(jobs) => {
                 let is_last = reader.get_some(jobs, &mut self.found);
@@ -272,9 +276,11 @@ impl Reading {
                 Ok(true) => Some(Outcome::Page(Ok(std::mem::take(&mut self.page)))),
                 Err(error) => Some(Outcome::Page(Err(error))),
             },
-            Read::Schedule(name) => Some(hub.read_schedule(&*reader.view, name)),
-            Read::Schedules => Some(hub.read_schedules(&*reader.view)),
-            Read::NextTimes(name, times) => Some(hub.read_next_times(&*reader.view, name, *times)),
+            Read::Schedule(name) => Some(hub.read_schedule(&*reader.view, name, access)),
+            Read::Schedules => Some(hub.read_schedules(&*reader.view, access)),
+            Read::NextTimes(name, times) => {
+                Some(hub.read_next_times(&*reader.view, name, *times, access))
+            }
         };
         self.view = Some((reader.view, now));
         outcome
@@ -308,6 +314,7 @@ enum Walked {
 
 struct Reader<'a> {
     hub: &'a Hub,
+    access: &'a Access,
     view: Box<dyn View>,
     now: Time,
 }
@@ -331,15 +338,26 @@ impl Reader<'_> {
         found.len() == jobs.len()
     }
 
+    /// A job; `None` if there is none that the caller may see.
     fn get(&self, job: &JobRef) -> Result<Option<Job>, Error> {
-        let id = match job {
-            JobRef::Id(id) => Some(*id),
-            JobRef::Key { queue, key } => match self.number_of(queue) {
-                Some(number) => self.with_key(number, key)?,
-                None => None,
-            },
+        match job {
+            JobRef::Id(id) => self.visible(*id),
+            JobRef::Key { queue, key } => {
+                self.access.check_queue(queue)?;
+                let Some(number) = self.number_of(queue) else { return Ok(None) };
+                self.with_key(number, key)?.map_or(Ok(None), |id| self.job(id))
+            }
+        }
+    }
+
+    /// A job by its id, if the caller may see its queue. Where access is limited, one whose record
+    /// cannot be read is not there: it may be of any queue.
+    fn visible(&self, id: JobId) -> Result<Option<Job>, Error> {
+        let found = match self.record(id) {
+            Err(Error::Damaged { .. }) if self.access.is_limited() => None,
+            found => found?.filter(|(_, queue)| self.access.allows(queue)),
         };
-        id.map_or(Ok(None), |id| self.job(id))
+        found.map(|(record, queue)| self.complete(id, record, queue)).transpose()
     }
 
     fn with_key(&self, queue: u32, key: &str) -> Result<Option<JobId>, Error> {
@@ -358,10 +376,22 @@ impl Reader<'_> {
         row.map(decode).transpose().map_err(|why| Error::Damaged { id, why })
     }
 
-    /// A job, from its three rows.
-    fn job(&self, id: JobId) -> Result<Option<Job>, Error> {
+    /// The record of a job, and the name of its queue.
+    fn record(&self, id: JobId) -> Result<Option<(Record, Arc<str>)>, Error> {
         let record = self.row(id, Table::Jobs, id.as_bytes(), Record::decode)?;
         let Some(record) = record else { return Ok(None) };
+        let no_queue = || Error::Damaged { id, why: "its queue is not there".into() };
+        let queue = self.hub.name(record.queue).ok_or_else(no_queue)?;
+        Ok(Some((record, queue)))
+    }
+
+    fn job(&self, id: JobId) -> Result<Option<Job>, Error> {
+        let found = self.record(id)?;
+        found.map(|(record, queue)| self.complete(id, record, queue)).transpose()
+    }
+
+    /// A job, from its record and its two rows in the index.
+    fn complete(&self, id: JobId, record: Record, queue: Arc<str>) -> Result<Job, Error> {
         let status = self.row(id, Table::Index, &rows::status(id), Status::decode)?;
         let lease = rows::lease(record.queue, id);
         let lease = self.row(id, Table::Index, &lease, LeaseRow::decode)?;
@@ -374,10 +404,9 @@ impl Reader<'_> {
             (None, None) => State::Scheduled,
         };
         let attempts = status.as_ref().map_or(0, |status| status.attempts);
-        let no_queue = || Error::Damaged { id, why: "its queue is not there".into() };
-        Ok(Some(Job {
+        Ok(Job {
             id,
-            queue: self.hub.name(record.queue).ok_or_else(no_queue)?,
+            queue,
             state,
             key: record.key,
             priority: record.priority,
@@ -392,7 +421,7 @@ impl Reader<'_> {
             last_error: status.and_then(|status| status.last_error),
             headers: record.headers,
             payload: record.payload,
-        }))
+        })
     }
 
     /// Adds some more jobs to a page; `true` if the page is complete. Otherwise the list begins
@@ -404,6 +433,7 @@ impl Reader<'_> {
                 list.limit
             )));
         }
+        self.access.check_queue(&list.queue)?;
         let Some(number) = self.number_of(&list.queue) else { return Ok(true) };
         let parts = if list.key_prefix.is_some() {
             BY_KEY..BY_KEY + 1

@@ -16,6 +16,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
 
+use crate::access::Access;
 use crate::answer::{Promise, Reply};
 use crate::error::Error;
 use crate::hub::Hub;
@@ -82,6 +83,7 @@ impl Readers {
         &self,
         hub: &Weak<Hub>,
         read: &mut Option<Read>,
+        access: &Access,
         bytes: usize,
         waker: &Waker,
     ) -> Poll<Result<Arc<Reply>, Error>> {
@@ -102,7 +104,8 @@ impl Readers {
         }
         let Some(read) = read.take() else { unreachable!("a read is handed over once") };
         let (reply, promise) = Reply::promised();
-        lines.new.push_back(Task { reading: Reading::new(read), promise, bytes });
+        let reading = Reading::new(read, access.clone());
+        lines.new.push_back(Task { reading, promise, bytes });
         lines.bytes += bytes;
         drop(lines);
         self.arrived.notify_one();

@@ -5,6 +5,7 @@
 
 use bytes::Bytes;
 
+use crate::access::Access;
 use crate::answer::Answer;
 use crate::convert;
 use crate::engine::{Command, unreadable};
@@ -179,14 +180,14 @@ impl Stored {
 
 impl Hub {
     /// One schedule, in a list that is empty if there is none.
-    pub(crate) fn read_schedule(&self, view: &dyn View, name: &str) -> Outcome {
+    pub(crate) fn read_schedule(&self, view: &dyn View, name: &str, access: &Access) -> Outcome {
         let now = self.clock.now().time();
-        let stored = stored(view, name);
+        let stored = stored(view, name, access);
         let schedules = stored.map(|stored| stored.map(|it| it.into_schedule(now)));
         Outcome::Schedules(schedules.map(|schedule| schedule.into_iter().collect()))
     }
 
-    pub(crate) fn read_schedules(&self, view: &dyn View) -> Outcome {
+    pub(crate) fn read_schedules(&self, view: &dyn View, access: &Access) -> Outcome {
         let now = self.clock.now().time();
         let mut schedules = Vec::new();
         for row in Tolerant::new(view, Table::Index, &[rows::SCHEDULE], &[rows::SCHEDULE + 1]) {
@@ -197,22 +198,30 @@ impl Hub {
             };
             let Some(name) = rows::read_schedule_key(&key) else { continue };
             match Stored::read(view, name, value) {
-                Ok(stored) => schedules.push(stored.into_schedule(now)),
-                Err(Error::DamagedSchedule { .. }) => {}
+                Ok(stored) if access.allows(&stored.row.job.queue) => {
+                    schedules.push(stored.into_schedule(now));
+                }
+                Ok(_) | Err(Error::DamagedSchedule { .. }) => {}
                 Err(error) => return Outcome::Schedules(Err(error)),
             }
         }
         Outcome::Schedules(Ok(schedules))
     }
 
-    pub(crate) fn read_next_times(&self, view: &dyn View, name: &str, times: usize) -> Outcome {
+    pub(crate) fn read_next_times(
+        &self,
+        view: &dyn View,
+        name: &str,
+        times: usize,
+        access: &Access,
+    ) -> Outcome {
         if times > MOST {
             return Outcome::Upcoming(Err(Error::Invalid(format!(
                 "{times} times of a schedule are not possible: take at most {MOST}"
             ))));
         }
         let now = self.clock.now().time();
-        let stored = stored(view, name).and_then(|stored| {
+        let stored = stored(view, name, access).and_then(|stored| {
             let stored = stored.ok_or_else(|| Error::NoSuchSchedule(name.to_owned()))?;
             Ok(stored.upcoming(now).take(times).collect())
         });
@@ -220,10 +229,16 @@ impl Hub {
     }
 }
 
-fn stored(view: &dyn View, name: &str) -> Result<Option<Stored>, Error> {
+/// A schedule; `None` if there is none that the caller may see. Where access is limited, one that
+/// cannot be read is not there: it may be of any queue.
+fn stored(view: &dyn View, name: &str, access: &Access) -> Result<Option<Stored>, Error> {
     let row = view.get(Table::Index, &rows::schedule(name)).map_err(|error| match error {
         StoreError::Damaged(why) => Error::DamagedSchedule { name: name.to_owned(), why },
         other => unreadable(other),
-    })?;
-    row.map(|row| Stored::read(view, name, row)).transpose()
+    });
+    let stored = row.and_then(|row| row.map(|row| Stored::read(view, name, row)).transpose());
+    match stored {
+        Err(Error::DamagedSchedule { .. }) if access.is_limited() => Ok(None),
+        stored => Ok(stored?.filter(|stored| access.allows(&stored.row.job.queue))),
+    }
 }

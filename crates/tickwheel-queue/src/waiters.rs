@@ -7,6 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
+use crate::access::Access;
 use crate::answer::Promise;
 use crate::engine::Reserve;
 
@@ -26,6 +27,7 @@ pub(crate) struct Waiters {
 
 pub(crate) struct Waiter {
     pub(crate) reserve: Reserve,
+    pub(crate) access: Access,
     pub(crate) until: Instant,
     pub(crate) reply: Promise,
 }
@@ -114,7 +116,7 @@ mod tests {
     fn waiter(queue: &str, until: Instant, reply: Promise) -> Waiter {
         let wait = Duration::from_secs(1);
         let reserve = Reserve { queue: queue.into(), jobs: 1, lease: None, wait };
-        Waiter { reserve, until, reply }
+        Waiter { reserve, access: Access::default(), until, reply }
     }
 
     #[test]

@@ -15,6 +15,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::access::Access;
 use crate::answer::Promise;
 use crate::engine::{self, Command, Engine, EngineOptions, Happened, Outcome as Done, Reserve};
 use crate::error::{Error, Limit};
@@ -212,7 +213,7 @@ impl Writer {
         let mut submissions = std::mem::take(&mut self.left_over).into_iter();
         let Some(open) = &mut self.open else { return };
         let limit = self.options.engine.limits.batch;
-        for Submission { request, reply, bytes } in submissions.by_ref() {
+        for Submission { request, access, reply, bytes } in submissions.by_ref() {
             match request {
                 Request::Command(command) if command.len() as u64 > limit => {
                     let (allowed, found) = (limit, command.len() as u64);
@@ -220,23 +221,28 @@ impl Writer {
                     replies.push((reply, Outcome::Refused(error)));
                 }
                 Request::Command(mut command) => {
-                    let outcome = open.engine.apply(store, &mut command);
+                    let outcome = open.engine.apply(store, &mut command, &access);
                     match (outcome, command) {
                         (Done::Later | Done::More, command) => {
                             let request = Request::Command(command);
-                            self.left_over.push(Submission { request, reply, bytes });
+                            self.left_over.push(Submission { request, access, reply, bytes });
                         }
                         (Done::Deliveries(Ok(none)), Command::Reserve(reserve))
                             if none.is_empty() && !reserve.wait.is_zero() =>
                         {
                             let until = self.alarm.now() + reserve.wait.min(LONGEST_WAIT);
-                            self.waiters.push(Waiter { reserve, until, reply });
+                            self.waiters.push(Waiter { reserve, access, until, reply });
                         }
                         (outcome, _) => replies.push((reply, Outcome::Done(outcome))),
                     }
                 }
                 Request::Ask(ask) => {
-                    let outcome = self.options.answer(open, &ask, self.failures, &self.hub.clock);
+                    let outcome = match access.check() {
+                        Ok(()) => {
+                            self.options.answer(open, &ask, &access, self.failures, &self.hub.clock)
+                        }
+                        Err(error) => Outcome::Refused(error),
+                    };
                     replies.push((reply, outcome));
                 }
                 Request::Read(_) => unreachable!("reads go to the readers"),
@@ -254,20 +260,21 @@ impl Writer {
         for number in open.engine.take_woken() {
             let name = Arc::clone(&open.engine.queues()[number as usize].name);
             while let Some(waiter) = self.waiters.pop(&name) {
-                let Waiter { reserve, until, reply } = waiter;
+                let Waiter { reserve, access, until, reply } = waiter;
                 let mut command = Command::Reserve(reserve);
-                let outcome = open.engine.apply(store, &mut command);
+                let outcome = open.engine.apply(store, &mut command, &access);
                 let Command::Reserve(reserve) = command else {
                     unreachable!("a command stays what it is");
                 };
                 match outcome {
                     Done::Later => {
                         // Tried again in the next group, when its rows are read.
-                        self.left_over.push(again(reserve, until, self.alarm.now(), reply));
+                        let waiter = Waiter { reserve, access, until, reply };
+                        self.left_over.push(again(waiter, self.alarm.now()));
                         break;
                     }
                     Done::Deliveries(Ok(none)) if none.is_empty() => {
-                        self.waiters.push_front(Waiter { reserve, until, reply });
+                        self.waiters.push_front(Waiter { reserve, access, until, reply });
                         break;
                     }
                     outcome => replies.push((reply, Outcome::Done(outcome))),
@@ -376,16 +383,24 @@ fn events(hub: &Hub, engine: &mut Engine) -> Option<Vec<Event>> {
 }
 
 /// A waiting worker as a submission for the next group, with what is left of its patience.
-fn again(reserve: Reserve, until: Instant, now: Instant, reply: Promise) -> Submission {
+fn again(waiter: Waiter, now: Instant) -> Submission {
+    let Waiter { reserve, access, until, reply } = waiter;
     // At least a moment, so that it waits again if its rows are not due after all.
     let wait = until.saturating_duration_since(now).max(Duration::from_nanos(1));
     let request = Request::Command(Command::Reserve(Reserve { wait, ..reserve }));
     let bytes = request.bytes();
-    Submission { request, reply, bytes }
+    Submission { request, access, reply, bytes }
 }
 
 impl WriterOptions {
-    fn answer(&self, open: &Open, ask: &Ask, failures: u64, clock: &Clock) -> Outcome {
+    fn answer(
+        &self,
+        open: &Open,
+        ask: &Ask,
+        access: &Access,
+        failures: u64,
+        clock: &Clock,
+    ) -> Outcome {
         let engine = &open.engine;
         match ask {
             Ask::Stats => {
@@ -407,8 +422,10 @@ impl WriterOptions {
                 Outcome::Stats(Box::new(stats))
             }
             Ask::Queues(name) => {
-                let wanted =
-                    |queue: &&engine::Queue| name.as_ref().is_none_or(|name| **name == *queue.name);
+                let wanted = |queue: &&engine::Queue| {
+                    name.as_ref().is_none_or(|name| **name == *queue.name)
+                        && access.allows(&queue.name)
+                };
                 let now = clock.now().time();
                 Outcome::Queues(
                     engine.queues().iter().filter(wanted).map(|queue| info(queue, now)).collect(),
@@ -442,6 +459,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
+    use crate::access::EVERYTHING;
     use crate::answer::Answer;
     use crate::settings::Limits;
     use crate::store::MemoryDisk;
@@ -474,7 +492,7 @@ mod tests {
             Request::Command(Command::Reserve(reserve))
         };
         let answer = |request| {
-            Answer::new(&hub, request, |outcome| match outcome {
+            Answer::new(&hub, request, &EVERYTHING, |outcome| match outcome {
                 Outcome::Refused(error) => Err(error),
                 _ => Ok(()),
             })

@@ -3,6 +3,7 @@
 //! A handler fails with a [`Failure`]. It goes through the layers as an empty answer that carries
 //! the problem, and the outermost layer, which knows the request's id and path, writes it out.
 
+use axum::http::header::WWW_AUTHENTICATE;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tickwheel_queue::{Error, Limit};
@@ -81,6 +82,14 @@ impl From<Error> for Failure {
             }
             Error::KeyExists { id, .. } => about(Code::KeyExists, id).at("/key"),
             Error::IdExists { id } => about(Code::IdExists, id).at("/id"),
+            Error::UnusableId { .. } => new(Code::InvalidField).at("/id"),
+            Error::UnusableName(_) => new(Code::InvalidParameter).at("name"),
+            Error::Forbidden(_) => new(Code::Forbidden),
+            Error::Revoked => {
+                Self::new(Code::Unauthorized, "the token was removed or changed meanwhile")
+                    .at("authorization")
+                    .with_header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+            }
             Error::StaleLease { id } => about(Code::StaleLease, id),
             Error::WrongState { id, .. } => about(Code::WrongState, id),
             Error::OverLimit { limit, .. } => over_limit(limit, detail),

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use crate::access::Access;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Delivery, JobRef, Lease, NewJob, State, When};
@@ -85,6 +86,31 @@ impl Command {
         }
     }
 
+    /// Refuses a command whose caller has no access, or none to the queue that it names. Jobs and
+    /// schedules are checked where they are looked up.
+    pub(super) fn check(&self, access: &Access) -> Result<(), Error> {
+        access.check()?;
+        match self {
+            Self::Reserve(Reserve { queue, .. })
+            | Self::Pause { queue, .. }
+            | Self::Configure { queue, .. } => access.check_queue(queue),
+            Self::KickSome(sweep) | Self::Purge(sweep) | Self::Drain(sweep) => {
+                access.check_queue(&sweep.queue)
+            }
+            Self::Put(_)
+            | Self::Cancel(_)
+            | Self::Reschedule(_)
+            | Self::Ack(_)
+            | Self::Fail(_)
+            | Self::Extend(_)
+            | Self::Release(_)
+            | Self::Kick(_)
+            | Self::PutSchedule(_)
+            | Self::RemoveSchedule(_)
+            | Self::PauseSchedule { .. } => Ok(()),
+        }
+    }
+
     /// Whether it is a sweep of which some steps are done.
     pub(crate) fn is_half_done(&self) -> bool {
         match self {
@@ -156,6 +182,8 @@ pub(crate) enum Outcome {
     Deliveries(Result<Vec<Delivery>, Error>),
     Count(Result<u64, Error>),
     Schedule(Result<PutSchedule, Error>),
+    /// Nothing of it was done.
+    Refused(Error),
     /// Not begun: what it needs has to be read first. To be applied again in the next group.
     Later,
     /// A step of a sweep is done. To be applied again in the next group.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::lookup::Known;
 use super::{Engine, Entry, Failure, Leased, Outcome, Reserve, STEP_BYTES, Timed};
+use crate::access::Access;
 use crate::error::{Error, Limit};
 use crate::event::EventKind;
 use crate::id::JobId;
@@ -155,8 +156,13 @@ impl Engine {
         Some(leased)
     }
 
-    pub(super) fn ack(&mut self, view: &dyn View, lease: Lease) -> Result<(), Error> {
-        self.leased(view, lease)?;
+    pub(super) fn ack(
+        &mut self,
+        view: &dyn View,
+        lease: Lease,
+        access: &Access,
+    ) -> Result<(), Error> {
+        self.leased(view, lease, access)?;
         let Some(Leased { queue, row, .. }) = self.end_lease(lease.id) else {
             unreachable!("the lease was there");
         };
@@ -172,8 +178,13 @@ impl Engine {
         Ok(())
     }
 
-    pub(super) fn fail(&mut self, view: &dyn View, failure: &Failure) -> Result<State, Error> {
-        self.leased(view, failure.lease)?;
+    pub(super) fn fail(
+        &mut self,
+        view: &dyn View,
+        failure: &Failure,
+        access: &Access,
+    ) -> Result<State, Error> {
+        self.leased(view, failure.lease, access)?;
         let known = self.live(view, failure.lease.id)?;
         let Some(leased) = self.end_lease(known.id) else {
             unreachable!("the lease was there");
@@ -237,9 +248,10 @@ impl Engine {
         view: &dyn View,
         lease: Lease,
         length: Duration,
+        access: &Access,
     ) -> Result<Time, Error> {
         check_lease(length)?;
-        let number = self.leased(view, lease)?.queue;
+        let number = self.leased(view, lease, access)?.queue;
         let until = self.now.after(length);
         let Some(leased) = self.leases.get_mut(&lease.id) else {
             unreachable!("the lease was there");
@@ -257,8 +269,9 @@ impl Engine {
         view: &dyn View,
         lease: Lease,
         when: When,
+        access: &Access,
     ) -> Result<(), Error> {
-        self.leased(view, lease)?;
+        self.leased(view, lease, access)?;
         let known = self.live(view, lease.id)?;
         let Some(leased) = self.end_lease(lease.id) else {
             unreachable!("the lease was there");

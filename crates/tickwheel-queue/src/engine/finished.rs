@@ -6,6 +6,7 @@
 
 use super::command::Cursor;
 use super::{Engine, Outcome, STEP_BYTES, Sweep, Timed, unreadable};
+use crate::access::{Access, EVERYTHING};
 use crate::error::Error;
 use crate::event::EventKind;
 use crate::id::JobId;
@@ -186,8 +187,13 @@ impl Engine {
     }
 
     /// Brings a dead job back to life: due now, with all its attempts.
-    pub(super) fn kick(&mut self, view: &dyn View, id: JobId) -> Result<(), Error> {
-        let known = self.known(view, id)?.ok_or(Error::NotFound(id.into()))?;
+    pub(super) fn kick(
+        &mut self,
+        view: &dyn View,
+        id: JobId,
+        access: &Access,
+    ) -> Result<(), Error> {
+        let known = self.visible(view, id, access)?.ok_or(Error::NotFound(id.into()))?;
         let number = known.record.queue;
         let time = match known.finished() {
             Some((State::Dead, time)) => time,
@@ -223,7 +229,7 @@ impl Engine {
     /// another job, or that are damaged, stay.
     pub(super) fn kick_some(&mut self, view: &dyn View, sweep: &mut Sweep) -> Outcome {
         let step = self.sweep_finished(view, sweep, State::Dead, |engine, _, _, id| {
-            match engine.kick(view, id) {
+            match engine.kick(view, id, &EVERYTHING) {
                 Ok(()) => Ok(true),
                 Err(Error::Unreadable(why)) => Err(Error::Unreadable(why)),
                 Err(_) => Ok(false),

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::{Engine, Leased};
+use crate::access::Access;
 use crate::error::Error;
 use crate::id::JobId;
 use crate::job::{Delivery, Job, JobRef, Lease, State};
@@ -56,10 +57,61 @@ impl Engine {
         }
     }
 
+    /// Returns `true` if the caller may touch the queue.
+    fn may_touch(&self, queue: u32, access: &Access) -> bool {
+        access.allows(&self.queues[queue as usize].name)
+    }
+
     /// Whether there is a job with this id, in whatever state.
     pub(super) fn exists(&self, view: &dyn View, id: JobId) -> Result<bool, Error> {
         let found = self.read(view, Table::Jobs, id.as_bytes());
         found.map(|row| row.is_some()).map_err(unreadable)
+    }
+
+    /// Whether there is a job with this id that the caller may touch.
+    pub(super) fn is_visible(
+        &self,
+        view: &dyn View,
+        id: JobId,
+        access: &Access,
+    ) -> Result<bool, Error> {
+        if access.is_limited() {
+            self.visible_record(view, id, access).map(|record| record.is_some())
+        } else {
+            self.exists(view, id)
+        }
+    }
+
+    /// The record of the job with this id; `None` if there is none.
+    pub(super) fn record(&self, view: &dyn View, id: JobId) -> Result<Option<Record>, Error> {
+        let malformed = |why| Error::Damaged { id, why };
+        let row = self.read(view, Table::Jobs, id.as_bytes());
+        let Some(row) = row.map_err(|error| damaged(id, error))? else { return Ok(None) };
+        let record = Record::decode(row).map_err(malformed)?;
+        if record.queue as usize >= self.queues.len() {
+            return Err(malformed(format!("its queue has number {}", record.queue)));
+        }
+        Ok(Some(record))
+    }
+
+    /// The record of the job with this id, if the caller may touch it. Where access is limited, a
+    /// record that cannot be read is not there: it may be of any queue.
+    fn visible_record(
+        &self,
+        view: &dyn View,
+        id: JobId,
+        access: &Access,
+    ) -> Result<Option<Record>, Error> {
+        match self.record(view, id) {
+            Err(Error::Damaged { .. }) if access.is_limited() => Ok(None),
+            found => Ok(found?.filter(|record| self.may_touch(record.queue, access))),
+        }
+    }
+
+    fn status(&self, view: &dyn View, id: JobId) -> Result<Option<Status>, Error> {
+        let row = self.read(view, Table::Index, &rows::status(id));
+        let row = row.map_err(|error| damaged(id, error))?;
+        row.map(Status::decode).transpose().map_err(|why| Error::Damaged { id, why })
     }
 
     /// The job with this id; `None` if there is none.
@@ -74,21 +126,20 @@ impl Engine {
         id: JobId,
         has_status: bool,
     ) -> Result<Option<Known>, Error> {
-        let damaged = |error| damaged(id, error);
-        let malformed = |why| Error::Damaged { id, why };
-        let Some(row) = self.read(view, Table::Jobs, id.as_bytes()).map_err(damaged)? else {
-            return Ok(None);
-        };
-        let record = Record::decode(row).map_err(malformed)?;
-        if record.queue as usize >= self.queues.len() {
-            return Err(malformed(format!("its queue has number {}", record.queue)));
-        }
-        let status = if has_status {
-            let row = self.read(view, Table::Index, &rows::status(id)).map_err(damaged)?;
-            row.map(Status::decode).transpose().map_err(malformed)?
-        } else {
-            None
-        };
+        let Some(record) = self.record(view, id)? else { return Ok(None) };
+        let status = if has_status { self.status(view, id)? } else { None };
+        Ok(Some(Known { id, record, status }))
+    }
+
+    /// The job with this id that the caller may touch; `None` if there is none.
+    pub(super) fn visible(
+        &self,
+        view: &dyn View,
+        id: JobId,
+        access: &Access,
+    ) -> Result<Option<Known>, Error> {
+        let Some(record) = self.visible_record(view, id, access)? else { return Ok(None) };
+        let status = self.status(view, id)?;
         Ok(Some(Known { id, record, status }))
     }
 
@@ -104,26 +155,43 @@ impl Engine {
         Ok(row.and_then(|row| Some(JobId::from_bytes(row[..].try_into().ok()?))))
     }
 
-    /// The job that a caller means, finished ones included when named by id.
-    pub(super) fn find(&self, view: &dyn View, job: &JobRef) -> Result<Known, Error> {
+    /// The job that a caller means and may touch, finished ones included when named by id.
+    pub(super) fn find(
+        &self,
+        view: &dyn View,
+        job: &JobRef,
+        access: &Access,
+    ) -> Result<Known, Error> {
         let id = match job {
             JobRef::Id(id) => Some(*id),
-            JobRef::Key { queue, key } => match self.number_of(queue) {
-                Some(number) => self.with_key(view, number, key)?,
-                None => None,
-            },
+            JobRef::Key { queue, key } => {
+                access.check_queue(queue)?;
+                match self.number_of(queue) {
+                    Some(number) => self.with_key(view, number, key)?,
+                    None => None,
+                }
+            }
         };
-        let known = id.map(|id| self.known(view, id)).transpose()?.flatten();
+        let known = id.map(|id| self.visible(view, id, access)).transpose()?.flatten();
         known.ok_or_else(|| Error::NotFound(job.clone()))
     }
 
-    /// The lease that a worker's token stands for.
-    pub(super) fn leased(&self, view: &dyn View, lease: Lease) -> Result<&Leased, Error> {
+    /// The lease that a worker's token stands for, if the worker may touch its queue. The lease
+    /// knows its queue, so the job itself is read only if it is not leased.
+    pub(super) fn leased(
+        &self,
+        view: &dyn View,
+        lease: Lease,
+        access: &Access,
+    ) -> Result<&Leased, Error> {
         let id = lease.id;
         match self.leases.get(&id) {
+            Some(leased) if !self.may_touch(leased.queue, access) => {
+                Err(Error::NotFound(id.into()))
+            }
             Some(leased) if leased.row.token == lease.token => Ok(leased),
             Some(_) => Err(Error::StaleLease { id }),
-            None if self.exists(view, id)? => Err(Error::StaleLease { id }),
+            None if self.is_visible(view, id, access)? => Err(Error::StaleLease { id }),
             None => Err(Error::NotFound(id.into())),
         }
     }

@@ -43,6 +43,7 @@ pub(crate) use queue::Queue;
 pub(crate) use repair::repair;
 use schedule::Course;
 
+use crate::access::Access;
 use crate::error::Error;
 use crate::event::EventKind;
 use crate::id::{JobId, scramble};
@@ -201,31 +202,43 @@ impl Engine {
         self.now.time()
     }
 
-    /// Applies one command.
-    pub(crate) fn apply(&mut self, view: &dyn View, command: &mut Command) -> Outcome {
+    /// Applies one command, as far as its caller's access goes.
+    pub(crate) fn apply(
+        &mut self,
+        view: &dyn View,
+        command: &mut Command,
+        access: &Access,
+    ) -> Outcome {
         fn each<I, T>(items: &mut [I], apply: impl FnMut(&mut I) -> T) -> Vec<T> {
             items.iter_mut().map(apply).collect()
         }
+        if let Err(error) = command.check(access) {
+            return Outcome::Refused(error);
+        }
         match command {
             Command::Put(jobs) => {
-                Outcome::Puts(each(jobs, |job| self.put(view, job)), std::mem::take(jobs))
+                Outcome::Puts(each(jobs, |job| self.put(view, job, access)), std::mem::take(jobs))
             }
-            Command::Cancel(jobs) => Outcome::States(each(jobs, |job| self.cancel(view, job))),
+            Command::Cancel(jobs) => {
+                Outcome::States(each(jobs, |job| self.cancel(view, job, access)))
+            }
             Command::Reschedule(jobs) => {
-                Outcome::Times(each(jobs, |(job, when)| self.reschedule(view, job, *when)))
+                Outcome::Times(each(jobs, |(job, when)| self.reschedule(view, job, *when, access)))
             }
             Command::Reserve(reserve) => self.reserve(view, reserve),
-            Command::Ack(leases) => Outcome::Units(each(leases, |lease| self.ack(view, *lease))),
+            Command::Ack(leases) => {
+                Outcome::Units(each(leases, |lease| self.ack(view, *lease, access)))
+            }
             Command::Fail(failures) => {
-                Outcome::States(each(failures, |failure| self.fail(view, failure)))
+                Outcome::States(each(failures, |failure| self.fail(view, failure, access)))
             }
-            Command::Extend(leases) => {
-                Outcome::Times(each(leases, |(lease, length)| self.extend(view, *lease, *length)))
-            }
-            Command::Release(leases) => {
-                Outcome::Units(each(leases, |(lease, when)| self.release(view, *lease, *when)))
-            }
-            Command::Kick(ids) => Outcome::Units(each(ids, |id| self.kick(view, *id))),
+            Command::Extend(leases) => Outcome::Times(each(leases, |(lease, length)| {
+                self.extend(view, *lease, *length, access)
+            })),
+            Command::Release(leases) => Outcome::Units(each(leases, |(lease, when)| {
+                self.release(view, *lease, *when, access)
+            })),
+            Command::Kick(ids) => Outcome::Units(each(ids, |id| self.kick(view, *id, access))),
             Command::KickSome(sweep) => self.kick_some(view, sweep),
             Command::Purge(sweep) => self.purge(view, sweep),
             Command::Drain(sweep) => self.drain(view, sweep),
@@ -235,10 +248,14 @@ impl Engine {
             Command::Configure { queue, settings } => {
                 Outcome::Units(vec![self.configure(queue, settings)])
             }
-            Command::PutSchedule(schedule) => Outcome::Schedule(self.put_schedule(view, schedule)),
-            Command::RemoveSchedule(name) => Outcome::Units(vec![self.remove_schedule(view, name)]),
+            Command::PutSchedule(schedule) => {
+                Outcome::Schedule(self.put_schedule(view, schedule, access))
+            }
+            Command::RemoveSchedule(name) => {
+                Outcome::Units(vec![self.remove_schedule(view, name, access)])
+            }
             Command::PauseSchedule { name, paused } => {
-                Outcome::Units(vec![self.pause_schedule(name, *paused)])
+                Outcome::Units(vec![self.pause_schedule(name, *paused, access)])
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use super::lookup::Known;
 use super::{Engine, Entry, Put, PutKind};
+use crate::access::Access;
 use crate::error::{Error, Limit};
 use crate::event::EventKind;
 use crate::id::JobId;
@@ -13,16 +14,37 @@ use crate::store::{Table, View};
 use crate::time::Time;
 
 impl Engine {
-    pub(super) fn put(&mut self, view: &dyn View, job: &NewJob) -> Result<Put, Error> {
+    pub(super) fn put(
+        &mut self,
+        view: &dyn View,
+        job: &NewJob,
+        access: &Access,
+    ) -> Result<Put, Error> {
+        access.check_queue(&job.queue)?;
         self.check_job(job)?;
-        let number = self.number_for_put(&job.queue);
         // Only a caller's id can be there already; looking for one of ours would be a read for
         // nothing with each put.
-        if let Some(id) = job.id
-            && self.exists(view, id)?
-        {
+        if let Some(id) = job.id {
+            self.check_id(view, id, access)?;
+        }
+        self.put_checked(view, job)
+    }
+
+    /// Refuses a caller's id that a job has. Only a caller that may touch that job is told so:
+    /// "this id exists" means to a caller that its own put succeeded before.
+    fn check_id(&self, view: &dyn View, id: JobId, access: &Access) -> Result<(), Error> {
+        if !self.exists(view, id)? {
+            return Ok(());
+        }
+        if self.is_visible(view, id, access)? {
             return Err(Error::IdExists { id });
         }
+        Err(Error::UnusableId { id })
+    }
+
+    /// Puts a job that makes sense, and whose id no job has.
+    pub(super) fn put_checked(&mut self, view: &dyn View, job: &NewJob) -> Result<Put, Error> {
+        let number = self.number_for_put(&job.queue);
         let holder = match (number, &job.key) {
             (Some(number), Some(key)) => self.holder_of(view, number, key)?,
             _ => None,
@@ -162,8 +184,13 @@ impl Engine {
         self.unplace(number, place);
     }
 
-    pub(super) fn cancel(&mut self, view: &dyn View, job: &JobRef) -> Result<State, Error> {
-        let known = self.find(view, job)?;
+    pub(super) fn cancel(
+        &mut self,
+        view: &dyn View,
+        job: &JobRef,
+        access: &Access,
+    ) -> Result<State, Error> {
+        let known = self.find(view, job, access)?;
         if let Some((state, _)) = known.finished() {
             let id = known.id;
             return Err(Error::WrongState { id, state, action: "cancelled" });
@@ -195,8 +222,9 @@ impl Engine {
         view: &dyn View,
         job: &JobRef,
         when: When,
+        access: &Access,
     ) -> Result<Time, Error> {
-        let known = self.find(view, job)?;
+        let known = self.find(view, job, access)?;
         let state = match known.finished() {
             Some((state, _)) => Some(state),
             None => self.leases.contains_key(&known.id).then_some(State::Leased),

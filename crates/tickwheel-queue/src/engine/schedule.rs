@@ -16,6 +16,7 @@ use tickwheel::cron::Misfire;
 use tickwheel::wheel::Key;
 
 use super::{Engine, PutKind, STEP_BYTES, Timed, unreadable};
+use crate::access::{Access, EVERYTHING};
 use crate::error::{Error, Limit};
 use crate::job::When;
 use crate::occurrences::{Due, MOST, Occurrences};
@@ -32,6 +33,8 @@ const TRY_AGAIN: u64 = 1_000;
 /// A schedule in memory.
 #[derive(Debug)]
 pub(super) struct Course {
+    /// The queue of its jobs: it says who may touch the schedule.
+    queue: Box<str>,
     timing: Timing,
     misfire: Misfire,
     grace: Duration,
@@ -44,8 +47,9 @@ pub(super) struct Course {
 
 impl Course {
     fn new(row: ScheduleRow, progress: Progress) -> Self {
-        let ScheduleRow { timing, misfire, grace, created, job: _ } = row;
-        Self { timing, misfire, grace, created, progress, timer: None, is_stuck: false }
+        let ScheduleRow { timing, misfire, grace, created, job } = row;
+        let queue = job.queue.into();
+        Self { queue, timing, misfire, grace, created, progress, timer: None, is_stuck: false }
     }
 
     fn occurrences(&self) -> Occurrences<'_> {
@@ -70,10 +74,15 @@ impl Engine {
         &mut self,
         view: &dyn View,
         schedule: &NewSchedule,
+        access: &Access,
     ) -> Result<PutSchedule, Error> {
+        access.check_queue(&schedule.job.queue)?;
         self.check_schedule(schedule)?;
         let name: Arc<str> = schedule.name.as_str().into();
         let replaced = self.schedules.contains_key(&name) || self.has_schedule(view, &name)?;
+        if replaced && !self.may_touch_schedule(&name, access) {
+            return Err(Error::UnusableName(schedule.name.clone()));
+        }
         let (allowed, found) =
             (self.options.limits.schedules, self.schedules.len() as u64 + u64::from(!replaced));
         if found > allowed {
@@ -138,6 +147,15 @@ impl Engine {
         self.check_job(&ScheduleRow::new(schedule, Time::MAX).job_of(&schedule.name, Time::MAX))
     }
 
+    /// Returns `true` if the caller may touch this schedule. One that cannot be read may be of any
+    /// queue.
+    fn may_touch_schedule(&self, name: &str, access: &Access) -> bool {
+        match self.schedules.get(name) {
+            Some(course) => access.allows(&course.queue),
+            None => !access.is_limited(),
+        }
+    }
+
     /// Whether there is a row of this schedule, readable or not.
     fn has_schedule(&self, view: &dyn View, name: &str) -> Result<bool, Error> {
         match self.read(view, Table::Index, &rows::schedule(name)) {
@@ -147,7 +165,15 @@ impl Engine {
         }
     }
 
-    pub(super) fn remove_schedule(&mut self, view: &dyn View, name: &str) -> Result<(), Error> {
+    pub(super) fn remove_schedule(
+        &mut self,
+        view: &dyn View,
+        name: &str,
+        access: &Access,
+    ) -> Result<(), Error> {
+        if !self.may_touch_schedule(name, access) {
+            return Err(Error::NoSuchSchedule(name.to_owned()));
+        }
         match self.schedules.remove(name) {
             Some(course) => drop(course.timer.map(|timer| self.wheel.remove(timer))),
             None if self.has_schedule(view, name)? => {}
@@ -158,9 +184,15 @@ impl Engine {
         Ok(())
     }
 
-    pub(super) fn pause_schedule(&mut self, name: &str, paused: bool) -> Result<(), Error> {
+    pub(super) fn pause_schedule(
+        &mut self,
+        name: &str,
+        paused: bool,
+        access: &Access,
+    ) -> Result<(), Error> {
         let now = self.now.time();
         let course = self.schedules.get_mut(name);
+        let course = course.filter(|course| access.allows(&course.queue));
         let course = course.ok_or_else(|| Error::NoSuchSchedule(name.to_owned()))?;
         if course.progress.paused == paused {
             return Ok(());
@@ -235,7 +267,7 @@ impl Engine {
         let row = ScheduleRow::decode(row)
             .map_err(|why| Error::DamagedSchedule { name: name.to_owned(), why })?;
         for &occurrence in occurrences {
-            match self.put(view, &row.job_of(name, occurrence)) {
+            match self.put(view, &row.job_of(name, occurrence), &EVERYTHING) {
                 Ok(put) if put.kind == PutKind::Kept => progress.problem = None,
                 Ok(_) => {
                     progress.problem = None;

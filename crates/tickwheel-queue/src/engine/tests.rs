@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{Command, Engine, EngineOptions, Outcome, Reserve, STEP_BYTES, Sweep};
+use crate::access::{Access, EVERYTHING};
 use crate::id::{JobId, scramble};
 use crate::job::{Delivery, Lease, NewJob, When};
 use crate::settings::{Limits, Pacing, QueueSettings};
@@ -50,8 +51,17 @@ impl Bench {
 
     /// Applies commands as one group; gives what the last of them did.
     fn group(&mut self, commands: impl IntoIterator<Item = Command>) -> Option<Outcome> {
+        self.group_as(&EVERYTHING, commands)
+    }
+
+    /// The same for a caller with this access.
+    fn group_as(
+        &mut self,
+        access: &Access,
+        commands: impl IntoIterator<Item = Command>,
+    ) -> Option<Outcome> {
         self.engine.begin(&self.store, self.now, ENTROPY);
-        let apply = |mut command| self.engine.apply(&self.store, &mut command);
+        let apply = |mut command| self.engine.apply(&self.store, &mut command, access);
         let last = commands.into_iter().map(apply).last();
         self.commit();
         last
@@ -116,6 +126,22 @@ fn a_job_is_read_once_to_be_held_and_once_to_be_delivered() {
             assert!(gets <= 6, "{gets} reads for three jobs");
         }
     }
+}
+
+#[test]
+fn limited_access_reads_no_job_for_an_acknowledgement() {
+    let mut bench = Bench::new();
+    bench.group([Command::Put((0..10).map(|_| NewJob::new("q", "")).collect())]);
+    let jobs = bench.take(10);
+    let gets = bench.gets(|bench| {
+        let (ours, theirs) = (Access::to(["q"]), Access::to(["other"]));
+        let ack = || [Command::Ack(leases(&jobs))];
+        let refused = bench.group_as(&theirs, ack());
+        assert!(matches!(refused, Some(Outcome::Units(results)) if results[0].is_err()));
+        let done = bench.group_as(&ours, ack());
+        assert!(matches!(done, Some(Outcome::Units(results)) if results[0].is_ok()));
+    });
+    assert_eq!(gets, 0);
 }
 
 #[test]

@@ -258,8 +258,12 @@ impl Builder {
 
     fn open_on(self, disk: impl Disk + 'static, path: &Path) -> Result<Queues, OpenError> {
         self.check()?;
-        let store_options =
-            StoreOptions { cache: self.cache, salvage: self.salvage, after_failure: false };
+        let store_options = StoreOptions {
+            cache: self.cache,
+            salvage: self.salvage,
+            after_failure: false,
+            reopens: None,
+        };
         let at = |error| open_error(path.to_owned(), error);
         let store = disk.open(&store_options).map_err(at)?;
         let clock = self.clock.map_or(Clock::System, Clock::Manual);
@@ -343,7 +347,7 @@ fn open_error(path: PathBuf, error: StoreError) -> OpenError {
         StoreError::Locked => OpenError::Locked { path },
         StoreError::NewerVersion { found, known } => OpenError::NewerVersion { path, found, known },
         StoreError::NotAQueue(why) => OpenError::NotAQueue { path, why },
-        StoreError::Io(why) => OpenError::Io { path, why },
+        StoreError::Io(why) | StoreError::Replaced(why) => OpenError::Io { path, why },
         StoreError::Damaged(why) => OpenError::Damaged { path, why },
     }
 }

@@ -24,7 +24,7 @@ use crate::housekeeping::Housekeeping;
 use crate::hub::{Ask, Hub, Outcome, Request, Submission};
 use crate::id::random;
 use crate::stats::{Durability, QueueInfo, Stats};
-use crate::store::{Disk, Persist, Store, StoreError, StoreOptions};
+use crate::store::{Disk, Opened, Persist, Store, StoreError, StoreOptions};
 use crate::time::{Clock, instant_now};
 use crate::waiters::{Waiter, Waiters};
 use crate::wakeup::Alarm;
@@ -56,6 +56,8 @@ pub(crate) struct Writer {
     /// How many callers the last group had.
     last_group: usize,
     failures: u64,
+    /// The store that is open or was open last: no other is opened in its place.
+    opened: Option<Opened>,
     reopen_at: Instant,
     /// What is still going on in the store that failed.
     ending: Option<Housekeeping>,
@@ -91,14 +93,19 @@ impl Writer {
             left_over: Vec::new(),
             last_group: 0,
             failures: 0,
+            opened: None,
             reopen_at: instant_now(),
             ending: None,
         };
         // For this opening only: a later one, after a failure, would not be followed by a repair.
+        let mut damaged = store.left_out();
         if std::mem::take(&mut writer.options.store.salvage) {
-            engine::repair(&*store)?;
+            damaged += engine::repair(&*store)?;
         }
         writer.start(store)?;
+        if let Some(open) = &mut writer.open {
+            open.engine.tally.damaged += damaged;
+        }
         Ok(writer)
     }
 
@@ -106,6 +113,7 @@ impl Writer {
         let engine = Engine::open(&*store, self.options.engine, self.hub.clock.now())?;
         self.hub.add_names(engine.queues());
         self.hub.feed.opened(engine.commit());
+        self.opened = Some(Opened { id: store.id(), commit: engine.commit() });
         self.hub.set_store(Ok(Arc::clone(&store)));
         self.open = Some(Open {
             store,
@@ -295,6 +303,9 @@ impl Writer {
             open.store.commit(batch, persist)?;
             open.engine.committed();
             self.hub.feed.committed(events(&self.hub, &mut open.engine));
+            if persist == Persist::Sync {
+                note_durable(&mut self.opened, &open.engine);
+            }
             open.commits += 1;
             open.commit_time.record(now.elapsed());
             if let Durability::Interval(interval) = self.options.durability {
@@ -304,6 +315,7 @@ impl Writer {
         }
         if open.sync_at.is_some_and(|at| at <= now) {
             open.store.sync()?;
+            note_durable(&mut self.opened, &open.engine);
             open.sync_at = None;
         }
         open.housekeeping.look(&open.store, &mut open.engine, now);
@@ -356,13 +368,21 @@ impl Writer {
     /// Opens the store again; `false` if that is not possible now.
     fn reopen(&mut self) -> bool {
         self.ending = None;
-        let options = StoreOptions { after_failure: true, ..self.options.store };
+        let options =
+            StoreOptions { after_failure: true, reopens: self.opened, ..self.options.store };
         let opened = self.disk.open(&options).and_then(|store| self.start(store));
         if let Err(error) = &opened {
             tracing::error!(%error, "the store could not be opened again");
             self.hub.set_store(Err(Error::Unavailable(error.to_string())));
         }
         opened.is_ok()
+    }
+}
+
+/// Notes that everything up to the engine's last commit is durable.
+fn note_durable(opened: &mut Option<Opened>, engine: &Engine) {
+    if let Some(opened) = opened {
+        opened.commit = engine.commit();
     }
 }
 

@@ -429,7 +429,8 @@ mod failing {
 
     use bytes::Bytes;
     use tickwheel_queue::store::{
-        Directory, Disk, Persist, Rows, Store, StoreError, StoreOptions, Table, View, WriteBatch,
+        Directory, Disk, Persist, Rows, Store, StoreError, StoreId, StoreOptions, Table, View,
+        WriteBatch,
     };
 
     #[derive(Clone, Debug)]
@@ -464,6 +465,10 @@ mod failing {
     }
 
     impl Store for FailingStore {
+        fn id(&self) -> StoreId {
+            self.store.id()
+        }
+
         fn view(&self) -> Box<dyn View> {
             self.store.view()
         }

@@ -2,27 +2,34 @@
 //!
 //! | in the directory | what it is |
 //! |---|---|
-//! | `FORMAT` | one line: the format of the whole directory |
+//! | `FORMAT` | the format of the whole directory, and its random id |
 //! | `store/` | the embedded store |
 //! | `acknowledged` | the number of the last commit that is known to be durable |
-//! | `failed` | an empty file: a write or sync failed, and the journals are not written anew yet |
-//! | `damaged/` | what salvaging changed or left behind |
+//! | `failed` | an empty file: a write or sync failed, and the journals are not copied yet |
+//! | `damaged/` | copies of what salvaging changed or left out |
 //! | `salvaged/` | a new store, while it is being filled from a damaged one |
+//! | `new/`, `creating` | a store that is being created |
+//!
+//! Ground rules:
+//! * `FORMAT` with an id is written once the store is complete. A directory that has it and has
+//!   no store is damaged, not new.
+//! * Nothing is changed before the checks have passed, unless `salvage` was asked for.
+//! * fjall gets to see complete stores only, since it replaces what it misses by something empty.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::embedded::{EmbeddedStore, read_note};
-use super::journal;
-use super::salvage;
-use super::{Disk, Store, StoreError, StoreOptions};
+use super::acknowledged::Acknowledged;
+use super::embedded::EmbeddedStore;
+use super::format::{self, Format, StoreId};
+use super::journal::{self, Journals};
+use super::{Disk, Opened, Store, StoreError, StoreOptions};
+use super::{creation, inventory, salvage};
 
-/// The format that this version writes, and the newest that it reads.
-pub(super) const FORMAT: u32 = 1;
 pub(super) const FAILED: &str = "failed";
-const FORMAT_TEXT: &str = "tickwheel queue, format ";
+pub(super) const ACKNOWLEDGED: &str = "acknowledged";
 
 /// A directory with the embedded store in it.
 ///
@@ -41,7 +48,7 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The directory at a path; made when it is opened.
+    /// The directory at a path; created when it is opened.
     ///
     /// ```
     /// use tickwheel_queue::store::Directory;
@@ -61,34 +68,165 @@ impl Directory {
         &self.path
     }
 
-    /// Makes sure that the directory is one of ours, or makes it so.
-    fn claim(&self) -> Result<(), StoreError> {
-        fs::create_dir_all(&self.path)?;
-        let format = self.path.join("FORMAT");
-        match fs::read(&format) {
-            Ok(bytes) => check_format(&bytes),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                for entry in fs::read_dir(&self.path)? {
-                    let name = entry?.file_name();
-                    // The draft of an opening that was killed.
-                    if name != "FORMAT.draft" {
-                        let why = format!("it has no file `FORMAT`, but {}", name.display());
-                        return Err(StoreError::NotAQueue(why));
-                    }
+    fn store(&self) -> PathBuf {
+        self.path.join("store")
+    }
+
+    /// Whether there is no store yet: the directory is missing or empty, or its creation was
+    /// interrupted. Anything else without a readable `FORMAT` and a store is an error.
+    fn is_new(&self, salvages: bool) -> Result<bool, StoreError> {
+        let has_store = self.store().exists();
+        match format::read(&self.path)? {
+            Format::Known(id) if !has_store => {
+                // An earlier version wrote `FORMAT`, without an id, before the store.
+                let acknowledged = Acknowledged::read(&self.path.join(ACKNOWLEDGED))?;
+                if id.is_none() && acknowledged.commit == 0 {
+                    return Ok(true);
                 }
-                write_whole(&format, format!("{FORMAT_TEXT}{FORMAT}\n").as_bytes())
+                let store = self.store();
+                Err(StoreError::Damaged(format!("the folder {} is missing", store.display())))
             }
-            Err(error) => Err(error.into()),
+            Format::Known(_) => Ok(false),
+            Format::Missing | Format::Garbled(_) if has_store && salvages => Ok(false),
+            Format::Missing if has_store => {
+                let path = self.path.join(format::FILE);
+                Err(StoreError::Damaged(format!("the file {} is missing", path.display())))
+            }
+            Format::Garbled(text) if has_store => {
+                let path = self.path.join(format::FILE);
+                let why = format!("the file {} is not whole: it says {text:?}", path.display());
+                Err(StoreError::Damaged(why))
+            }
+            Format::Missing => self.check_empty().map(|()| true),
+            Format::Garbled(text) => {
+                Err(StoreError::NotAQueue(format!("its file `FORMAT` says {text:?}")))
+            }
         }
     }
 
-    fn acknowledged(&self) -> Result<u64, StoreError> {
-        match fs::read(self.path.join("acknowledged")) {
-            // A crash of the machine may leave it empty or torn. It then says nothing.
-            Ok(bytes) => Ok(read_note(&bytes).unwrap_or(0)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
-            Err(error) => Err(error.into()),
+    /// Refuses a directory that holds something else.
+    fn check_empty(&self) -> Result<(), StoreError> {
+        let entries = match fs::read_dir(&self.path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        for entry in entries {
+            let name = entry?.file_name();
+            if !name.to_str().is_some_and(creation::is_leftover) {
+                let why = format!("it has no file `FORMAT`, but {}", name.display());
+                return Err(StoreError::NotAQueue(why));
+            }
         }
+        Ok(())
+    }
+
+    /// Refuses anything but the store that was open before.
+    fn check_identity(&self, opened: &Opened) -> Result<(), StoreError> {
+        let found = match format::read(&self.path) {
+            Ok(Format::Known(Some(id))) if id == opened.id => return Ok(()),
+            Ok(Format::Known(Some(id))) => format!("another store, with the id {id}"),
+            Ok(Format::Known(None)) => "a store without an id".into(),
+            Ok(Format::Garbled(text)) => format!("a file `FORMAT` that says {text:?}"),
+            Ok(Format::Missing) if !self.path.exists() => "no directory".into(),
+            Ok(Format::Missing) => match self.check_empty() {
+                Ok(()) => "an empty directory".into(),
+                Err(error) => error.to_string(),
+            },
+            Err(error) => error.to_string(),
+        };
+        Err(self.replaced(opened, &found))
+    }
+
+    fn replaced(&self, opened: &Opened, found: &str) -> StoreError {
+        StoreError::Replaced(format!(
+            "{}: expected the store {} with commit {} or later, and found {found}. Mount or \
+             restore the directory that was open: it is opened again by itself. To continue with \
+             what is there now, restart",
+            self.path.display(),
+            opened.id,
+            opened.commit
+        ))
+    }
+
+    /// Refuses an older copy of the store that was open before.
+    fn check_commit(&self, options: &StoreOptions, found: Option<u64>) -> Result<(), StoreError> {
+        match (options.reopens, found) {
+            (Some(opened), Some(found)) if found < opened.commit => {
+                let found = format!("an older copy of it, which ends with commit {found}");
+                Err(self.replaced(&opened, &found))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the files of the store, or restores those that follow from others.
+    fn check_files(&self, options: &StoreOptions) -> Result<(), StoreError> {
+        let store = self.store();
+        if options.salvage && inventory::check(&store).is_err() {
+            inventory::restore(&store)?;
+            return inventory::check(&store).map_err(beyond_salvage);
+        }
+        inventory::check(&store)
+    }
+
+    /// Checks the journals, or salvages what can be read of them. Returns how many parts are left
+    /// out.
+    fn check_journals(
+        &self,
+        options: &StoreOptions,
+        journals: &Journals,
+        acknowledged: &Acknowledged,
+    ) -> Result<u64, StoreError> {
+        let store = self.store();
+        self.check_commit(options, journals.last_commit())?;
+        let is_just_created = acknowledged.commit == 0 && inventory::has_no_tables(&store)?;
+        if journals.are_missing() && !is_just_created {
+            let path = store.join("*.jnl");
+            let damage = StoreError::Damaged(format!("the journal {} is missing", path.display()));
+            if !options.salvage {
+                return Err(damage);
+            }
+            tracing::error!(error = %damage, "what was in it is left out");
+            return Ok(1);
+        }
+        if options.salvage {
+            return journals.salvage(&self.path.join("damaged"), acknowledged);
+        }
+        journals.check(acknowledged).map(|()| 0)
+    }
+
+    /// Whether an earlier version was interrupted while it created the store: something is
+    /// missing, and nothing was ever written.
+    fn is_unfinished(&self, acknowledged: &Acknowledged) -> Result<bool, StoreError> {
+        let store = self.store();
+        Ok(format::read(&self.path)? == Format::Known(None)
+            && acknowledged.commit == 0
+            && inventory::check(&store).is_err()
+            && inventory::has_no_tables(&store)?
+            && Journals::read(&store)?.are_empty())
+    }
+
+    /// Copies the journals if a write or sync has failed.
+    fn copy_journals(&self, options: &StoreOptions) -> Result<(), StoreError> {
+        let failed = self.path.join(FAILED);
+        if options.after_failure || failed.exists() {
+            // Should this be interrupted, the next opening begins with it again.
+            mark(&failed)?;
+            journal::rewrite(&self.store())?;
+            fs::remove_file(&failed)?;
+        }
+        Ok(())
+    }
+
+    /// The id of the directory; a directory that has none is given one.
+    fn identity(&self) -> Result<StoreId, StoreError> {
+        if let Format::Known(Some(id)) = format::read(&self.path)? {
+            return Ok(id);
+        }
+        let id = StoreId::new();
+        format::write(&self.path, id)?;
+        Ok(id)
     }
 }
 
@@ -96,22 +234,10 @@ impl Directory {
 fn beyond_salvage(error: StoreError) -> StoreError {
     match error {
         StoreError::Damaged(why) => StoreError::Damaged(format!(
-            "{why}, in what says where the rows are, and without that nothing can be salvaged"
+            "{why}. That says where the rows are, and without it nothing can be salvaged: restore \
+             the directory from a copy"
         )),
         other => other,
-    }
-}
-
-fn check_format(bytes: &[u8]) -> Result<(), StoreError> {
-    let text = String::from_utf8_lossy(bytes);
-    let number = text.trim_end().strip_prefix(FORMAT_TEXT).and_then(|text| text.parse().ok());
-    match number {
-        Some(found) if found > FORMAT => Err(StoreError::NewerVersion { found, known: FORMAT }),
-        Some(_) => Ok(()),
-        None => {
-            let start: String = text.chars().take(40).collect();
-            Err(StoreError::NotAQueue(format!("its file `FORMAT` says {start:?}")))
-        }
     }
 }
 
@@ -125,8 +251,24 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     sync_directory(path.parent().unwrap_or(Path::new(".")))
 }
 
-/// Makes an empty file, unsynced: it is for a process that finds the same cache of the operating
-/// system. After the end of the power there is only what reached the disk.
+/// Copies a file into a folder, under a name that is free; returns the path of the copy.
+pub(super) fn keep_copy(path: &Path, folder: &Path) -> Result<PathBuf, StoreError> {
+    fs::create_dir_all(folder)?;
+    let copy = free_name(folder, &path.file_name().unwrap_or_default().to_string_lossy());
+    fs::copy(path, &copy)?;
+    fs::File::open(&copy)?.sync_all()?;
+    sync_directory(folder)?;
+    Ok(copy)
+}
+
+/// A name with a number at its end that nothing in the folder has.
+pub(super) fn free_name(folder: &Path, name: &str) -> PathBuf {
+    let mut names = (0_u64..).map(|number| folder.join(format!("{name}.{number}")));
+    names.find(|path| !path.exists()).unwrap_or_default()
+}
+
+/// Creates an empty file, unsynced: it is for a process that finds the same cache of the operating
+/// system. After a power failure there is only what reached the disk.
 pub(super) fn mark(path: &Path) -> Result<(), StoreError> {
     fs::File::create(path)?;
     Ok(())
@@ -142,40 +284,51 @@ pub(super) fn sync_directory(path: &Path) -> Result<(), StoreError> {
 
 impl Disk for Directory {
     fn open(&self, options: &StoreOptions) -> Result<Arc<dyn Store>, StoreError> {
-        self.claim()?;
-        let store = self.path.join("store");
+        if let Some(opened) = &options.reopens {
+            self.check_identity(opened)?;
+        }
+        if matches!(format::read(&self.path)?, Format::Known(Some(_))) {
+            creation::finish(&self.path)?;
+        }
         salvage::finish(&self.path)?;
+        if self.is_new(options.salvage)? {
+            creation::create(&self.path)?;
+        }
+        let store = self.store();
+        let note = self.path.join(ACKNOWLEDGED);
         let lock = journal::lock(&store)?;
+        let acknowledged = Acknowledged::read(&note)?;
+        if self.is_unfinished(&acknowledged)? {
+            fs::remove_dir_all(&store)?;
+            creation::create(&self.path)?;
+            drop(lock);
+            return self.open(options);
+        }
+        self.check_files(options)?;
+        let journals = Journals::read(&store)?;
+        let mut left_out = self.check_journals(options, &journals, &acknowledged)?;
         salvage::discard_unfinished(&self.path)?;
-        journal::remove_unfinished(&store)?;
         journal::remove_drafts(&store)?;
-        let acknowledged = self.acknowledged()?;
-        let failed = self.path.join(FAILED);
-        if options.after_failure || failed.exists() {
-            // Should this be cut off, the next opening begins with it again.
-            mark(&failed)?;
-            journal::rewrite(&store)?;
-            fs::remove_file(&failed)?;
-        }
-        if let Err(damage) = journal::check(&store, acknowledged) {
-            if !options.salvage {
-                return Err(damage);
-            }
-            journal::salvage(&store, &self.path.join("damaged"))?;
-        }
+        self.copy_journals(options)?;
         drop(lock);
-        let opened = EmbeddedStore::open(&store, &self.path.join("acknowledged"), options);
+        let mut opened = EmbeddedStore::open(&store, options);
         if options.salvage {
-            let opened = opened.map_err(beyond_salvage)?;
-            return Ok(Arc::new(salvage::salvage(&self.path, opened, options)?));
+            let damaged = opened.map_err(beyond_salvage)?;
+            let salvaged = salvage::salvage(&self.path, damaged, left_out, options)?;
+            (opened, left_out) = (Ok(salvaged.0), salvaged.1);
         }
         let opened = opened?;
-        let found = opened.totals()?.commit;
-        if found < acknowledged {
+        let found = opened.last_commit();
+        if found < acknowledged.commit && !options.salvage {
             return Err(StoreError::Damaged(format!(
-                "commit {acknowledged} was acknowledged, and {found} is the last that is there"
+                "commit {} was acknowledged, and {found} is the last that is in {}",
+                acknowledged.commit,
+                store.display()
             )));
         }
-        Ok(Arc::new(opened))
+        self.check_commit(options, Some(found))?;
+        let journal = journals.bound_of(found).filter(|_| left_out == 0);
+        let acknowledged = Acknowledged { commit: found, journal, closed_with: None };
+        Ok(Arc::new(opened.settle(&self.path, self.identity()?, left_out, acknowledged)?))
     }
 }

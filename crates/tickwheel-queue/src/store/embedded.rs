@@ -4,22 +4,20 @@
 //! checksum, so a crash leaves all of it or nothing. fjall writes the entry, syncs the journal and
 //! then makes the batch visible; this module waits for that.
 //!
-//! After each sync the number of the last commit goes into a file of its own (`acknowledged`),
-//! unsynced. So that file never says more than what is durable, and an opening that finds less
-//! knows that something acknowledged is missing.
+//! A store is created by [`EmbeddedStore::create`] alone. [`EmbeddedStore::open`] refuses a
+//! database without its keyspaces instead of creating them.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry};
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
 
-use super::directory::{FAILED, mark};
+use super::acknowledged::Acknowledged;
+use super::format::StoreId;
+use super::home::Home;
 use super::records::Totals;
 use super::{Persist, Rows, Store, StoreError, StoreOptions, Table, View, WriteBatch, rows};
 
@@ -27,42 +25,46 @@ use super::{Persist, Rows, Store, StoreError, StoreOptions, Table, View, WriteBa
 const MEMTABLE: u64 = 16 << 20;
 /// What is read again when the store is opened.
 const JOURNALS: u64 = 128 << 20;
+/// The names of the keyspaces.
+pub(super) const JOBS: &str = "jobs";
+pub(super) const INDEX: &str = "index";
 
 pub(super) struct EmbeddedStore {
     jobs: Keyspace,
     index: Keyspace,
     database: Database,
-    acknowledged: Mutex<File>,
-    /// The mark that a write or sync failed.
-    failed: PathBuf,
     /// The last commit, synced or not.
     last_commit: AtomicU64,
+    /// The directory around the store; `None` for one that is being filled. It is the last field,
+    /// since it notes which journals there are once the database is closed.
+    home: Option<Home>,
 }
 
 impl EmbeddedStore {
-    pub(super) fn open(
-        path: &Path,
-        acknowledged: &Path,
-        options: &StoreOptions,
-    ) -> Result<Self, StoreError> {
-        let database = Database::builder(path)
-            .cache_size(options.cache)
-            .max_journaling_size(JOURNALS)
-            .manual_journal_persist(true)
-            .open()?;
-        let jobs = database.keyspace("jobs", || keyspace().expect_point_read_hits(true))?;
-        let index = database.keyspace("index", keyspace)?;
-        let failed = acknowledged.with_file_name(FAILED);
-        let acknowledged =
-            OpenOptions::new().create(true).truncate(false).write(true).open(acknowledged)?;
-        let store = Self {
-            jobs,
-            index,
-            database,
-            acknowledged: acknowledged.into(),
-            failed,
-            last_commit: 0.into(),
+    /// Creates an empty store in a folder that does not exist, and closes it.
+    pub(super) fn create(path: &Path) -> Result<(), StoreError> {
+        let database = builder(path, &StoreOptions::default()).open()?;
+        database.keyspace(JOBS, || keyspace().expect_point_read_hits(true))?;
+        database.keyspace(INDEX, keyspace)?;
+        drop(database);
+        // Its journal is empty. The next opening creates another, with space allocated for it,
+        // which a journal that is opened again does not have.
+        Ok(std::fs::remove_file(path.join("0.jnl"))?)
+    }
+
+    /// Opens a store whose files were checked.
+    pub(super) fn open(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+        let database = builder(path, options).open()?;
+        let open = |name: &str| {
+            if !database.keyspace_exists(name) {
+                let path = path.join("keyspaces");
+                let why = format!("the keyspace `{name}` is missing in {}", path.display());
+                return Err(StoreError::Damaged(why));
+            }
+            Ok(database.keyspace(name, keyspace)?)
         };
+        let (jobs, index) = (open(JOBS)?, open(INDEX)?);
+        let store = Self { jobs, index, database, last_commit: 0.into(), home: None };
         let totals = match store.totals() {
             // Put right after everything was read.
             Err(StoreError::Damaged(_)) if options.salvage => Totals::default(),
@@ -72,8 +74,25 @@ impl EmbeddedStore {
         Ok(store)
     }
 
+    /// Ties the store to its directory: from now on it acknowledges commits.
+    pub(super) fn settle(
+        self,
+        folder: &Path,
+        id: StoreId,
+        left_out: u64,
+        acknowledged: Acknowledged,
+    ) -> Result<Self, StoreError> {
+        let home = Home::new(folder, id, left_out, acknowledged)?;
+        Ok(Self { home: Some(home), ..self })
+    }
+
+    /// The number of the last commit, synced or not; 0 if it cannot be read.
+    pub(super) fn last_commit(&self) -> u64 {
+        self.last_commit.load(Ordering::Relaxed)
+    }
+
     /// The counters of the whole store; zero for a new one.
-    pub(super) fn totals(&self) -> Result<Totals, StoreError> {
+    fn totals(&self) -> Result<Totals, StoreError> {
         match self.get(Table::Index, rows::TOTALS)? {
             Some(bytes) => Totals::decode(bytes).map_err(StoreError::Damaged),
             None => Ok(Totals::default()),
@@ -106,38 +125,25 @@ impl EmbeddedStore {
         if let Some(totals) = totals.and_then(|bytes| Totals::decode(bytes.to_vec().into()).ok()) {
             self.last_commit.store(totals.commit, Ordering::Relaxed);
         }
-        if persist == Persist::Sync { self.acknowledge() } else { Ok(()) }
-    }
-
-    /// Leaves a mark for the process that opens the store next, as well as that goes.
-    fn mark_failed(&self) {
-        if let Err(error) = mark(&self.failed) {
-            tracing::warn!(%error, "that the store failed could not be marked");
+        match (&self.home, persist) {
+            (Some(home), Persist::Sync) => home.acknowledge(self.last_commit()),
+            (Some(home), Persist::Buffer) => home.check_now_and_then(),
+            (None, _) => Ok(()),
         }
     }
 
-    /// Notes that everything up to the last commit is durable.
-    fn acknowledge(&self) -> Result<(), StoreError> {
-        let commit = self.last_commit.load(Ordering::Relaxed);
-        let mut file = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
-        file.seek(SeekFrom::Start(0))?;
-        file.write_all(&note(commit))?;
-        Ok(())
+    fn mark_failed(&self) {
+        if let Some(home) = &self.home {
+            home.mark_failed();
+        }
     }
 }
 
-/// What the file `acknowledged` holds: the number, and again with all bits turned.
-pub(super) fn note(commit: u64) -> [u8; 16] {
-    let mut note = [0; 16];
-    note[..8].copy_from_slice(&commit.to_be_bytes());
-    note[8..].copy_from_slice(&(!commit).to_be_bytes());
-    note
-}
-
-/// The number in the file `acknowledged`, if it is whole.
-pub(super) fn read_note(bytes: &[u8]) -> Option<u64> {
-    let commit = u64::from_be_bytes(bytes.get(..8)?.try_into().ok()?);
-    (bytes == note(commit)).then_some(commit)
+fn builder(path: &Path, options: &StoreOptions) -> fjall::DatabaseBuilder<Database> {
+    Database::builder(path)
+        .cache_size(options.cache)
+        .max_journaling_size(JOURNALS)
+        .manual_journal_persist(true)
 }
 
 fn keyspace() -> KeyspaceCreateOptions {
@@ -176,6 +182,14 @@ fn row(guard: fjall::Guard) -> Result<(Bytes, Bytes), StoreError> {
 }
 
 impl Store for EmbeddedStore {
+    fn id(&self) -> StoreId {
+        self.home.as_ref().map_or_else(StoreId::new, Home::id)
+    }
+
+    fn left_out(&self) -> u64 {
+        self.home.as_ref().map_or(0, Home::left_out)
+    }
+
     fn view(&self) -> Box<dyn View> {
         Box::new(EmbeddedView {
             snapshot: self.database.snapshot(),
@@ -190,7 +204,11 @@ impl Store for EmbeddedStore {
 
     fn sync(&self) -> Result<(), StoreError> {
         let synced = self.database.persist(PersistMode::SyncData).map_err(StoreError::from);
-        synced.and_then(|()| self.acknowledge()).inspect_err(|_| self.mark_failed())
+        let acknowledge = || match &self.home {
+            Some(home) => home.acknowledge(self.last_commit()),
+            None => Ok(()),
+        };
+        synced.and_then(|()| acknowledge()).inspect_err(|_| self.mark_failed())
     }
 
     fn disk_space(&self) -> Result<u64, StoreError> {

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use super::{Disk, Persist, Rows, Store, StoreError, StoreOptions, Table, View, WriteBatch};
+use super::{
+    Disk, Persist, Rows, Store, StoreError, StoreId, StoreOptions, Table, View, WriteBatch,
+};
 
 type Content = BTreeMap<(Table, Bytes), Bytes>;
 
@@ -34,9 +36,16 @@ type Content = BTreeMap<(Table, Bytes), Bytes>;
 /// assert!(store.get(Table::Index, b"buffered")?.is_none());
 /// # Ok::<(), tickwheel_queue::store::StoreError>(())
 /// ```
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct MemoryDisk {
+    id: StoreId,
     inner: Arc<Mutex<Inner>>,
+}
+
+impl Default for MemoryDisk {
+    fn default() -> Self {
+        Self { id: StoreId::new(), inner: Arc::default() }
+    }
 }
 
 #[derive(Default)]
@@ -268,6 +277,10 @@ impl View for MemoryStore {
 }
 
 impl Store for MemoryStore {
+    fn id(&self) -> StoreId {
+        self.disk.id
+    }
+
     fn view(&self) -> Box<dyn View> {
         Box::new(MemoryView(self.lock().map(|inner| Arc::clone(&inner.live))))
     }

@@ -11,10 +11,15 @@
 //!   again, which gives what is really there.
 //! * One thread writes; any thread may read.
 
+mod acknowledged;
 mod batch;
 mod codec;
+mod creation;
 mod directory;
 mod embedded;
+mod format;
+mod home;
+mod inventory;
 mod journal;
 mod memory;
 pub(crate) mod records;
@@ -30,6 +35,7 @@ use bytes::Bytes;
 
 pub use batch::{Row, WriteBatch};
 pub use directory::Directory;
+pub use format::StoreId;
 pub use memory::MemoryDisk;
 
 /// One of the two tables.
@@ -132,6 +138,23 @@ pub type Rows<'a> = Box<dyn Iterator<Item = Result<(Bytes, Bytes), StoreError>> 
 /// # Ok::<(), tickwheel_queue::store::StoreError>(())
 /// ```
 pub trait Store: View + Sync {
+    /// Returns the id of the store, which it keeps for life.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
+    ///
+    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+    /// assert_eq!(store.id().to_string().len(), 32);
+    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
+    /// ```
+    fn id(&self) -> StoreId;
+
+    /// Returns how many parts of the store were damaged and left out when it was opened with
+    /// `salvage`.
+    fn left_out(&self) -> u64 {
+        0
+    }
+
     /// What is there now, for reading at leisure on another thread.
     ///
     /// ```
@@ -247,17 +270,43 @@ pub trait Disk: Send + Sync + fmt::Debug {
 pub struct StoreOptions {
     /// Bytes of cache for blocks read from disk.
     pub cache: u64,
-    /// Go on with what can be read if something is damaged, instead of refusing to open. All of it
-    /// is read, and damaged files are kept aside.
+    /// Continue with what can be read if something is damaged, instead of refusing to open. The
+    /// whole store is read, and damaged files are kept aside.
     pub salvage: bool,
     /// The last opening ended with a failed write or sync: trust nothing that only the operating
     /// system's cache may hold.
     pub after_failure: bool,
+    /// The store that was open before and failed. Nothing else is opened in its place, and nothing
+    /// is created.
+    pub reopens: Option<Opened>,
+}
+
+/// The store that was open before a failure.
+///
+/// ```
+/// use tickwheel_queue::store::{Directory, Disk, Opened, StoreError, StoreOptions};
+///
+/// let folder = tempfile::tempdir()?;
+/// let disk = Directory::new(folder.path().join("queue"));
+/// let store = disk.open(&StoreOptions::default())?;
+/// let reopens = Some(Opened { id: store.id(), commit: 0 });
+/// drop(store);
+/// std::fs::remove_dir_all(disk.path())?; // or its volume is unmounted
+/// let error = disk.open(&StoreOptions { reopens, ..StoreOptions::default() }).err();
+/// assert!(matches!(error, Some(StoreError::Replaced(_))));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// Its id.
+    pub id: StoreId,
+    /// The number of the last commit that is durable.
+    pub commit: u64,
 }
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { cache: 32 << 20, salvage: false, after_failure: false }
+        Self { cache: 32 << 20, salvage: false, after_failure: false, reopens: None }
     }
 }
 
@@ -285,6 +334,9 @@ pub enum StoreError {
     Io(String),
     /// Something cannot be read; what, and where.
     Damaged(String),
+    /// The store that was open is not there any more, or something else is in its place; what was
+    /// expected, what was found, and what to do.
+    Replaced(String),
 }
 
 impl fmt::Display for StoreError {
@@ -295,7 +347,7 @@ impl fmt::Display for StoreError {
                 write!(f, "format {found} is newer than {known}, the newest known one")
             }
             Self::NotAQueue(why) => write!(f, "not a queue's store: {why}"),
-            Self::Io(why) => f.write_str(why),
+            Self::Io(why) | Self::Replaced(why) => f.write_str(why),
             Self::Damaged(why) => write!(f, "damaged: {why}"),
         }
     }

@@ -9,7 +9,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::directory::sync_directory;
+use super::directory::{free_name, sync_directory};
 use super::embedded::EmbeddedStore;
 use super::tolerant::Tolerant;
 use super::{Persist, Store, StoreError, StoreOptions, Table, View, WriteBatch, rows};
@@ -19,36 +19,40 @@ const STEP: usize = 4 << 20;
 /// Behind every key.
 const END: [u8; 33] = [u8::MAX; 33];
 
-/// Reads all of a store; if something is damaged, gives a new one with the rest.
+/// Reads all of a store. If something is damaged, or was left out of its journals, fills a new
+/// store with the rest. Returns the store, and how many parts are left out in all.
 pub(super) fn salvage(
     folder: &Path,
     store: EmbeddedStore,
+    left_out: u64,
     options: &StoreOptions,
-) -> Result<EmbeddedStore, StoreError> {
-    let mut damaged = 0;
+) -> Result<(EmbeddedStore, u64), StoreError> {
+    let mut left_out = left_out;
     for table in [Table::Jobs, Table::Index] {
         for row in Tolerant::new(&store, table, &[], &END) {
-            damaged += u64::from(is_damage(row.map(drop))?);
+            if let Err(error) = row {
+                is_damage(Err(error.clone()))?;
+                tracing::error!(?table, %error, "rows of a table cannot be read, and are left out");
+                left_out += 1;
+            }
         }
     }
-    if damaged == 0 {
-        return Ok(store);
+    if left_out == 0 {
+        return Ok((store, 0));
     }
-    let new = EmbeddedStore::open(&folder.join("salvaged"), &note(folder), options)?;
+    let path = folder.join("salvaged");
+    EmbeddedStore::create(&path)?;
+    let new = EmbeddedStore::open(&path, options)?;
     copy(&store, &new)?;
     new.sync()?;
     drop((store, new));
     let aside = swap(folder)?;
     tracing::error!(
-        damaged,
+        left_out,
         kept_at = %aside.display(),
-        "parts of the store could not be read, and were left out"
+        "the store was damaged: what can be read was copied into a new one"
     );
-    EmbeddedStore::open(&folder.join("store"), &note(folder), options)
-}
-
-fn note(folder: &Path) -> PathBuf {
-    folder.join("acknowledged")
+    Ok((EmbeddedStore::open(&folder.join("store"), options)?, left_out))
 }
 
 /// Whether this is damage; other errors are errors.
@@ -107,8 +111,7 @@ fn copy_singly(from: &EmbeddedStore, to: &EmbeddedStore) -> Result<(), StoreErro
 fn swap(folder: &Path) -> Result<PathBuf, StoreError> {
     let damaged = folder.join("damaged");
     fs::create_dir_all(&damaged)?;
-    let aside = (0_u64..).map(|number| damaged.join(format!("store.{number}")));
-    let aside = aside.into_iter().find(|path| !path.exists()).unwrap_or_default();
+    let aside = free_name(&damaged, "store");
     fs::rename(folder.join("store"), &aside)?;
     fs::rename(folder.join("salvaged"), folder.join("store"))?;
     sync_directory(&damaged)?;

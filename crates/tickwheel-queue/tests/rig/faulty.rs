@@ -5,7 +5,8 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use bytes::Bytes;
 use tickwheel_queue::store::{
-    Disk, MemoryDisk, Persist, Rows, Store, StoreError, StoreOptions, Table, View, WriteBatch,
+    Disk, MemoryDisk, Persist, Rows, Store, StoreError, StoreId, StoreOptions, Table, View,
+    WriteBatch,
 };
 
 /// Clones are the same disk.
@@ -113,6 +114,10 @@ impl View for FaultyStore {
 }
 
 impl Store for FaultyStore {
+    fn id(&self) -> StoreId {
+        self.store.id()
+    }
+
     fn view(&self) -> Box<dyn View> {
         self.store.view()
     }

@@ -1,0 +1,118 @@
+//! The file `acknowledged`: what is known to be durable.
+//!
+//! It is written after each sync, and not synced itself. So it never says more than what is
+//! durable, and an opening that finds less knows that something acknowledged is missing. A crash
+//! of the machine may leave an older number, or a torn one, which says nothing.
+//!
+//! | bytes | what they are |
+//! |---|---|
+//! | 0–8 | the number of the last durable commit |
+//! | 8–16 | the same with all bits turned |
+//! | 16–24 | the number of a journal: the commit is in it or in a later one |
+//! | 24–40 | the numbers of the oldest and the newest journal when the store was closed |
+//! | 40–48 | a checksum of the bytes before it |
+//!
+//! A number that is not known has all bits set.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::StoreError;
+
+const LENGTH: usize = 48;
+const CHECKSUM: usize = LENGTH - 8;
+
+/// What the file says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Acknowledged {
+    /// The last commit that is durable; 0 for none, or if that is not known.
+    pub(super) commit: u64,
+    /// The commit is in this journal or in a later one.
+    pub(super) journal: Option<u64>,
+    /// The oldest and the newest journal of a store that was closed in order; `None` while it is
+    /// open, since journals come and go then.
+    pub(super) closed_with: Option<(u64, u64)>,
+}
+
+impl Acknowledged {
+    pub(super) fn read(path: &Path) -> Result<Self, StoreError> {
+        match std::fs::read(path) {
+            Ok(bytes) => Ok(Self::decode(&bytes).unwrap_or_default()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(StoreError::Io(format!("{}: {error}", path.display()))),
+        }
+    }
+
+    fn encode(self) -> [u8; LENGTH] {
+        let (oldest, newest) = self.closed_with.unzip();
+        let journals = [self.journal, oldest, newest].map(|number| number.unwrap_or(u64::MAX));
+        let mut bytes = [0; LENGTH];
+        let numbers = [self.commit, !self.commit].into_iter().chain(journals);
+        for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+            place.copy_from_slice(&number.to_be_bytes());
+        }
+        let checksum = xxh3_64(&bytes[..CHECKSUM]);
+        bytes[CHECKSUM..].copy_from_slice(&checksum.to_be_bytes());
+        bytes
+    }
+
+    /// Earlier versions wrote the commit alone.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let number = |at: usize| Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        let commit = number(0)?;
+        if number(8)? != !commit {
+            return None;
+        }
+        let is_whole = number(CHECKSUM).is_some_and(|found| found == xxh3_64(&bytes[..CHECKSUM]));
+        let journal = |at: usize| number(at).filter(|number| is_whole && *number != u64::MAX);
+        Some(Self { commit, journal: journal(16), closed_with: journal(24).zip(journal(32)) })
+    }
+}
+
+/// The file of a store that is open.
+#[derive(Debug)]
+pub(super) struct AcknowledgedFile(File);
+
+impl AcknowledgedFile {
+    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
+        file.map(Self).map_err(|error| StoreError::Io(format!("{}: {error}", path.display())))
+    }
+
+    pub(super) fn write(&mut self, acknowledged: Acknowledged) -> Result<(), StoreError> {
+        self.0.seek(SeekFrom::Start(0))?;
+        self.0.write_all(&acknowledged.encode())?;
+        Ok(())
+    }
+
+    /// Makes the last write durable.
+    pub(super) fn sync(&self) -> Result<(), StoreError> {
+        Ok(self.0.sync_data()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_and_torn_bytes_say_nothing() {
+        let whole = Acknowledged { commit: 7, journal: Some(3), closed_with: Some((2, 4)) };
+        let bytes = whole.encode();
+        assert_eq!(Acknowledged::decode(&bytes), Some(whole));
+        for length in 0..bytes.len() {
+            let decoded = Acknowledged::decode(&bytes[..length]);
+            let commit_alone = Acknowledged { commit: 7, ..Acknowledged::default() };
+            assert_eq!(decoded, (length >= 16).then_some(commit_alone), "{length} bytes");
+        }
+        let mut torn = bytes;
+        torn[3] ^= 1;
+        assert_eq!(Acknowledged::decode(&torn), None);
+        torn = bytes;
+        torn[20] ^= 1;
+        assert_eq!(Acknowledged::decode(&torn).map(|it| it.journal), Some(None));
+    }
+}

@@ -1,0 +1,130 @@
+//! The file `FORMAT`: what the directory is, and which one.
+//!
+//! ```text
+//! tickwheel queue, format 1
+//! id 5f0c3e6a9b1d47f08a2c4e6b8d0f1a3c
+//! ```
+//!
+//! The id is random and is given to a directory when it is created. Directories of earlier
+//! versions have none and are given one when they are opened. After a failure it tells the store
+//! that was open from another one in its place.
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::StoreError;
+use super::directory::write_whole;
+use crate::id::random;
+
+/// The format that this version writes, and the newest that it reads.
+const FORMAT: u32 = 1;
+const FIRST_LINE: &str = "tickwheel queue, format ";
+const ID_LINE: &str = "id ";
+pub(super) const FILE: &str = "FORMAT";
+
+/// The random id of a store, which it keeps for life.
+///
+/// ```
+/// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
+///
+/// let (one, other) = (MemoryDisk::new(), MemoryDisk::new());
+/// let id = one.open(&StoreOptions::default())?.id();
+/// assert_eq!(one.open(&StoreOptions::default())?.id(), id);
+/// assert_ne!(other.open(&StoreOptions::default())?.id(), id);
+/// # Ok::<(), tickwheel_queue::store::StoreError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StoreId(u128);
+
+impl StoreId {
+    pub(super) fn new() -> Self {
+        Self(u128::from(random()) << 64 | u128::from(random()))
+    }
+}
+
+impl fmt::Display for StoreId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl fmt::Debug for StoreId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreId({self})")
+    }
+}
+
+/// What was found in the place of the file.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    Missing,
+    /// Not readable; how it begins.
+    Garbled(String),
+    /// Readable; the id is missing in directories of earlier versions.
+    Known(Option<StoreId>),
+}
+
+/// Reads the file; a newer format is an error.
+pub(super) fn read(folder: &Path) -> Result<Format, StoreError> {
+    let path = folder.join(FILE);
+    match std::fs::read(&path) {
+        Ok(bytes) => parse(&String::from_utf8_lossy(&bytes)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Format::Missing),
+        Err(error) => Err(StoreError::Io(format!("{}: {error}", path.display()))),
+    }
+}
+
+/// Writes the file whole or not at all.
+pub(super) fn write(folder: &Path, id: StoreId) -> Result<(), StoreError> {
+    let text = format!("{FIRST_LINE}{FORMAT}\n{ID_LINE}{id}\n");
+    write_whole(&folder.join(FILE), text.as_bytes())
+}
+
+fn parse(text: &str) -> Result<Format, StoreError> {
+    let garbled = || Ok(Format::Garbled(text.chars().take(40).collect()));
+    let mut lines = text.split_inclusive('\n');
+    let first = lines.next().and_then(|line| line.strip_prefix(FIRST_LINE));
+    // A line that was cut short has no end.
+    let number = first.and_then(|rest| rest.strip_suffix('\n')?.parse().ok());
+    match number {
+        Some(found) if found > FORMAT => Err(StoreError::NewerVersion { found, known: FORMAT }),
+        Some(_) => match lines.next() {
+            None => Ok(Format::Known(None)),
+            Some(line) => match parse_id(line) {
+                Some(id) => Ok(Format::Known(Some(id))),
+                None => garbled(),
+            },
+        },
+        None => garbled(),
+    }
+}
+
+fn parse_id(line: &str) -> Option<StoreId> {
+    let digits = line.strip_prefix(ID_LINE)?.strip_suffix('\n')?;
+    let is_whole = digits.len() == 32;
+    u128::from_str_radix(digits, 16).ok().filter(|_| is_whole).map(StoreId)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_cut_short_is_garbled_and_never_taken_for_another() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(read(folder.path()), Ok(Format::Missing));
+        let id = StoreId::new();
+        write(folder.path(), id).unwrap();
+        assert_eq!(read(folder.path()), Ok(Format::Known(Some(id))));
+        let text = std::fs::read_to_string(folder.path().join(FILE)).unwrap();
+        let first_line = text.find('\n').unwrap() + 1;
+        for length in (0..text.len()).filter(|length| *length != first_line) {
+            let found = parse(&text[..length]).unwrap();
+            assert!(matches!(found, Format::Garbled(_)), "{length}: {found:?}");
+        }
+        assert_eq!(parse(&text[..first_line]), Ok(Format::Known(None)));
+        let newer = StoreError::NewerVersion { found: 2, known: 1 };
+        assert_eq!(parse("tickwheel queue, format 2\nwhatever\n"), Err(newer));
+    }
+}

@@ -1,0 +1,165 @@
+//! The directory around a store that is open: what is noted there as commits become durable, and
+//! whether it is still there.
+//!
+//! Files that are open stay readable and writable after their directory was removed, renamed or
+//! unmounted. So each durable commit checks that the store can still be found by its path: what
+//! the next process would not find must not be acknowledged.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::StoreError;
+use super::acknowledged::{Acknowledged, AcknowledgedFile};
+use super::directory::{ACKNOWLEDGED, FAILED, mark};
+use super::format::StoreId;
+use super::journal;
+use crate::time::instant_now;
+
+/// How often commits that are not synced check that the directory is there.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+
+pub(super) struct Home {
+    id: StoreId,
+    left_out: u64,
+    store: PathBuf,
+    /// Which file `store/lock` is.
+    lock: FileIdentity,
+    /// The mark that a write or sync failed.
+    failed_mark: PathBuf,
+    has_failed: AtomicBool,
+    note: Mutex<Note>,
+}
+
+struct Note {
+    file: AcknowledgedFile,
+    /// What the file says.
+    written: Acknowledged,
+    /// The newest journal known. The commit that is written next goes to it or to a later one.
+    newest: u64,
+    next_check: Instant,
+}
+
+impl Home {
+    /// The directory of a store that is open, and whose last commit is durable.
+    pub(super) fn new(
+        folder: &Path,
+        id: StoreId,
+        left_out: u64,
+        acknowledged: Acknowledged,
+    ) -> Result<Self, StoreError> {
+        let store = folder.join("store");
+        let newest = journal::range(&store)?.map_or(0, |(_, newest)| newest);
+        let mut file = AcknowledgedFile::open(&folder.join(ACKNOWLEDGED))?;
+        let written = Acknowledged { closed_with: None, ..acknowledged };
+        file.write(written)?;
+        // From now on journals may be removed: the note of the last close must not come back.
+        file.sync()?;
+        Ok(Self {
+            id,
+            left_out,
+            lock: FileIdentity::of(&store.join("lock"))?,
+            store,
+            failed_mark: folder.join(FAILED),
+            has_failed: false.into(),
+            note: Note { file, written, newest, next_check: instant_now() }.into(),
+        })
+    }
+
+    pub(super) fn id(&self) -> StoreId {
+        self.id
+    }
+
+    pub(super) fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Notes that everything up to a commit is durable.
+    pub(super) fn acknowledge(&self, commit: u64) -> Result<(), StoreError> {
+        self.check()?;
+        let mut note = self.note();
+        note.written = Acknowledged { commit, journal: Some(note.newest), closed_with: None };
+        let written = note.written;
+        note.file.write(written)?;
+        while self.store.join(format!("{}.jnl", note.newest + 1)).exists() {
+            note.newest += 1;
+        }
+        Ok(())
+    }
+
+    /// Checks that the directory is there, if that was not checked for a while.
+    pub(super) fn check_now_and_then(&self) -> Result<(), StoreError> {
+        let now = instant_now();
+        let mut note = self.note();
+        if note.next_check > now {
+            return Ok(());
+        }
+        note.next_check = now + CHECK_INTERVAL;
+        drop(note);
+        self.check()
+    }
+
+    /// Checks that the store is found by its path.
+    fn check(&self) -> Result<(), StoreError> {
+        if FileIdentity::of(&self.store.join("lock")).is_ok_and(|found| found == self.lock) {
+            return Ok(());
+        }
+        Err(StoreError::Io(format!(
+            "{} is not there any more: it was removed, renamed or unmounted. Mount or restore it: \
+             it is opened again by itself",
+            self.store.display()
+        )))
+    }
+
+    /// Leaves a mark for the process that opens the store next, if the directory is there.
+    pub(super) fn mark_failed(&self) {
+        self.has_failed.store(true, Ordering::Relaxed);
+        if self.check().is_err() {
+            return;
+        }
+        if let Err(error) = mark(&self.failed_mark) {
+            tracing::warn!(%error, "the failure of the store could not be marked");
+        }
+    }
+
+    fn note(&self) -> MutexGuard<'_, Note> {
+        self.note.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Home {
+    /// Notes which journals there are. The database is closed, so that no journal is removed any more.
+    fn drop(&mut self) {
+        if self.has_failed.load(Ordering::Relaxed) || self.check().is_err() {
+            return;
+        }
+        let Ok(closed_with) = journal::range(&self.store) else { return };
+        let mut note = self.note();
+        let written = Acknowledged { closed_with, ..note.written };
+        // Without this note the next opening only knows less.
+        drop(note.file.write(written));
+    }
+}
+
+/// Tells a file from another one with the same path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FileIdentity {
+    device: u64,
+    number: u64,
+}
+
+impl FileIdentity {
+    fn of(path: &Path) -> std::io::Result<Self> {
+        let metadata = std::fs::metadata(path)?;
+        #[cfg(unix)]
+        let (device, number) = {
+            use std::os::unix::fs::MetadataExt;
+            (metadata.dev(), metadata.ino())
+        };
+        // Elsewhere a directory with open files is neither renamed nor removed.
+        #[cfg(not(unix))]
+        let (device, number) = (0, u64::from(metadata.is_file()));
+        Ok(Self { device, number })
+    }
+}

@@ -1,0 +1,233 @@
+//! Every file of a data directory is deleted and cut short in turn. Each time the queue is refused
+//! with the name of the file and a remedy, or everything is there. Nothing is lost in silence.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tickwheel_queue::store::{Directory, Disk, StoreOptions};
+use tickwheel_queue::{JobId, NewJob, OpenError, Queues, Time};
+
+fn put(queues: &Queues, jobs: usize) -> BTreeSet<JobId> {
+    let job = |number| NewJob::new("q", format!("{number}")).at(Time::from_millis(number as u64));
+    let puts = queues.put_all((0..jobs).map(job)).wait().unwrap();
+    puts.into_iter().map(|put| put.unwrap().id).collect()
+}
+
+/// All jobs are in the journal.
+fn with_a_journal(folder: &Path) -> BTreeSet<JobId> {
+    let queues = Queues::open(folder).unwrap();
+    (0..5).flat_map(|_| put(&queues, 20)).collect()
+}
+
+/// Some jobs are in tables, and some in the journal.
+fn with_tables(folder: &Path) -> BTreeSet<JobId> {
+    let mut ids = with_a_journal(folder);
+    Directory::new(folder).open(&StoreOptions::default()).unwrap().compact().unwrap();
+    let queues = Queues::open(folder).unwrap();
+    ids.extend(put(&queues, 20));
+    ids
+}
+
+/// All jobs are in tables, and the last commits touched the index alone.
+fn with_tables_alone(folder: &Path) -> BTreeSet<JobId> {
+    let ids = with_a_journal(folder);
+    Directory::new(folder).open(&StoreOptions::default()).unwrap().compact().unwrap();
+    ids
+}
+
+/// The jobs of one journal are in tables, those of two others are not.
+fn with_journals(folder: &Path) -> BTreeSet<JobId> {
+    let queues = Queues::open(folder).unwrap();
+    let payload = vec![7; 1 << 20];
+    let mut ids = BTreeSet::new();
+    while journals(folder).len() < 2 {
+        let job = NewJob::new("q", payload.clone()).at(Time::from_millis(1));
+        ids.insert(queues.put(job).wait().unwrap().id);
+    }
+    ids.extend(put(&queues, 20));
+    ids
+}
+
+fn journals(folder: &Path) -> Vec<PathBuf> {
+    let is_journal = |path: &PathBuf| path.extension().is_some_and(|found| found == "jnl");
+    files(&folder.join("store")).into_iter().filter(is_journal).collect()
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(self::files(&path));
+        } else {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+/// The zeroes at the end of a journal only cost time here.
+fn shorten_journals(folder: &Path) {
+    for path in journals(folder) {
+        let bytes = fs::read(&path).unwrap();
+        let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |place| place + 1);
+        fs::write(&path, &bytes[..end]).unwrap();
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            fs::copy(&path, &target).unwrap();
+        }
+    }
+}
+
+/// All jobs that are delivered, and how many parts were reported as damaged.
+fn delivered(queues: &Queues) -> (BTreeSet<JobId>, u64) {
+    let mut all = BTreeSet::new();
+    loop {
+        let jobs = queues.reserve("q", 500, Duration::from_secs(900)).wait().unwrap();
+        if jobs.is_empty() {
+            return (all, queues.stats().wait().unwrap().damaged);
+        }
+        all.extend(jobs.iter().map(|job| job.job.id));
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Delete,
+    Empty,
+    Halve,
+}
+
+fn change(path: &Path, change: Change) {
+    let bytes = fs::read(path).unwrap();
+    match change {
+        Change::Delete => fs::remove_file(path).unwrap(),
+        Change::Empty => fs::write(path, b"").unwrap(),
+        Change::Halve => fs::write(path, &bytes[..bytes.len() / 2]).unwrap(),
+    }
+}
+
+/// Changes each file in turn. Returns the changes that were refused.
+fn check_every_file(make: fn(&Path) -> BTreeSet<JobId>) -> Vec<(String, Change)> {
+    let original = tempfile::tempdir().unwrap();
+    let ids = make(original.path());
+    shorten_journals(original.path());
+    check_files(&original, &ids, files(original.path()))
+}
+
+fn check_files(
+    original: &tempfile::TempDir,
+    ids: &BTreeSet<JobId>,
+    files: Vec<PathBuf>,
+) -> Vec<(String, Change)> {
+    let mut refused = Vec::new();
+    for file in files {
+        let file = file.strip_prefix(original.path()).unwrap();
+        for how in [Change::Delete, Change::Empty, Change::Halve] {
+            let folder = tempfile::tempdir().unwrap();
+            copy(original.path(), folder.path());
+            change(&folder.path().join(file), how);
+            let what = format!("{} {how:?}", file.display());
+            if !check(folder.path(), file, ids, &what) {
+                refused.push((file.display().to_string(), how));
+                // Nothing was changed: with the file in its place everything is there.
+                fs::copy(original.path().join(file), folder.path().join(file)).unwrap();
+                let queues =
+                    Queues::open(folder.path()).unwrap_or_else(|why| panic!("{what}: {why}"));
+                assert_eq!(delivered(&queues), (ids.clone(), 0), "{what}");
+                // Salvaging accounts for what it leaves out.
+                drop(queues);
+                fs::remove_dir_all(folder.path()).unwrap();
+                copy(original.path(), folder.path());
+                change(&folder.path().join(file), how);
+                check_salvage(folder.path(), file, ids, &what);
+            }
+        }
+    }
+    refused
+}
+
+/// Opens a directory twice. Returns `false` if it was refused.
+fn check(folder: &Path, file: &Path, ids: &BTreeSet<JobId>, what: &str) -> bool {
+    match Queues::open(folder) {
+        Ok(queues) => {
+            assert_eq!(delivered(&queues), (ids.clone(), 0), "{what}");
+            true
+        }
+        Err(error) => {
+            assert!(matches!(error, OpenError::Damaged { .. }), "{what}: {error}");
+            let text = error.to_string();
+            let name = file.file_name().unwrap().to_string_lossy();
+            let is_named =
+                text.contains(&*name) || name.ends_with(".jnl") && text.contains("*.jnl");
+            assert!(is_named, "{what}: {text}");
+            assert!(text.contains("salvage") && text.contains("copy"), "{what}: {text}");
+            assert_eq!(Queues::open(folder).err(), Some(error), "{what}: refused once only");
+            false
+        }
+    }
+}
+
+fn check_salvage(folder: &Path, file: &Path, ids: &BTreeSet<JobId>, what: &str) {
+    match Queues::builder().salvage(true).open(folder) {
+        Ok(queues) => {
+            for queue in queues.queues().wait().unwrap() {
+                queues.resume(queue.name).wait().unwrap();
+            }
+            let (found, damaged) = delivered(&queues);
+            assert!(found.is_subset(ids), "{what}");
+            assert!(found == *ids || damaged > 0, "{what}: {} of {}", found.len(), ids.len());
+            drop(queues);
+            Queues::open(folder).unwrap_or_else(|why| panic!("{what}: {why}"));
+        }
+        Err(error) => {
+            let (text, name) = (error.to_string(), file.file_name().unwrap().to_string_lossy());
+            assert!(text.contains("nothing can be salvaged"), "{what}: {text}");
+            assert!(text.contains(&*name), "{what}: {text}");
+        }
+    }
+}
+
+#[test]
+fn no_file_of_a_store_with_a_journal_is_missed_in_silence() {
+    let refused = check_every_file(with_a_journal);
+    for name in ["FORMAT", "store/1.jnl", "store/version", "store/keyspaces/1/current"] {
+        for how in [Change::Delete, Change::Empty, Change::Halve] {
+            assert!(refused.contains(&(name.to_owned(), how)), "{name} {how:?}: {refused:?}");
+        }
+    }
+}
+
+#[test]
+fn no_file_of_a_store_with_tables_is_missed_in_silence() {
+    check_every_file(with_tables);
+}
+
+#[test]
+fn no_file_of_a_store_with_tables_alone_is_missed_in_silence() {
+    check_every_file(with_tables_alone);
+}
+
+#[test]
+fn no_journal_of_several_is_missed_in_silence() {
+    let original = tempfile::tempdir().unwrap();
+    let ids = with_journals(original.path());
+    shorten_journals(original.path());
+    // The other files are those of the tests above.
+    let refused = check_files(&original, &ids, journals(original.path()));
+    for name in ["store/1.jnl", "store/2.jnl"] {
+        assert!(refused.contains(&(name.to_owned(), Change::Delete)), "{name}: {refused:?}");
+    }
+}

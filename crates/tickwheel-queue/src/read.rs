@@ -552,8 +552,8 @@ impl Reader<'_> {
                             page.jobs.push(job);
                         }
                     }
-                    Ok(None) => {}
-                    Err(Error::Damaged { id, .. }) => page.damaged.push(id),
+                    // All rows are of the same moment: one without a record is damaged.
+                    Ok(None) | Err(Error::Damaged { .. }) => page.damaged.push(id),
                     Err(error) => return Err(error),
                 }
             }

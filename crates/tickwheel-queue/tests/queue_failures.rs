@@ -278,29 +278,40 @@ fn a_damaged_job_is_reported_and_the_rest_is_served() {
     rig.restart();
     let found = rig.queues().get(ids[1]).wait();
     assert!(matches!(found, Err(Error::Damaged { id, .. }) if id == ids[1]));
-    assert_eq!(rig.queues().list(List::of("q")).wait().unwrap().damaged, [ids[1]]);
+    let damaged = rig.queues().list(List::of("q")).wait().unwrap().damaged;
+    assert_eq!(damaged, [ids[1], ids[3]]);
     assert_eq!(rig.names(), ["0", "2", "4"]);
     assert_eq!(rig.queues().stats().wait().unwrap().damaged, 2);
     let info = rig.queues().queue("q").wait().unwrap().unwrap();
-    assert_eq!((info.ready, info.dead), (0, 1));
-    assert_eq!(rig.queues().purge("q", State::Dead, Time::MAX).wait(), Ok(1));
+    assert_eq!((info.ready, info.dead), (0, 2));
+    assert_eq!(rig.queues().purge("q", State::Dead, Time::MAX).wait(), Ok(2));
 }
 
 #[test]
 fn damage_of_everything_is_not_taken_for_that_of_each_job() {
-    let mut rig = Rig::new();
-    let jobs = (0..1_500).map(|number: u32| NewJob::new("q", number.to_string()));
-    rig.queues().put_all(jobs).wait().unwrap();
-    rig.closed(|rig| {
-        rig.disk.tamper(|rows| {
-            let records = rows.iter_mut().filter(|((table, _), _)| *table == Table::Jobs);
-            records.for_each(|(_, record)| *record = b"garbage"[..].into());
+    for is_missing in [false, true] {
+        let mut rig = Rig::new();
+        let jobs = (0..1_500).map(|number: u32| NewJob::new("q", number.to_string()));
+        rig.queues().put_all(jobs).wait().unwrap();
+        rig.closed(|rig| {
+            rig.disk.tamper(|rows| {
+                if is_missing {
+                    rows.retain(|(table, _), _| *table != Table::Jobs);
+                }
+                let records = rows.iter_mut().filter(|((table, _), _)| *table == Table::Jobs);
+                records.for_each(|(_, record)| *record = b"garbage"[..].into());
+            });
         });
-    });
-    let error = rig.queues().reserve("q", 10, None).wait().unwrap_err();
-    assert!(error.to_string().contains("salvage"), "{error}");
-    let info = rig.queues().queue("q").wait().unwrap().unwrap();
-    assert_eq!((info.dead, info.ready), (1_000, 500));
+        let error = rig.queues().reserve("q", 10, None).wait().unwrap_err();
+        assert!(error.to_string().contains("salvage"), "{error}");
+        let info = rig.queues().queue("q").wait().unwrap().unwrap();
+        assert_eq!((info.dead, info.ready), (1_000, 500));
+        assert_eq!(rig.queues().stats().wait().unwrap().damaged, 1_000);
+        // Salvaging counts every job that is lost.
+        rig.salvaged(|_| {});
+        let damaged = rig.queues().stats().wait().unwrap().damaged;
+        assert_eq!(damaged, if is_missing { 1_500 } else { 0 });
+    }
 }
 
 #[test]

@@ -16,9 +16,11 @@ use crate::store::rows::{self, Place};
 use crate::store::{Table, View};
 use crate::time::Time;
 
-/// Jobs that are put among the dead ones since they cannot be read. If there are more, the store is
-/// damaged as a whole, and what a copy could bring back is left as it is.
+/// Jobs that are put among the dead ones since they cannot be read or are missing. If there are
+/// more, the store is damaged as a whole, and what a copy could bring back is left as it is.
 const MOST_DAMAGED: u64 = 1_000;
+/// Why a job is damaged whose due row is there alone.
+const RECORD_MISSING: &str = "its record is missing";
 /// Bytes of an error text that are kept.
 const ERROR_TEXT: usize = 4 << 10;
 
@@ -82,8 +84,10 @@ impl Engine {
                 break;
             }
             let Some((place, entry)) = self.queue(number).first_ready() else { break };
-            match self.known_with(view, entry.id, entry.has_status) {
-                Ok(Some(known)) => {
+            let found = self.known_with(view, entry.id, entry.has_status);
+            let is_missing = || Error::Damaged { id: entry.id, why: RECORD_MISSING.to_owned() };
+            match found.and_then(|known| known.ok_or_else(is_missing)) {
+                Ok(known) => {
                     let group = known.record.group.as_deref();
                     if group.is_some_and(|group| !self.group_may_start(number, group, place)) {
                         continue;
@@ -93,7 +97,6 @@ impl Engine {
                     bytes += delivery.job.bytes();
                     deliveries.push(delivery);
                 }
-                Ok(None) => self.drop_orphan(number, place, entry.id),
                 Err(Error::Damaged { why, .. }) if self.tally.damaged < MOST_DAMAGED => {
                     self.quarantine(number, place, entry.id, &why);
                 }
@@ -337,13 +340,6 @@ impl Engine {
             self.wait_again(&known, &Status { finished: None, due, attempts, last_error });
             self.tell(leased.queue, id, EventKind::Expired { due });
         }
-    }
-
-    /// A due row whose job is not there: left by damage that was salvaged.
-    fn drop_orphan(&mut self, number: u32, place: Place, id: JobId) {
-        tracing::error!(%id, "a due row has no job");
-        self.tally.damaged += 1;
-        self.stop_waiting(number, place);
     }
 
     /// A waiting job that cannot be read is put among the dead ones, so that the rest is served.

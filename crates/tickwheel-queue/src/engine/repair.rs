@@ -31,9 +31,13 @@ const MOST_QUEUES: u32 = 1 << 20;
 const LOST: &str = "what had happened to it was damaged in the store";
 const FINISHED: [State; 3] = [State::Dead, State::Done, State::Cancelled];
 
-/// Puts the index right; gives the number of rows that were changed.
+/// Lost jobs whose ids are logged one by one.
+const MAX_LOGGED: u64 = 1_000;
+
+/// Repairs the index; returns the number of jobs that are lost, since rows name them that have no
+/// readable record.
 pub(crate) fn repair(store: &dyn Store) -> Result<u64, StoreError> {
-    let mut repair = Repair { store, batch: WriteBatch::new(), changes: 0 };
+    let mut repair = Repair { store, batch: WriteBatch::new(), changes: 0, lost: 0 };
     repair.statuses()?;
     repair.leases()?;
     repair.finished()?;
@@ -47,15 +51,16 @@ pub(crate) fn repair(store: &dyn Store) -> Result<u64, StoreError> {
     repair.commit()?;
     store.sync()?;
     if changes > 0 {
-        tracing::error!(changes, "the index was damaged, and was put right");
+        tracing::error!(changes, lost = repair.lost, "the index was damaged, and was repaired");
     }
-    Ok(changes)
+    Ok(repair.lost)
 }
 
 struct Repair<'a> {
     store: &'a dyn Store,
     batch: WriteBatch,
     changes: u64,
+    lost: u64,
 }
 
 /// What the rows of a job say.
@@ -93,6 +98,15 @@ impl<'a> Repair<'a> {
     fn remove(&mut self, key: &[u8]) -> Result<(), StoreError> {
         self.batch.remove(Table::Index, key);
         self.changed()
+    }
+
+    /// Removes a row whose job has no readable record any more.
+    fn remove_lost(&mut self, key: &[u8], id: JobId) -> Result<(), StoreError> {
+        self.lost += 1;
+        if self.lost <= MAX_LOGGED {
+            tracing::error!(%id, "a job is lost: its record is missing or unreadable");
+        }
+        self.remove(key)
     }
 
     fn changed(&mut self) -> Result<(), StoreError> {
@@ -154,10 +168,15 @@ impl<'a> Repair<'a> {
     fn leases(&mut self) -> Result<(), StoreError> {
         for row in self.rows(rows::LEASE) {
             let (key, value) = row?;
-            let job = rows::read_lease_key(&key).map(|(_, id)| self.find(id)).transpose()?;
-            let holds = job.flatten().is_some_and(|job| job.finished().is_none());
-            if !holds || LeaseRow::decode(value).is_err() {
+            let Some((_, id)) = rows::read_lease_key(&key) else {
                 self.remove(&key)?;
+                continue;
+            };
+            match self.find(id)? {
+                None => self.remove_lost(&key, id)?,
+                Some(job) if job.finished().is_some() => self.remove(&key)?,
+                Some(_) if LeaseRow::decode(value).is_err() => self.remove(&key)?,
+                Some(_) => {}
             }
         }
         self.commit()
@@ -175,7 +194,7 @@ impl<'a> Repair<'a> {
             let Some(job) = self.find(id)? else {
                 // A job that cannot be read stays, so that it is reported when its time comes.
                 if self.is_missing(id)? {
-                    self.remove(&key)?;
+                    self.remove_lost(&key, id)?;
                 }
                 continue;
             };
@@ -211,7 +230,9 @@ impl<'a> Repair<'a> {
             };
             let status = self.index_row(&rows::status(id), Status::decode)?;
             let finished = Some((state, time));
-            if self.is_missing(id)? || status.as_ref().is_some_and(|it| it.finished != finished) {
+            if self.is_missing(id)? {
+                self.remove_lost(&key, id)?;
+            } else if status.as_ref().is_some_and(|it| it.finished != finished) {
                 self.remove(&key)?;
             } else if status.is_none() {
                 let last_error = Some(LOST.to_owned());

@@ -176,7 +176,8 @@ pub struct PutRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$", nullable = false)]
     pub queue: Option<String>,
-    /// Any JSON value. It is stored as its text without white space.
+    /// A JSON value: nested at most 128 deep, with numbers that fit a 64-bit float and whole
+    /// surrogate pairs. It is stored as its text without white space.
     #[serde(default, deserialize_with = "some_json", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value, required = false)]
     pub payload: Option<Box<RawValue>>,

@@ -27,7 +27,7 @@ pub use job::{
     Cancelled, Conflict, Job, JobId, JobPage, JobState, LeaseInfo, PutOutcome, PutRequest,
     PutResponse, RescheduleRequest, Rescheduled,
 };
-pub use payload::{Content, JSON_TYPE, TEXT_TYPE, compact};
+pub use payload::{Content, JSON_TYPE, TEXT_TYPE, check_json, compact};
 pub use problem::{Code, Problem};
 pub use queue::{
     Count, Counts, Keep, KickRequest, Pacing, PurgeRequest, PurgeState, Queue, QueueList,

@@ -2,6 +2,10 @@
 //!
 //! The queue stores bytes and headers. What the bytes are is said by the header `content-type`,
 //! which is set when a job is put, unless it has one already.
+//!
+//! JSON goes into answers as it is stored, beside other jobs. So only JSON that common parsers
+//! read is taken and shown as `payload` ([`check_json`]): one job must not make the answer that
+//! carries it unreadable. Other JSON can be put as `text` or `base64`, and is shown as `text`.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -32,6 +36,9 @@ pub const TEXT_TYPE: &str = "text/plain; charset=utf-8";
 /// // What does not look like its type is shown as bytes.
 /// let content = Content::of(b"{\"order\":", Some("application/json"));
 /// assert!(matches!(&content, Content::Base64(text) if text == "eyJvcmRlciI6"));
+/// // JSON that many parsers refuse is shown as text.
+/// let content = Content::of(b"1e999", Some("application/json"));
+/// assert!(matches!(&content, Content::Text(text) if text == "1e999"));
 /// ```
 #[derive(Clone, Debug)]
 pub enum Content {
@@ -55,8 +62,11 @@ impl Content {
         let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
         let essence = essence.trim().to_ascii_lowercase();
         if essence == JSON_TYPE || essence.ends_with("+json") {
-            if let Ok(json) = serde_json::from_slice(bytes) {
-                return Self::Json(json);
+            if let Ok(json) = serde_json::from_slice::<Box<RawValue>>(bytes) {
+                return match check_json(json.get()) {
+                    Ok(()) => Self::Json(json),
+                    Err(_) => Self::Text(Box::<str>::from(json).into_string()),
+                };
             }
         } else if essence.starts_with("text/")
             && let Ok(text) = std::str::from_utf8(bytes)
@@ -66,7 +76,7 @@ impl Content {
         Self::Base64(STANDARD.encode(bytes))
     }
 
-    /// The bytes to store; an error says what is wrong with base 64.
+    /// The bytes to store; an error says what is wrong with the base 64 or the JSON.
     ///
     /// ```
     /// use tickwheel_server::api::Content;
@@ -76,8 +86,11 @@ impl Content {
     ///
     /// # Errors
     ///
-    /// If the base 64 is none.
+    /// If the base 64 is malformed, or common parsers cannot read the JSON ([`check_json`]).
     pub fn into_bytes(self) -> Result<Vec<u8>, String> {
+        if let Self::Json(json) = &self {
+            check_json(json.get())?;
+        }
         match self {
             // Programs mostly send none that could go, and then the text is taken as it is.
             Self::Json(json) if !json.get().bytes().any(|byte| byte.is_ascii_whitespace()) => {
@@ -104,6 +117,109 @@ impl Content {
             Self::Base64(_) => None,
         }
     }
+}
+
+/// Levels of arrays and objects in a payload.
+const MAX_DEPTH: usize = 128;
+/// Characters of a number in a payload.
+const MAX_NUMBER: usize = 1_000;
+
+/// Checks that common parsers read this JSON: arrays and objects are nested at most 128 deep,
+/// numbers have at most 1,000 characters and fit a 64-bit float, and no escape is half of a
+/// surrogate pair. The text has to be JSON.
+///
+/// ```
+/// use tickwheel_server::api::check_json;
+///
+/// assert!(check_json(r#"{"price": 19.90, "name": "\ud83d\ude00"}"#).is_ok());
+/// assert!(check_json("1e999").is_err());
+/// assert!(check_json(r#""\ud83d""#).is_err());
+/// ```
+///
+/// # Errors
+///
+/// What is wrong, and what to do instead.
+pub fn check_json(json: &str) -> Result<(), String> {
+    const INSTEAD: &str = "put this value as `text` or `base64`";
+    let bytes = json.as_bytes();
+    let (mut depth, mut at) = (0_usize, 0);
+    while let Some(&byte) = bytes.get(at) {
+        match byte {
+            b'"' => {
+                at = check_string(bytes, at + 1).map_err(|escape| {
+                    format!("`\\u{escape}` is half of a surrogate pair: {INSTEAD}")
+                })?;
+                continue;
+            }
+            b'[' | b'{' => {
+                depth += 1;
+                if depth > MAX_DEPTH {
+                    return Err(format!(
+                        "JSON nested deeper than {MAX_DEPTH} levels, which many parsers refuse: \
+                         {INSTEAD}"
+                    ));
+                }
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            b'-' | b'0'..=b'9' => {
+                let rest = &json[at..];
+                let end = rest
+                    .find(|next: char| !matches!(next, '0'..='9' | '-' | '+' | '.' | 'e' | 'E'));
+                let number = &rest[..end.unwrap_or(rest.len())];
+                check_number(number).map_err(|why| format!("{why}: {INSTEAD}"))?;
+                at += number.len();
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    Ok(())
+}
+
+/// Where a string that begins here ends; the escape that is half of a surrogate pair, if one is.
+fn check_string(bytes: &[u8], mut at: usize) -> Result<usize, String> {
+    let escape_at = |at: usize| {
+        let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
+        let digits = std::str::from_utf8(digits).ok()?;
+        Some((digits, u16::from_str_radix(digits, 16).ok()?))
+    };
+    while let Some(&byte) = bytes.get(at) {
+        at += match byte {
+            b'"' => return Ok(at + 1),
+            b'\\' => match escape_at(at) {
+                Some((_, 0xd800..=0xdbff))
+                    if matches!(escape_at(at + 6), Some((_, 0xdc00..=0xdfff))) =>
+                {
+                    12
+                }
+                Some((digits, 0xd800..=0xdfff)) => return Err(digits.to_owned()),
+                Some(_) => 6,
+                None => 2,
+            },
+            _ => 1,
+        };
+    }
+    Ok(at)
+}
+
+fn check_number(number: &str) -> Result<(), String> {
+    if number.len() > MAX_NUMBER {
+        let found = number.len();
+        return Err(format!("a number of {found} characters is over the limit of {MAX_NUMBER}"));
+    }
+    // Shorter ones without an exponent fit, and most numbers are such.
+    if number.len() < 300 && !number.bytes().any(|byte| matches!(byte, b'e' | b'E')) {
+        return Ok(());
+    }
+    let value: f64 = number.parse().unwrap_or(f64::INFINITY);
+    let mantissa = number.split(['e', 'E']).next().unwrap_or_default();
+    let is_zero = !mantissa.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
+    if value.is_finite() && (value != 0.0 || is_zero) {
+        return Ok(());
+    }
+    let shown: String = number.chars().take(32).collect();
+    Err(format!("the number {shown} does not fit a 64-bit float, which is what many parsers read"))
 }
 
 /// JSON without the white space between its parts. Numbers, order and escapes stay as they are.
@@ -160,6 +276,46 @@ mod tests {
         }
         let text = RawValue::from_string(r#""a b""#.to_owned()).unwrap();
         assert_eq!(Content::Json(text).into_bytes().unwrap(), br#""a b""#);
+    }
+
+    #[test]
+    fn json_that_common_parsers_refuse_is_no_payload() {
+        let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        let objects = |depth: usize| format!("{}1{}", r#"{"a":"#.repeat(depth), "}".repeat(depth));
+        for json in [
+            &nested(128)[..],
+            &objects(128),
+            "[[],[],{}]",
+            "12345678901234567890123456789012345678901234567890",
+            "[0e999, -0.0, 1e308, 1e-300, 0.1]",
+            r#"{"\ud83d\ude00": "\u0000 \\ud83d \" \\"}"#,
+            &format!(r#""{}""#, "[".repeat(500)),
+            &"9".repeat(308),
+        ] {
+            assert_eq!(check_json(json), Ok(()), "{json}");
+        }
+        for json in [
+            &nested(129)[..],
+            &objects(129),
+            &"9".repeat(309),
+            &"9".repeat(5_000),
+            &format!("0.{}", "1".repeat(1_000)),
+            "1e309",
+            "-1e309",
+            "1e-400",
+            r#"["\ud83d"]"#,
+            r#"["\ude00"]"#,
+            r#"["\ud83dx\ude00"]"#,
+            r#"["\ud83d\ud83d\ude00"]"#,
+            r#"{"\uDC00": 1}"#,
+            r#"["\\\ud800"]"#,
+        ] {
+            let content = Content::Json(RawValue::from_string(json.to_owned()).unwrap());
+            let why = content.into_bytes().unwrap_err();
+            assert!(why.contains("put this value as `text` or `base64`"), "{why}");
+            let shown = Content::of(json.as_bytes(), Some(JSON_TYPE));
+            assert!(matches!(shown, Content::Text(text) if text == json), "{json}");
+        }
     }
 
     #[test]

@@ -64,7 +64,8 @@ pub struct ScheduleRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000)]
     pub misfire_limit: Option<u32>,
-    /// Any JSON value.
+    /// A JSON value: nested at most 128 deep, with numbers that fit a 64-bit float and whole
+    /// surrogate pairs.
     #[serde(default, deserialize_with = "some_json", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = serde_json::Value, required = false)]
     pub payload: Option<Box<RawValue>>,

@@ -302,3 +302,43 @@ async fn a_batch_answers_for_each_item() {
     assert_eq!(cancelled[2], json!({"ok": {"was": "scheduled"}}));
     service.stop().await;
 }
+
+#[tokio::test]
+async fn a_payload_that_parsers_refuse_does_not_spoil_its_neighbours() {
+    let service = Service::start().await;
+    let deep = format!("{}{}", "[".repeat(2_000), "]".repeat(2_000));
+    let poison = [&deep[..], &"9".repeat(5_000), "1e999", r#""\ud800""#];
+    for (number, json) in poison.into_iter().enumerate() {
+        let body = format!(r#"{{"payload": {json}}}"#);
+        let put =
+            Request::new("POST", "/v1/queues/q/jobs").body("application/json", body.as_bytes());
+        let field = service.send(put).await.problem(422, "invalid-field");
+        assert_eq!(field.as_deref(), Some("/payload"), "{json}");
+        let schedule = format!(r#"{{"queue": "q", "every": "1h", "payload": {json}}}"#);
+        let put =
+            Request::new("PUT", "/v1/schedules/s").body("application/json", schedule.as_bytes());
+        service.send(put).await.problem(422, "invalid-field");
+        let batch = format!(r#"{{"jobs": [{{"queue": "b", "payload": {json}}}]}}"#);
+        let put = Request::new("POST", "/v1/jobs/batch").body("application/json", batch.as_bytes());
+        let verdict = &service.send(put).await.json()["results"][0];
+        assert_eq!(verdict["error"]["field"], "/jobs/0/payload", "{json}");
+        // As a text it is taken. With the type of JSON it is stored as older versions stored it.
+        let headers = json!({"content-type": "application/json"});
+        let put =
+            json!({"text": json, "headers": headers, "key": format!("\u{0}\u{2028}{number}")});
+        assert_eq!(service.post("/v1/queues/q/jobs", put).await.status, 201);
+    }
+    let put = json!({"payload": {"good": [1.5]}});
+    assert_eq!(service.post("/v1/queues/q/jobs", put).await.status, 201);
+    let answer = service.post("/v1/queues/q/reserve", json!({"limit": 10})).await.json();
+    let jobs = answer["deliveries"].as_array().expect("a list").iter().map(|it| &it["job"]);
+    let (mut texts, mut payloads) = (0, 0);
+    for job in jobs {
+        match job["text"].as_str() {
+            Some(text) => texts += usize::from(poison.contains(&text)),
+            None => payloads += usize::from(job["payload"] == json!({"good": [1.5]})),
+        }
+    }
+    assert_eq!((texts, payloads), (poison.len(), 1));
+    service.stop().await;
+}

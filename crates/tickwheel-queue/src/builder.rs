@@ -44,6 +44,7 @@ pub struct Builder {
     patience: Duration,
     limits: Limits,
     cache: u64,
+    open_files: usize,
     events: usize,
     salvage: bool,
     clock: Option<ManualClock>,
@@ -58,6 +59,7 @@ impl Default for Builder {
             patience: Duration::from_micros(200),
             limits: Limits::default(),
             cache: StoreOptions::default().cache,
+            open_files: StoreOptions::default().open_files,
             events: 10_000,
             salvage: false,
             clock: None,
@@ -146,6 +148,21 @@ impl Builder {
     #[must_use]
     pub fn cache(mut self, bytes: u64) -> Self {
         self.cache = bytes;
+        self
+    }
+
+    /// Files of tables that are kept open, at least 10; 900 without this. Some others are open for a
+    /// moment now and then.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let folder = tempfile::tempdir()?;
+    /// let queues = Queues::builder().open_files(100).open(folder.path())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn open_files(mut self, files: usize) -> Self {
+        self.open_files = files;
         self
     }
 
@@ -260,6 +277,7 @@ impl Builder {
         self.check()?;
         let store_options = StoreOptions {
             cache: self.cache,
+            open_files: self.open_files,
             salvage: self.salvage,
             after_failure: false,
             reopens: None,

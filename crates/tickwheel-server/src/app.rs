@@ -12,6 +12,7 @@ use crate::api::Code;
 use crate::auth::{Caller, Gate};
 use crate::config::Config;
 use crate::convert::now;
+use crate::http::memory::Memory;
 use crate::idempotency::Markers;
 use crate::limits::Buckets;
 use crate::metrics::HttpCounts;
@@ -32,6 +33,7 @@ struct Shared {
     gate: Arc<Gate>,
     requests: Buckets<Client>,
     refusals: Buckets<IpAddr>,
+    memory: Memory,
     shutdown: Shutdown,
     counts: HttpCounts,
     markers: Markers,
@@ -70,6 +72,7 @@ impl App {
             gate,
             requests: Buckets::new(rate, rate),
             refusals: Buckets::new(REFUSALS.0, REFUSALS.1),
+            memory: Memory::new(config.limits.memory),
             shutdown,
             counts: HttpCounts::new(routes),
             markers: Markers::default(),
@@ -119,6 +122,11 @@ impl App {
         &self.0.counts
     }
 
+    /// What bodies and answers in flight may take.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.0.memory
+    }
+
     pub(crate) fn markers(&self) -> &Markers {
         &self.0.markers
     }
@@ -166,8 +174,8 @@ impl App {
     }
 }
 
-/// What counts as one address: of version 6 whoever has one has 2^64 of them.
-fn neighbourhood(address: IpAddr) -> IpAddr {
+/// What counts as one address. An IPv6 client usually owns a /64, so that is one.
+pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
             let network = u128::from(address) >> 64 << 64;

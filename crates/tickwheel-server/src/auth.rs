@@ -3,7 +3,7 @@
 //! Ground rules: once a token was needed, one is needed until the service ends, also if the last
 //! is removed; a file of tokens that cannot be read leaves those that were known.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
@@ -17,10 +17,6 @@ use crate::api::Code;
 use crate::app::App;
 use crate::problem::Failure;
 use crate::tokens::{Ring, Scope, Token, TokenError, TokenStore};
-
-/// Where a request came from.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Peer(pub(crate) SocketAddr);
 
 /// Who asks.
 #[derive(Clone, Debug)]

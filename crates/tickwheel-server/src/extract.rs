@@ -2,19 +2,30 @@
 //! the body. Whatever is wrong with them is a problem that names its place.
 
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 
 use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use bytes::Bytes;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use bytes::{Bytes, BytesMut};
+use http_body::Body as _;
+use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_path_to_error::Segment;
 use tickwheel_queue::JobId;
 
 use crate::api::Code;
 use crate::app::App;
+use crate::http::Visit;
+use crate::http::memory::Share;
 use crate::problem::Failure;
+
+/// How often a body counts: it is in memory as it came, and as what was read from it.
+const BODY_COPIES: usize = 2;
+/// JSON of more bytes is read on a thread of its own.
+const LARGE_BODY: usize = 64 << 10;
 
 /// What queues and schedules may be called: it goes into paths, patterns and labels.
 pub(crate) fn is_name(text: &str) -> bool {
@@ -191,27 +202,27 @@ pub(crate) struct BodyAndBytes<T>(pub(crate) T, pub(crate) Bytes);
 /// A body that may be empty.
 pub(crate) struct OptionalBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Body<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
         let (is_json, bytes) = read(request, app).await?;
         need_json(is_json)?;
-        parse(&bytes).map(Self)
+        parse_whole(bytes).await.map(|(body, _)| Self(body))
     }
 }
 
-impl<T: DeserializeOwned> FromRequest<App> for BodyAndBytes<T> {
+impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for BodyAndBytes<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
         let (is_json, bytes) = read(request, app).await?;
         need_json(is_json)?;
-        Ok(Self(parse(&bytes)?, bytes))
+        parse_whole(bytes).await.map(|(body, bytes)| Self(body, bytes))
     }
 }
 
-impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
+impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<App> for OptionalBody<T> {
     type Rejection = Failure;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Failure> {
@@ -220,8 +231,27 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for OptionalBody<T> {
             return Ok(Self(T::default()));
         }
         need_json(is_json)?;
-        parse(&bytes).map(Self)
+        parse_whole(bytes).await.map(|(body, _)| Self(body))
     }
+}
+
+/// Reads JSON, a large one on another thread: other requests do not wait for it.
+async fn parse_whole<T: DeserializeOwned + Send + 'static>(
+    bytes: Bytes,
+) -> Result<(T, Bytes), Failure> {
+    off_thread(bytes.len() > LARGE_BODY, move || Ok((parse(&bytes)?, bytes))).await
+}
+
+/// Does work that takes long on a thread for such work.
+pub(crate) async fn off_thread<T: Send + 'static>(
+    is_long: bool,
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    if !is_long {
+        return work();
+    }
+    let failure = |error: tokio::task::JoinError| Failure::new(Code::Internal, error.to_string());
+    tokio::task::spawn_blocking(work).await.map_err(failure)?
 }
 
 fn need_json(is_json: bool) -> Result<(), Failure> {
@@ -238,21 +268,69 @@ async fn read(request: Request, app: &App) -> Result<(bool, Bytes), Failure> {
     let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
     let is_json = essence.eq_ignore_ascii_case(crate::api::JSON_TYPE);
     let limits = &app.config().limits;
-    let body = Limited::new(request.into_body(), limits.body).collect();
-    match tokio::time::timeout(limits.body_timeout, body).await {
-        Ok(Ok(body)) => Ok((is_json, body.to_bytes())),
-        Ok(Err(error)) if error.downcast_ref::<LengthLimitError>().is_some() => {
-            let why = format!("the body is over the limit of {} bytes", limits.body);
-            Err(Failure::new(Code::TooLarge, why))
+    let visit = request.extensions().get::<Visit>().cloned();
+    let body = request.into_body();
+    // A client that expects `100 Continue` is told to continue when the body is first polled. So
+    // what will be refused is refused before.
+    let expected = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if expected > limits.body {
+        return Err(over_limit(limits.body));
+    }
+    app.memory().check(expected.saturating_mul(BODY_COPIES))?;
+    let mut body = pin!(receive(body, limits.body, app.memory().share()));
+    // Most bodies come with their headers.
+    let at_once = poll_fn(|context| Poll::Ready(body.as_mut().poll(context))).await;
+    let received = match at_once {
+        Poll::Ready(received) => received,
+        Poll::Pending => {
+            let _receiving = visit.as_ref().map(Visit::receiving);
+            tokio::select! {
+                biased;
+                received = body => received,
+                () = tokio::time::sleep(limits.body_timeout) => {
+                    let why = format!("the body did not arrive within {:?}", limits.body_timeout);
+                    Err(Failure::new(Code::IncompleteBody, why))
+                }
+                () = app.shutdown().begun() => Err(tickwheel_queue::Error::Closed.into()),
+            }
         }
-        Ok(Err(error)) => {
-            Err(Failure::new(Code::IncompleteBody, format!("the body could not be read: {error}")))
+    };
+    let (bytes, share) = received?;
+    if let Some(visit) = visit {
+        visit.keep(share);
+    }
+    Ok((is_json, bytes))
+}
+
+/// Receives a body of at most so many bytes, with its share of the memory.
+async fn receive(
+    mut body: axum::body::Body,
+    limit: usize,
+    mut share: Share,
+) -> Result<(Bytes, Share), Failure> {
+    // Most bodies are one piece, which is not copied.
+    let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| {
+            Failure::new(Code::IncompleteBody, format!("the body could not be read: {error}"))
+        })?;
+        let Ok(piece) = frame.into_data() else { continue };
+        if first.len() + rest.len() + piece.len() > limit {
+            return Err(over_limit(limit));
         }
-        Err(_) => {
-            let why = format!("the body did not arrive within {:?}", limits.body_timeout);
-            Err(Failure::new(Code::IncompleteBody, why))
+        share.grow(piece.len() * BODY_COPIES)?;
+        if first.is_empty() && rest.is_empty() {
+            first = piece;
+        } else {
+            rest.extend_from_slice(&std::mem::take(&mut first));
+            rest.extend_from_slice(&piece);
         }
     }
+    Ok((if rest.is_empty() { first } else { rest.freeze() }, share))
+}
+
+fn over_limit(limit: usize) -> Failure {
+    Failure::new(Code::TooLarge, format!("the body is over the limit of {limit} bytes"))
 }
 
 /// Reads JSON. Only if something is wrong it is read again, to find out where.

@@ -6,16 +6,17 @@ use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tracing::Instrument;
 
 use crate::api::{Code, Problem};
 use crate::app::App;
-use crate::auth::{Caller, Peer};
+use crate::auth::Caller;
 use crate::config::AccessLog;
+use crate::http::Visit;
 use crate::problem::Failure;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -78,7 +79,7 @@ pub(crate) async fn front(State(app): State<App>, mut request: Request, next: Ne
 
 /// Lets a request in, with who asks; or says why not.
 fn admit(app: &App, request: &mut Request) -> Result<(), Failure> {
-    let address = request.extensions().get::<Peer>().map(|peer| peer.0.ip());
+    let address = request.extensions().get::<Visit>().map(|visit| visit.address().ip());
     let Some(address) = address else {
         return Err(Failure::new(Code::Internal, "the request came from nowhere"));
     };
@@ -86,6 +87,7 @@ fn admit(app: &App, request: &mut Request) -> Result<(), Failure> {
         let why = format!("the address has more than {LONGEST_URI} bytes");
         return Err(Failure::new(Code::UriTooLong, why));
     }
+    check_host(request)?;
     app.gate().check_browser(request.method(), request.headers())?;
     let path = request.uri().path();
     let caller = if OPEN.contains(&path) || path.starts_with("/problems/") {
@@ -97,6 +99,18 @@ fn admit(app: &App, request: &mut Request) -> Result<(), Failure> {
     check_query(request)?;
     request.extensions_mut().insert(caller);
     Ok(())
+}
+
+/// Refuses a request with two hosts, or with none where HTTP demands one: a proxy may go by one of
+/// them, and this service by another.
+fn check_host(request: &Request) -> Result<(), Failure> {
+    let hosts = request.headers().get_all(HOST).iter().count();
+    let why = match hosts {
+        0 if request.version() >= Version::HTTP_11 => "the header `Host` is missing",
+        0 | 1 => return Ok(()),
+        _ => "there is more than one header `Host`: send one",
+    };
+    Err(Failure::new(Code::InvalidHeader, why).at("host"))
 }
 
 /// Refuses parameters where there are none, as those that are not known are refused where there

@@ -33,6 +33,7 @@ mod docs_page;
 mod events;
 mod extract;
 mod front;
+mod http;
 mod idempotency;
 mod limits;
 mod metrics;
@@ -42,7 +43,6 @@ mod puts;
 mod routes;
 mod server;
 mod shutdown;
-mod stall;
 mod tls;
 pub mod tokens;
 

@@ -113,11 +113,21 @@ pub(crate) async fn stats(app: &App) -> Result<Stats, Failure> {
 }
 
 /// Everything in the text format of Prometheus.
-pub(crate) fn text(stats: &Stats, queues: &[QueueInfo], http: &HttpCounts) -> String {
+pub(crate) fn text(
+    stats: &Stats,
+    queues: &[QueueInfo],
+    http: &HttpCounts,
+    memory: usize,
+) -> String {
     let mut page = Page(String::with_capacity(16 << 10));
     of_queues(&mut page, queues);
     of_the_queue(&mut page, stats);
     of_http(&mut page, http);
+    page.gauge(
+        "tickwheel_http_memory_bytes",
+        "Bytes of request bodies and answers in flight",
+        memory as u64,
+    );
     page.0
 }
 

@@ -1,40 +1,30 @@
 //! The service as a whole: opening, accepting, serving, ending.
 //!
-//! Ground rules: nothing of an async worker waits for a disk; each connection is a task of its own,
-//! and all of them are gone before the queue is closed.
+//! Ground rules: nothing of an async worker waits for a disk; all connections are gone before the
+//! queue is closed.
 
-use std::convert::Infallible;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tickwheel_queue::{OpenError, Queues};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::app::{App, Documents};
-use crate::auth::{Gate, Peer};
+use crate::auth::Gate;
 use crate::config::Config;
+use crate::http::descriptors::Descriptors;
+use crate::http::listener::Door;
 use crate::idempotency::{self, LARGEST_PART};
 use crate::shutdown::Shutdown;
-use crate::stall::Impatient;
 use crate::tls::{Certificate, TlsError};
 use crate::tokens::{TokenError, TokenStore, make_private};
 use crate::{docs_page, openapi, routes};
-
-/// A client that does not finish its handshake within this time is given up.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Why the service could not be started.
 ///
@@ -126,6 +116,7 @@ pub struct Server {
     queues: Queues,
     gate: Arc<Gate>,
     certificate: Option<(Arc<Certificate>, TlsAcceptor)>,
+    descriptors: Descriptors,
 }
 
 impl fmt::Debug for Server {
@@ -159,13 +150,14 @@ impl Server {
         let at = |error| StartError::Listen(config.listen, error);
         let listener = TcpListener::bind(config.listen).await.map_err(at)?;
         let address = listener.local_addr().map_err(at)?;
+        let descriptors = Descriptors::raise(config.limits.connections);
         let opening = config.clone();
-        let opened = tokio::task::spawn_blocking(move || open(&opening));
+        let opened = tokio::task::spawn_blocking(move || open(&opening, descriptors.store_files()));
         let (gate, certificate, queues) = match opened.await {
             Ok(opened) => opened?,
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         };
-        Ok(Self { config, listener, address, queues, gate, certificate })
+        Ok(Self { config, listener, address, queues, gate, certificate, descriptors })
     }
 
     /// The address that it listens on.
@@ -221,7 +213,7 @@ impl Server {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn run(self, shutdown: Shutdown) {
-        let Self { config, listener, address, queues, gate, certificate } = self;
+        let Self { config, listener, address, queues, gate, certificate, descriptors } = self;
         let (router, api) = routes::all().split_for_parts();
         let document = openapi::finish(&api);
         let documents = Documents {
@@ -237,13 +229,10 @@ impl Server {
             chores.spawn(certificate.keep_reading());
             acceptor
         });
+        descriptors.log(app.config().limits.connections);
         tracing::info!(%address, tls = acceptor.is_some(), "serving");
-        let door = Door {
-            router: routes::service(router, app.clone()),
-            acceptor,
-            room: Arc::new(Semaphore::new(app.config().limits.connections)),
-            app: app.clone(),
-        };
+        let router = routes::service(router, app.clone());
+        let door = Door::new(router, acceptor, descriptors.connections, app.clone());
         let mut connections = JoinSet::new();
         door.accept(listener, &mut connections).await;
         drop(door);
@@ -262,7 +251,7 @@ impl Server {
 type Opened = (Arc<Gate>, Option<(Arc<Certificate>, TlsAcceptor)>, Queues);
 
 /// Everything that reads files.
-fn open(config: &Config) -> Result<Opened, StartError> {
+fn open(config: &Config, files: usize) -> Result<Opened, StartError> {
     let data = |error| StartError::Data(config.data.clone(), error);
     if config.data.exists() && !config.data.is_dir() {
         return Err(data(io::Error::from(io::ErrorKind::NotADirectory)));
@@ -297,6 +286,7 @@ fn open(config: &Config) -> Result<Opened, StartError> {
         .horizon(config.horizon)
         .near(config.near)
         .cache(config.cache)
+        .open_files(files)
         .salvage(config.salvage)
         .limits(limits);
     if let Some(clock) = &config.clock {
@@ -305,148 +295,6 @@ fn open(config: &Config) -> Result<Opened, StartError> {
     let queues = queues.open(config.data.join("queue")).map_err(StartError::Queue)?;
     idempotency::make_queue(&queues).map_err(StartError::Markers)?;
     Ok((Arc::new(gate), certificate, queues))
-}
-
-/// Where connections come in.
-struct Door {
-    router: Router,
-    acceptor: Option<TlsAcceptor>,
-    room: Arc<Semaphore>,
-    app: App,
-}
-
-impl Door {
-    /// Accepts connections until the service is told to stop.
-    async fn accept(&self, listener: TcpListener, connections: &mut JoinSet<()>) {
-        let shutdown = self.app.shutdown().clone();
-        let mut begun = pin!(shutdown.begun());
-        loop {
-            let accepted = tokio::select! {
-                () = &mut begun => return,
-                accepted = listener.accept() => accepted,
-                // Those that are over, so that they do not pile up.
-                Some(_) = connections.join_next() => continue,
-            };
-            match accepted {
-                Ok((stream, address)) => self.admit(stream, address, connections),
-                Err(error) => {
-                    // Mostly: no file descriptors left. Some will be given back.
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-            }
-        }
-    }
-
-    fn admit(&self, stream: TcpStream, address: SocketAddr, connections: &mut JoinSet<()>) {
-        // Answers are small and complete: waiting for more to send would only delay them.
-        let _ = stream.set_nodelay(true);
-        let Ok(place) = Arc::clone(&self.room).try_acquire_owned() else {
-            self.app.counts().refuse();
-            tracing::warn!(%address, "too many connections");
-            if self.acceptor.is_none() {
-                connections.spawn(refuse(stream));
-            }
-            return;
-        };
-        let visitor =
-            Visitor { router: self.router.clone(), app: self.app.clone(), address, _place: place };
-        match self.acceptor.clone() {
-            None => connections.spawn(visitor.serve(stream)),
-            Some(acceptor) => connections.spawn(async move {
-                match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                    Ok(Ok(stream)) => visitor.serve(stream).await,
-                    Ok(Err(error)) => tracing::debug!(%address, %error, "no TLS handshake"),
-                    Err(_) => tracing::debug!(%address, "the TLS handshake took too long"),
-                }
-            }),
-        };
-    }
-}
-
-/// Tells a client that there is no room, without waiting for its request.
-async fn refuse(mut stream: TcpStream) {
-    let problem = crate::api::Problem::new(
-        crate::api::Code::Unavailable,
-        "there are too many connections: close some, or try again later",
-    );
-    let body = serde_json::to_string(&problem).unwrap_or_default();
-    let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
-         content-length: {}\r\nretry-after: 1\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    );
-    let write = async {
-        stream.write_all(answer.as_bytes()).await?;
-        stream.shutdown().await
-    };
-    let _ = tokio::time::timeout(Duration::from_secs(1), write).await;
-}
-
-/// One connection.
-struct Visitor {
-    router: Router,
-    app: App,
-    address: SocketAddr,
-    _place: OwnedSemaphorePermit,
-}
-
-impl Visitor {
-    async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(self, stream: S) {
-        let Self { router, app, address, _place } = self;
-        let _counted = app.counts().connect();
-        let limits = app.config().limits;
-        let service = TowerToHyperService::new(WithPeer { router, peer: Peer(address) });
-        let stream = TokioIo::new(Impatient::new(stream, limits.write_timeout));
-        let connection = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.header_timeout)
-            .max_header_size(limits.header)
-            .serve_connection(stream, service);
-        let mut connection = pin!(connection);
-        let outcome = tokio::select! {
-            outcome = connection.as_mut() => outcome,
-            () = app.shutdown().begun() => {
-                connection.as_mut().graceful_shutdown();
-                connection.await
-            }
-        };
-        if let Err(error) = outcome {
-            tracing::debug!(%address, %error, "the connection ended early");
-        }
-    }
-}
-
-/// Tells the routes where a request came from.
-#[derive(Clone)]
-struct WithPeer {
-    router: Router,
-    peer: Peer,
-}
-
-impl<B> tower_service::Service<axum::http::Request<B>> for WithPeer
-where
-    B: http_body::Body<Data = bytes::Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    type Response = axum::response::Response;
-    type Error = Infallible;
-    type Future = <Router as tower_service::Service<axum::http::Request<B>>>::Future;
-
-    fn poll_ready(
-        &mut self,
-        context: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Result<(), Infallible>> {
-        <Router as tower_service::Service<axum::http::Request<B>>>::poll_ready(
-            &mut self.router,
-            context,
-        )
-    }
-
-    fn call(&mut self, mut request: axum::http::Request<B>) -> Self::Future {
-        request.extensions_mut().insert(self.peer);
-        self.router.call(request)
-    }
 }
 
 /// Lets connections finish; those that take too long are dropped.

@@ -142,6 +142,7 @@ impl EmbeddedStore {
 fn builder(path: &Path, options: &StoreOptions) -> fjall::DatabaseBuilder<Database> {
     Database::builder(path)
         .cache_size(options.cache)
+        .max_cached_files(Some(options.open_files.max(10)))
         .max_journaling_size(JOURNALS)
         .manual_journal_persist(true)
 }

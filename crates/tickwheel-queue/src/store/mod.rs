@@ -270,6 +270,8 @@ pub trait Disk: Send + Sync + fmt::Debug {
 pub struct StoreOptions {
     /// Bytes of cache for blocks read from disk.
     pub cache: u64,
+    /// Files of tables that are kept open.
+    pub open_files: usize,
     /// Continue with what can be read if something is damaged, instead of refusing to open. The
     /// whole store is read, and damaged files are kept aside.
     pub salvage: bool,
@@ -306,7 +308,13 @@ pub struct Opened {
 
 impl Default for StoreOptions {
     fn default() -> Self {
-        Self { cache: 32 << 20, salvage: false, after_failure: false, reopens: None }
+        Self {
+            cache: 32 << 20,
+            open_files: 900,
+            salvage: false,
+            after_failure: false,
+            reopens: None,
+        }
     }
 }
 

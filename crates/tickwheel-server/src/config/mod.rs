@@ -92,7 +92,8 @@ options! {
     "tls.reload", "LENGTH", "10s", "How often the two files are looked at for changes";
     "limits.body", "SIZE", "8MiB", "Bytes of a request's body";
     "limits.header", "SIZE", "32KiB", "Bytes of a request's headers, the address included";
-    "limits.connections", "NUMBER", "1024", "Connections at once";
+    "limits.connections", "NUMBER", "0", "Connections at once; 0 is as many as file descriptors allow, up to 4096";
+    "limits.memory", "SIZE", "128MiB", "Bytes of request bodies and answers in flight";
     "limits.rate", "NUMBER", "100000", "Requests a second of one token or address; 0 is no limit";
     "limits.header_timeout", "LENGTH", "30s", "How long headers may take to arrive, and a connection may be idle";
     "limits.body_timeout", "LENGTH", "30s", "How long a body may take to arrive";
@@ -283,7 +284,7 @@ pub struct Tls {
 ///
 /// ```
 /// use tickwheel_server::config::Config;
-/// assert_eq!(Config::default().limits.connections, 1_024);
+/// assert_eq!(Config::default().limits.body, 8 << 20);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
@@ -291,8 +292,11 @@ pub struct HttpLimits {
     pub body: usize,
     /// Bytes of a request's headers.
     pub header: usize,
-    /// Connections at once.
+    /// Connections at once; 0 is as many as file descriptors allow, up to 4,096. A number that they
+    /// do not allow is lowered.
     pub connections: usize,
+    /// Bytes of request bodies and answers in flight, of all connections together.
+    pub memory: usize,
     /// Requests a second of one token or address; 0 is no limit.
     pub rate: u32,
     /// How long headers may take to arrive.
@@ -455,7 +459,8 @@ fn config_of(all: &[Setting]) -> Result<Config, ConfigError> {
         limits: HttpLimits {
             body: of("limits.body").size(1 << 10, 1 << 30)? as usize,
             header: of("limits.header").size(1 << 10, 1 << 20)? as usize,
-            connections: of("limits.connections").number(1, 1_000_000)? as usize,
+            connections: of("limits.connections").number(0, 1_000_000)? as usize,
+            memory: of("limits.memory").size(1 << 20, 1 << 40)? as usize,
             rate: of("limits.rate").number(0, 1_000_000_000)? as u32,
             header_timeout: of("limits.header_timeout").length(TENTH, HOUR)?,
             body_timeout: of("limits.body_timeout").length(TENTH, HOUR)?,
@@ -534,7 +539,7 @@ mod tests {
             ("a = ", "a.toml:1: "),
             ("durability = \"often\"", "a.toml:1: durability: \"often\" is no durability"),
             ("[tls]\ncert = \"c.pem\"", "a.toml:2: tls.cert: a certificate alone"),
-            ("[limits]\nconnections = 0", "a.toml:2: limits.connections: 0 is not possible"),
+            ("[limits]\nbatch = 0", "a.toml:2: limits.batch: 0 is not possible"),
         ] {
             std::fs::write(&file, text).unwrap();
             let error = load(&[], [], Some(&file)).unwrap_err().to_string();

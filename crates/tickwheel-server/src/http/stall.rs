@@ -1,7 +1,7 @@
-//! A connection whose client has to go on reading.
+//! Giving up on clients that do not read.
 //!
-//! A client that asks and never reads what it asked for would hold its connection, and what is to
-//! be written to it, for ever. So a write that makes no progress for a while is an error.
+//! A client that asks and never reads the answer would keep its connection, and the memory of the
+//! answer, for ever. So a write that makes no progress for a while is an error.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
@@ -11,6 +11,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
+use super::connections::StallFlag;
+
 /// A stream whose writes may stall for a limited time only.
 pub(crate) struct Impatient<S> {
     stream: S,
@@ -18,11 +20,21 @@ pub(crate) struct Impatient<S> {
     /// Runs while a write is stalled.
     timer: Pin<Box<Sleep>>,
     is_stalled: bool,
+    /// Tells others.
+    flag: StallFlag,
 }
 
 impl<S> Impatient<S> {
-    pub(crate) fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, timer: Box::pin(tokio::time::sleep(patience)), is_stalled: false }
+    pub(crate) fn new(stream: S, patience: Duration, flag: StallFlag) -> Self {
+        let timer = Box::pin(tokio::time::sleep(patience));
+        Self { stream, patience, timer, is_stalled: false, flag }
+    }
+
+    fn set_stalled(&mut self, is_stalled: bool) {
+        if self.is_stalled != is_stalled {
+            self.is_stalled = is_stalled;
+            self.flag.set(is_stalled);
+        }
     }
 
     /// Passes progress on; starts or looks at the timer if there is none.
@@ -32,11 +44,11 @@ impl<S> Impatient<S> {
         progress: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if progress.is_ready() {
-            self.is_stalled = false;
+            self.set_stalled(false);
             return progress;
         }
         if !self.is_stalled {
-            self.is_stalled = true;
+            self.set_stalled(true);
             self.timer.as_mut().reset(Instant::now() + self.patience);
         }
         ready!(self.timer.as_mut().poll(context));
@@ -97,7 +109,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_nothing_is_given_up() {
         let (ours, mut theirs) = tokio::io::duplex(8);
-        let mut stream = Impatient::new(ours, Duration::from_secs(30));
+        let mut stream = Impatient::new(ours, Duration::from_secs(30), StallFlag::default());
         stream.write_all(b"12345678").await.unwrap();
         let reader = async {
             tokio::time::sleep(Duration::from_secs(29)).await;

@@ -78,7 +78,7 @@ pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<Re
     caller.may_somewhere(Scope::Read)?;
     let queues = seen_by(&app, &caller).await?;
     let stats = metrics::stats(&app).await?;
-    let text = metrics::text(&stats, &queues, app.counts());
+    let text = metrics::text(&stats, &queues, app.counts(), app.memory().used());
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 

@@ -59,6 +59,17 @@ impl Service {
         self.connect().await.send(request).await
     }
 
+    /// Waits until so many requests are in flight, besides the one that asks for the number.
+    pub(crate) async fn in_flight(&self, count: u64) {
+        let line = format!("tickwheel_http_requests_in_flight {}\n", count + 1);
+        let reached = async {
+            while !self.get("/metrics").await.body.contains(&line) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, reached).await.expect("they are in flight");
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.send(Request::new("GET", path)).await
     }
@@ -203,6 +214,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// The next answer; `None` if the connection was closed instead.
     pub(crate) async fn answer(&mut self, head_only: bool) -> Option<Answer> {
         let (status, headers) = self.head().await?;
+        Some(self.rest(status, headers, head_only).await)
+    }
+
+    /// The rest of an answer whose head was read.
+    pub(crate) async fn rest(
+        &mut self,
+        status: u16,
+        headers: Vec<(String, String)>,
+        head_only: bool,
+    ) -> Answer {
         let mut answer = Answer { status, headers, body: String::new() };
         let mut body = Vec::new();
         if let Some(length) = answer.header("content-length").filter(|_| !head_only) {
@@ -217,7 +238,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
             }
         }
         answer.body = String::from_utf8(body).unwrap();
-        Some(answer)
+        answer
     }
 
     /// Status and headers; what follows stays to be read.

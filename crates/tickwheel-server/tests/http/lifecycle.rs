@@ -1,11 +1,12 @@
 //! Starting and stopping.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use tickwheel_server::{Server, StartError};
+use tokio::net::TcpStream;
 
-use crate::client::{Request, Service, config};
+use crate::client::{Client, Request, Service, config};
 
 #[tokio::test]
 async fn what_is_in_flight_is_answered_before_the_end() {
@@ -14,48 +15,70 @@ async fn what_is_in_flight_is_answered_before_the_end() {
     let mut waiting = service.connect().await;
     let reserve = Request::new("POST", "/v1/queues/empty/reserve").json(&json!({"wait": "60s"}));
     waiting.write(&reserve.bytes()).await;
-    let mut half = service.connect().await;
-    let put = Request::new("POST", "/v1/queues/q/jobs").json(&json!({"text": "half"})).bytes();
-    half.write(&put[..put.len() - 3]).await;
-    let mut idle = service.connect().await;
-    assert_eq!(idle.send(Request::new("GET", "/healthz")).await.status, 200);
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let (mut reading, headers) = stalled(&service).await;
+    service.in_flight(1).await;
     service.shutdown.begin();
     let answer = waiting.answer(false).await.unwrap();
     assert_eq!((answer.status, answer.json()), (200, json!({"deliveries": []})));
-    idle.closed().await;
-    half.write(&put[put.len() - 3..]).await;
-    assert_eq!(half.answer(false).await.unwrap().status, 201);
+    let page = reading.rest(200, headers, false).await.json();
+    assert!(page["jobs"].as_array().is_some_and(|jobs| !jobs.is_empty()));
     let service = Service::on(service.stop().await, |_| {}).await;
-    assert_eq!(service.get("/v1/queues/q").await.json()["jobs"]["ready"], 2);
+    assert_eq!(service.get("/v1/queues/q").await.json()["jobs"]["ready"], 1);
+    service.stop().await;
+}
+
+/// A client that has asked for more than the connection's buffers hold, and does not read it yet.
+async fn stalled(service: &Service) -> (Client<TcpStream>, Vec<(String, String)>) {
+    for _ in 0..16 {
+        let job = json!({"text": "x".repeat(1_000_000), "delay": "1h"});
+        assert_eq!(service.post("/v1/queues/large/jobs", job).await.status, 201);
+    }
+    let mut client = service.connect().await;
+    client.write(&Request::new("GET", "/v1/queues/large/jobs").bytes()).await;
+    let (status, headers) = client.head().await.expect("an answer");
+    assert_eq!(status, 200);
+    (client, headers)
+}
+
+#[tokio::test]
+async fn whoever_waits_for_its_client_does_not_delay_the_end() {
+    let service = Service::start().await;
+    let silent = service.connect().await;
+    let mut idle = service.connect().await;
+    assert_eq!(idle.send(Request::new("GET", "/healthz")).await.status, 200);
+    let mut half_head = service.connect().await;
+    half_head.write(b"GET /healthz HTTP/1.1\r\nhost: lo").await;
+    let mut half_body = service.connect().await;
+    let put = Request::new("POST", "/v1/queues/q/jobs").json(&json!({"text": "half"})).bytes();
+    half_body.write(&put[..put.len() - 3]).await;
+    service.in_flight(1).await;
+    service.shutdown.begin();
+    let refused = half_body.answer(false).await.expect("an answer");
+    refused.problem(503, "unavailable");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    for mut client in [silent, idle, half_head, half_body] {
+        client.closed().await;
+    }
+    // Within less time than headers, bodies and the grace have.
+    let service = Service::on(service.stop().await, |_| {}).await;
+    assert_eq!(service.get("/v1/queues").await.json(), json!({"queues": []}));
     service.stop().await;
 }
 
 #[tokio::test]
 async fn a_second_signal_hurries() {
     let service = Service::start().await;
-    let mut half = service.connect().await;
-    let put = Request::new("POST", "/v1/queues/q/jobs").json(&json!({"text": "half"})).bytes();
-    half.write(&put[..put.len() - 3]).await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    let started = Instant::now();
+    let (mut client, _) = stalled(&service).await;
     service.shutdown.begin();
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    let folder = service.stop().await;
-    assert!(started.elapsed() < Duration::from_secs(10));
-    half.closed().await;
-    let service = Service::on(folder, |_| {}).await;
-    assert_eq!(service.get("/v1/queues").await.json(), json!({"queues": []}));
+    // The second signal. Without it the client has 30 seconds to read.
     service.stop().await;
+    client.closed().await;
 }
 
 #[tokio::test]
 async fn whoever_takes_too_long_is_dropped_after_the_grace() {
     let service = Service::with(|config| config.shutdown_grace = Duration::from_millis(200)).await;
-    let mut half = service.connect().await;
-    half.write(b"POST /v1/queues/q/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n")
-        .await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    let _stalled = stalled(&service).await;
     service.stop().await;
 }
 

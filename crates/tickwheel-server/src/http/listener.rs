@@ -1,0 +1,245 @@
+//! Accepting connections and serving the requests on them.
+//!
+//! Ground rules: each connection is a task of its own. It ends when its client closes, when it is
+//! asked to make room for another ([`connections`](super::connections)), and when the service
+//! stops: at once if it waits for its client, else after the answer.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::{JoinSet, yield_now};
+use tokio_rustls::TlsAcceptor;
+use tower_service::Service;
+
+use super::connections::{Answering, Connections, Place};
+use super::stall::Impatient;
+use crate::app::App;
+
+/// A client that does not finish its handshake within this time is given up.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Clients that are told at the same time that there is no room. Others are not told.
+const MAX_REFUSALS: usize = 32;
+
+/// Where connections come in.
+pub(crate) struct Door {
+    router: Router,
+    acceptor: Option<TlsAcceptor>,
+    connections: Arc<Connections>,
+    refusals: Arc<Semaphore>,
+    app: App,
+}
+
+impl Door {
+    /// A door for so many connections at once.
+    pub(crate) fn new(
+        router: Router,
+        acceptor: Option<TlsAcceptor>,
+        limit: usize,
+        app: App,
+    ) -> Self {
+        let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
+        Self { router, acceptor, connections: Connections::new(limit), refusals, app }
+    }
+
+    /// Accepts connections until the service is told to stop.
+    pub(crate) async fn accept(&self, listener: TcpListener, tasks: &mut JoinSet<()>) {
+        let shutdown = self.app.shutdown().clone();
+        let mut begun = pin!(shutdown.begun());
+        loop {
+            let accepted = async {
+                self.connections.settled().await;
+                listener.accept().await
+            };
+            let accepted = tokio::select! {
+                () = &mut begun => return,
+                accepted = accepted => accepted,
+                // So that the results of ended connections do not pile up.
+                Some(_) = tasks.join_next() => continue,
+            };
+            match accepted {
+                Ok((stream, address)) => self.admit(stream, address, tasks),
+                Err(error) => {
+                    // Most likely no file descriptor is left. Some will be closed.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+
+    fn admit(&self, stream: TcpStream, address: SocketAddr, tasks: &mut JoinSet<()>) {
+        // Answers are small and complete: waiting for more to send would only delay them.
+        let _ = stream.set_nodelay(true);
+        let Some(place) = self.connections.enter(address) else {
+            self.app.counts().refuse();
+            tracing::warn!(%address, "too many connections are busy");
+            if self.acceptor.is_none()
+                && let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned()
+            {
+                tasks.spawn(refuse(stream, permit));
+            }
+            return;
+        };
+        let connection =
+            Connection { router: self.router.clone(), app: self.app.clone(), place: place.into() };
+        tasks.spawn(connection.run(stream, self.acceptor.clone()));
+    }
+}
+
+/// Tells a client that there is no room, without waiting for its request.
+async fn refuse(mut stream: TcpStream, _permit: OwnedSemaphorePermit) {
+    let problem = crate::api::Problem::new(
+        crate::api::Code::Unavailable,
+        "there are too many connections: close some, or try again later",
+    );
+    let body = serde_json::to_string(&problem).unwrap_or_default();
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
+         content-length: {}\r\nretry-after: 1\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let write = async {
+        stream.write_all(answer.as_bytes()).await?;
+        stream.shutdown().await
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(1), write).await;
+}
+
+/// One connection.
+struct Connection {
+    router: Router,
+    app: App,
+    place: Arc<Place>,
+}
+
+impl Connection {
+    /// Serves until the end, or until another connection needs the place.
+    async fn run(self, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
+        let mut serving = pin!(self.handshake_and_serve(stream, acceptor));
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut serving => return,
+                () = self.place.asked_to_close() => {}
+            }
+            if !poll_again(serving.as_mut()).await || self.place.is_waiting() {
+                tracing::debug!(address = %self.place.address(), "closed to make room");
+                return;
+            }
+            self.place.stay();
+        }
+    }
+
+    async fn handshake_and_serve(&self, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
+        let Some(acceptor) = acceptor else { return self.serve(stream).await };
+        let address = self.place.address();
+        let handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
+        let shutdown = self.app.shutdown().clone();
+        let outcome = tokio::select! {
+            outcome = handshake => outcome,
+            () = shutdown.begun() => return,
+        };
+        match outcome {
+            Ok(Ok(stream)) => self.serve(stream).await,
+            Ok(Err(error)) => tracing::debug!(%address, %error, "no TLS handshake"),
+            Err(_) => tracing::debug!(%address, "the TLS handshake took too long"),
+        }
+    }
+
+    async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, stream: S) {
+        let _counted = self.app.counts().connect();
+        let limits = self.app.config().limits;
+        let stream = Impatient::new(stream, limits.write_timeout, self.place.stall());
+        let service = service_fn(|request| self.answer(request));
+        let mut connection = pin!(
+            http1::Builder::new()
+                .timer(TokioTimer::new())
+                .header_read_timeout(limits.header_timeout)
+                .max_header_size(limits.header)
+                .serve_connection(TokioIo::new(stream), service)
+        );
+        let shutdown = self.app.shutdown();
+        let outcome = tokio::select! {
+            biased;
+            outcome = connection.as_mut() => outcome,
+            () = shutdown.begun() => {
+                connection.as_mut().graceful_shutdown();
+                if !poll_again(connection.as_mut()).await || !self.place.is_busy() {
+                    return;
+                }
+                connection.await
+            }
+        };
+        if let Err(error) = outcome {
+            let address = self.place.address();
+            tracing::debug!(%address, %error, "the connection ended early");
+        }
+    }
+
+    /// Answers a request. The connection is busy until the answer's body is sent or dropped.
+    async fn answer(
+        &self,
+        request: hyper::Request<Incoming>,
+    ) -> Result<hyper::Response<Sent>, Infallible> {
+        let visit = self.place.begin();
+        let answering = visit.answering();
+        let mut request = request.map(Body::new);
+        request.extensions_mut().insert(visit.clone());
+        let response = self.router.clone().call(request).await?;
+        // The request's memory is given back; that of the answer is counted with its body.
+        drop(visit);
+        Ok(response.map(|body| Sent { body, _answering: answering }))
+    }
+}
+
+/// Lets a future see what has arrived for it; `false` if it ended.
+async fn poll_again(future: Pin<&mut impl Future>) -> bool {
+    // The runtime looks for arrivals before a task that yields is polled again.
+    tokio::select! {
+        biased;
+        _ = future => false,
+        () = yield_now() => true,
+    }
+}
+
+/// The body of an answer.
+struct Sent {
+    body: Body,
+    _answering: Answering,
+}
+
+impl http_body::Body for Sent {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

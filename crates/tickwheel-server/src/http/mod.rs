@@ -1,0 +1,15 @@
+//! Connections: who gets one, and what it may cost.
+//!
+//! - [`descriptors`] shares the file descriptors of the process out between store and connections.
+//! - [`connections`] counts connections, and chooses which to close when there are too many.
+//! - [`listener`] accepts connections and serves the requests on them.
+//! - [`memory`] bounds what requests and answers in flight take together.
+//! - [`stall`] gives up on clients that do not read their answers.
+
+pub(crate) mod connections;
+pub(crate) mod descriptors;
+pub(crate) mod listener;
+pub(crate) mod memory;
+mod stall;
+
+pub(crate) use connections::Visit;

@@ -1,34 +1,30 @@
-//! How a pacer is set up.
+//! The configuration of a pacer.
 
 use core::fmt;
 use core::time::Duration;
-use std::sync::Arc;
 
-use super::keyed::KeyedPacer;
+use super::engine::Engine;
 use super::limit::Rate;
-use super::shared::Shared;
-use super::state::Bounds;
-use super::{PaceKey, Pacer, RateError};
+use super::{KeyedPacer, PaceKey, Pacer, RateError};
 use crate::Timer;
 use crate::timer::{Host, Nanos};
 
-/// So many tasks may wait for one key, unless told otherwise: enough for any burst that is meant,
-/// and an end to those that are not.
+/// The default limit on queued tasks per key: enough for any burst that is meant, and an end to one
+/// that is not.
 const DEFAULT_MAX_QUEUED: usize = 1_000_000;
 
-/// So many tasks have a number.
-const MOST_QUEUED: usize = (u32::MAX / 2) as usize;
+/// Task indices are `u32`; this caps all queues together.
+const MAX_QUEUED_TOTAL: usize = (u32::MAX / 2) as usize;
 
-/// So long a task that may start now can wait for the next tick, to spare the timer a wake-up; no
-/// tick that is longer is waited for.
-const MOST_DEFERRED: Nanos = 1_000_000;
+/// The longest tick for which a ready task may wait to spare the timer a wake-up.
+const MAX_DEFERRAL: Nanos = 1_000_000;
 
-/// Sets a pacer up: made by [`Pacer::builder`].
+/// Configures a pacer: made by [`Pacer::builder`].
 ///
 /// ```
 /// use std::time::Duration;
 /// use tickwheel::Timer;
-/// use tickwheel::pace::Pacer;
+/// use tickwheel::pace::{KeyedPacer, Pacer};
 ///
 /// let timer = Timer::new();
 /// let pacer = Pacer::builder(&timer, 100, Duration::from_secs(1))
@@ -36,6 +32,9 @@ const MOST_DEFERRED: Nanos = 1_000_000;
 ///     .max_queued(10_000)
 ///     .max_running(8)
 ///     .build()?;
+/// let customers: KeyedPacer<u64> = Pacer::builder(&timer, 5, Duration::from_secs(1))
+///     .max_queued_total(1_000_000)
+///     .build_keyed()?;
 /// # Ok::<(), tickwheel::pace::RateError>(())
 /// ```
 #[must_use = "a builder does nothing until `build` is called"]
@@ -48,6 +47,19 @@ pub struct Builder {
     max_queued: usize,
     max_queued_total: usize,
     max_running: usize,
+}
+
+/// The limits of a pacer, and what it knows of its timer; constant through its life.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    pub(super) max_queued: usize,
+    pub(super) max_queued_total: usize,
+    pub(super) max_running: usize,
+    /// Nanoseconds in a tick of the timer.
+    pub(super) tick: Nanos,
+    /// Whether a ready task may wait for the next tick where that spares the timer a wake-up: the
+    /// timer has threads, which cost something to wake, and short ticks.
+    pub(super) spares_wakes: bool,
 }
 
 impl Builder {
@@ -63,11 +75,11 @@ impl Builder {
         }
     }
 
-    /// Spreads starts evenly: there is at least the N-th part of the window from each to the next.
-    /// Without this they come in bursts: as many at once as the window allows.
+    /// Spreads starts evenly: two starts are at least `window / starts` apart. By default starts
+    /// come in bursts: as many at once as the window allows.
     ///
-    /// A start waits for a tick of the timer, and the gap counts from when it really began. So if
-    /// gaps are to be short, let the ticks be much shorter.
+    /// A start waits for a tick of the timer, and the gap counts from when it really began. So
+    /// short gaps need ticks that are much shorter.
     ///
     /// ```
     /// use std::time::Duration;
@@ -89,66 +101,20 @@ impl Builder {
         self
     }
 
-    /// How many tasks may wait for one key: a million unless said here; no limit if 0.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::pace::{PaceError, Pacer};
-    /// use tickwheel::{ManualClock, Timer};
-    ///
-    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
-    /// let pacer = Pacer::builder(&timer, 100, Duration::from_secs(1)).max_queued(2).build()?;
-    /// pacer.submit(|| {})?;
-    /// pacer.submit(|| {})?;
-    /// assert_eq!(pacer.submit(|| {}).unwrap_err(), PaceError::Full { limit: 2, queued: 2 });
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Limits how many tasks of one key may be queued. Defaults to 1,000,000; 0 means no limit.
     pub fn max_queued(mut self, limit: usize) -> Self {
         self.max_queued = limit;
         self
     }
 
-    /// How many tasks may wait for all keys together; no limit if 0, or not said.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::pace::{PaceError, Pacer};
-    /// use tickwheel::{ManualClock, Timer};
-    ///
-    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
-    /// let builder = Pacer::builder(&timer, 100, Duration::from_secs(1)).max_queued_total(2);
-    /// let pacer = builder.build_keyed()?;
-    /// pacer.key("acme").submit(|| {})?;
-    /// pacer.key("umbrella").submit(|| {})?;
-    /// let error = pacer.key("initech").submit(|| {}).unwrap_err();
-    /// assert_eq!(error, PaceError::TotalFull { limit: 2, queued: 2 });
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Limits how many tasks of all keys together may be queued. Defaults to 0: no limit.
     pub fn max_queued_total(mut self, limit: usize) -> Self {
         self.max_queued_total = limit;
         self
     }
 
-    /// How many tasks of one key may run at once; no limit if 0, or not said. A start takes one of
-    /// these places until the task has ended, also by a panic, or its permit was dropped.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::pace::Pacer;
-    /// use tickwheel::{ManualClock, Timer};
-    ///
-    /// let clock = ManualClock::new();
-    /// let timer = Timer::builder().clock(clock.clone()).build()?;
-    /// let pacer = Pacer::builder(&timer, 100, Duration::from_secs(1)).max_running(1).build()?;
-    /// let permit = pacer.try_acquire()?;
-    /// let ticket = pacer.submit(|| {})?;
-    /// clock.advance(Duration::from_secs(60));
-    /// assert!(ticket.is_queued()); // the rate allows it, but one is at work
-    /// drop(permit);
-    /// clock.advance(Duration::ZERO);
-    /// assert!(ticket.is_started());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Limits how many tasks of one key may run at once. Defaults to 0: no limit. A task takes a
+    /// place until it has ended, also by a panic; a permit until it is dropped.
     pub fn max_running(mut self, limit: usize) -> Self {
         self.max_running = limit;
         self
@@ -156,61 +122,30 @@ impl Builder {
 
     /// Builds a pacer.
     ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::pace::{Pacer, RateError};
-    /// use tickwheel::{ManualClock, Timer};
-    ///
-    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
-    /// assert!(Pacer::builder(&timer, 100, Duration::from_secs(1)).build().is_ok());
-    /// let error = Pacer::builder(&timer, 100, Duration::ZERO).build().unwrap_err();
-    /// assert_eq!(error, RateError::ZeroWindow { starts: 100 });
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     ///
-    /// If the rate is not possible; the error says why.
+    /// If the number of starts or the window is zero.
     pub fn build(self) -> Result<Pacer, RateError> {
-        let (timer, smooth) = (self.timer.clone(), self.smooth);
-        Ok(Pacer::of(self.shared()?, timer, smooth))
+        self.build_keyed().map(Pacer::of)
     }
 
     /// Builds a pacer that gives each key a rate of its own.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::Timer;
-    /// use tickwheel::pace::{KeyedPacer, Pacer};
-    ///
-    /// let timer = Timer::new();
-    /// let pacer: KeyedPacer<u64> = Pacer::builder(&timer, 100, Duration::from_secs(1))
-    ///     .max_queued(1_000)
-    ///     .max_queued_total(1_000_000)
-    ///     .build_keyed()?;
-    /// # Ok::<(), tickwheel::pace::RateError>(())
-    /// ```
     ///
     /// # Errors
     ///
     /// As [`build`](Self::build).
     pub fn build_keyed<K: PaceKey>(self) -> Result<KeyedPacer<K>, RateError> {
-        let (timer, smooth) = (self.timer.clone(), self.smooth);
-        Ok(KeyedPacer::of(self.shared()?, timer, smooth))
-    }
-
-    fn shared<K: PaceKey>(&self) -> Result<Arc<Shared<K>>, RateError> {
         let rate = Rate::new(self.starts, self.window, self.smooth)?;
         let host = Host::of(&self.timer);
         let limit = |limit: usize, none: usize| if limit == 0 { none } else { limit };
         let bounds = Bounds {
             max_queued: limit(self.max_queued, usize::MAX),
-            max_queued_total: limit(self.max_queued_total, MOST_QUEUED).min(MOST_QUEUED),
+            max_queued_total: limit(self.max_queued_total, MAX_QUEUED_TOTAL).min(MAX_QUEUED_TOTAL),
             max_running: limit(self.max_running, usize::MAX),
             tick: host.tick(),
-            spares_wakes: host.has_threads() && host.tick() <= MOST_DEFERRED,
+            spares_wakes: host.has_threads() && host.tick() <= MAX_DEFERRAL,
         };
-        Ok(Shared::new(host, rate, bounds))
+        Ok(KeyedPacer::of(Engine::new(host, rate, bounds), self.timer, self.smooth))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! Why a pacer refuses a task, a permit or a rate.
 
 use core::fmt;
 use core::time::Duration;
@@ -15,44 +15,45 @@ use crate::ScheduleError;
 /// use tickwheel::pace::{PaceError, Pacer};
 ///
 /// let timer = Timer::new();
-/// let pacer = Pacer::builder(&timer, 100, Duration::from_secs(1)).max_queued(1).build()?;
-/// pacer.pause();
-/// pacer.submit(|| println!("later"))?;
-/// let error = pacer.submit(|| println!("not at all")).unwrap_err();
+/// let pacer = Pacer::builder(&timer, 1, Duration::from_secs(60)).max_queued(1).build()?;
+/// let permit = pacer.try_acquire()?;
+/// match pacer.try_acquire() {
+///     Err(PaceError::NotYet { until: Some(time) }) => println!("try again at {time:?}"),
+///     other => unreachable!("{other:?}"),
+/// }
+/// pacer.submit(|| println!("in a minute"))?;
+/// let error = pacer.submit(|| println!("never")).unwrap_err();
 /// assert_eq!(error, PaceError::Full { limit: 1, queued: 1 });
-///
-/// pacer.stop();
-/// assert_eq!(pacer.submit(|| {}).unwrap_err(), PaceError::Stopped);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PaceError {
-    /// As many tasks wait for this key as `max_queued` allows. Try again when some have started,
-    /// cancel some, or build the pacer with a higher limit.
+    /// As many tasks of this key are queued as `max_queued` allows. Try again when some have
+    /// started, cancel some, or build the pacer with a higher limit.
     Full {
         /// The limit that the pacer was built with.
         limit: usize,
-        /// How many tasks were waiting.
+        /// How many tasks were queued.
         queued: usize,
     },
-    /// As many tasks wait for all keys together as `max_queued_total` allows.
+    /// As many tasks of all keys together are queued as `max_queued_total` allows.
     TotalFull {
         /// The limit that the pacer was built with.
         limit: usize,
-        /// How many tasks were waiting.
+        /// How many tasks were queued.
         queued: usize,
     },
-    /// There is no permit at the moment (`try_acquire` only): others wait for one, the window is
-    /// full, as many run as may, or the pacer is paused.
+    /// `try_acquire` has no permit at the moment: others wait for one, the window is full, as many
+    /// tasks run as may, or the pacer is paused.
     NotYet {
-        /// When the window, or `retry_after`, allows the next start; `None` if that depends on
-        /// something else than time.
+        /// When the window, or `retry_after`, allows the next start; `None` if something other
+        /// than time decides that.
         until: Option<Instant>,
     },
-    /// The pacer or its timer was stopped.
+    /// The pacer or its timer is draining or stopped.
     Stopped,
-    /// The timer's thread could not be started; what the operating system said.
+    /// The timer's thread could not be started; the message of the operating system.
     Thread(String),
 }
 
@@ -73,10 +74,10 @@ impl fmt::Display for PaceError {
                 f.write_str("the pacer allows no start yet: try again at the time in `until`")
             }
             Self::NotYet { until: None } => f.write_str(
-                "the pacer allows no start yet: others wait for theirs, as many run as may, or it \
-                 is paused; submit a task or await `acquire` to wait in line",
+                "the pacer allows no start yet: others wait for theirs, as many tasks run as may, \
+                 or it is paused; submit a task or await `acquire` to wait in the queue",
             ),
-            Self::Stopped => f.write_str("the pacer or its timer is stopped and starts nothing"),
+            Self::Stopped => f.write_str("the pacer or its timer is draining or stopped"),
             Self::Thread(why) => write!(f, "the timer's thread could not be started: {why}"),
         }
     }
@@ -93,29 +94,18 @@ impl From<ScheduleError> for PaceError {
     }
 }
 
-/// Why a rate is not possible.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickwheel::Timer;
-/// use tickwheel::pace::{Pacer, RateError};
-///
-/// let timer = Timer::new();
-/// let second = Duration::from_secs(1);
-/// let error = Pacer::builder(&timer, 0, second).build().unwrap_err();
-/// assert_eq!(error, RateError::NoStarts { window: second });
-/// ```
+/// Why a rate was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RateError {
-    /// No start at all in a window: nothing would ever start.
+    /// The number of starts is zero: nothing would ever start.
     NoStarts {
-        /// The window that was asked for.
+        /// The window of the refused rate.
         window: Duration,
     },
-    /// A window without length, in which there is no start.
+    /// The window is zero: it could contain no start.
     ZeroWindow {
-        /// The number of starts that was asked for.
+        /// The number of starts of the refused rate.
         starts: usize,
     },
 }
@@ -125,13 +115,12 @@ impl fmt::Display for RateError {
         match self {
             Self::NoStarts { window } => write!(
                 f,
-                "a rate of 0 starts in {window:?} is not possible: allow at least one, or pause \
-                 the pacer"
+                "the number of starts must be at least 1, got 0 in a window of {window:?}; to \
+                 start nothing, pause the pacer"
             ),
             Self::ZeroWindow { starts } => write!(
                 f,
-                "a rate of {starts} starts in a window of no length is not possible: take a longer \
-                 window"
+                "the window must be longer than zero, got {starts} starts in a window of 0 ns"
             ),
         }
     }

@@ -1,37 +1,35 @@
-//! What a pacer knows of one key: its queue, its latest starts, and what was said about it alone.
+//! A lane: one key with its queue, its recent starts and its settings.
 
 use std::boxed::Box;
-#[cfg(feature = "async")]
 use std::sync::Arc;
 
+use super::engine::Now;
 use super::limit::{Log, Rate};
-use super::now::Now;
-use super::queue::{List, Queue, Tasks, Work};
-#[cfg(feature = "async")]
-use super::start::Start;
+use super::permit::Start;
+use super::queue::{List, Queue, Stage, Submissions};
 use crate::timer::Nanos;
 use crate::wheel;
 
 pub(super) struct Lane<K> {
     pub(super) key: K,
     /// Bits of the key's hash, by which the index finds the lane.
-    pub(super) tag: u32,
-    /// Whether the lane is in the list of those that may start a task at once.
+    pub(super) hash: u32,
+    /// Whether the lane is in the list of those that may start a task now.
     pub(super) is_ready: bool,
-    /// Starts that were let go, and are not in the log yet.
+    /// Open starts: released, and not seen to begin yet.
     open: List,
-    /// Tasks that were let go and have not ended, and permits that are held.
+    /// Released tasks that have not ended, and permits that are held.
     pub(super) running: u32,
     pub(super) queue: Queue,
     log: Log,
     settings: Option<Box<Settings>>,
-    /// The tick at which the lane is to be looked at, and its place in the wheel;
-    /// `u64::MAX` if it has none.
-    pub(super) look_at: u64,
-    pub(super) place: wheel::Key,
+    /// The tick at which the wheel has the lane checked, and its key there; `u64::MAX` if it is
+    /// not in the wheel.
+    pub(super) check_at: u64,
+    pub(super) wheel_key: wheel::Key,
 }
 
-/// What was said about one key alone.
+/// What a caller has set for one key alone.
 #[derive(Default)]
 struct Settings {
     rate: Option<Rate>,
@@ -42,33 +40,33 @@ struct Settings {
 /// What a lane waits for.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Outlook {
-    /// May start a task at this time, and not before.
+    /// For this time, at which it may start a task.
     Start(Nanos),
-    /// Is busy with what runs, or paused: somebody will tell.
+    /// For a call: it is paused, or as many tasks run as may.
     Held,
-    /// Has no task, and can be forgotten at this time if none comes.
+    /// For a task. It can be forgotten at this time if none comes.
     Idle(Nanos),
 }
 
 impl<K> Lane<K> {
-    pub(super) fn new(key: K, tag: u32) -> Self {
+    pub(super) fn new(key: K, hash: u32) -> Self {
         Self {
             key,
-            tag,
+            hash,
             is_ready: false,
             open: List::EMPTY,
             running: 0,
             queue: Queue::new(),
             log: Log::new(),
             settings: None,
-            look_at: u64::MAX,
-            place: wheel::Key { index: 0, generation: 0 },
+            check_at: u64::MAX,
+            wheel_key: wheel::Key { index: 0, generation: 0 },
         }
     }
 
-    /// The rate that applies, given the one for keys about which nothing was said.
+    /// Returns the lane's own rate, or else the common one.
     #[inline]
-    pub(super) fn rate<'a>(&'a self, common: &'a Rate) -> &'a Rate {
+    fn rate<'a>(&'a self, common: &'a Rate) -> &'a Rate {
         self.settings.as_ref().and_then(|settings| settings.rate.as_ref()).unwrap_or(common)
     }
 
@@ -96,7 +94,7 @@ impl<K> Lane<K> {
         self.set(|settings| settings.paused = paused);
     }
 
-    /// Holds the lane, at least until then.
+    /// Lets nothing start before `time`. Of several calls the latest time counts.
     pub(super) fn hold_until(&mut self, time: Nanos) {
         self.set(|settings| settings.held_until = settings.held_until.max(time));
     }
@@ -106,9 +104,9 @@ impl<K> Lane<K> {
         self.set(|settings| settings.rate = rate);
     }
 
-    /// Forgets starts that have left the window, before there is another rate.
-    pub(super) fn close_rate(&mut self, tasks: &mut Tasks, common: &Rate, now: Nanos) {
-        self.close_begun(tasks, common);
+    /// Removes the starts that have left the window of the current rate, before the rate changes.
+    pub(super) fn close_rate(&mut self, tasks: &mut Submissions, common: &Rate, now: Nanos) {
+        self.log_begun(tasks, common);
         self.forget_starts(common, now);
     }
 
@@ -117,75 +115,78 @@ impl<K> Lane<K> {
         self.log.forget(now, window);
     }
 
-    /// Lets a task go.
+    /// Adds an open start.
     #[inline]
-    pub(super) fn let_go(&mut self, tasks: &mut Tasks, task: u32) {
+    pub(super) fn release(&mut self, tasks: &mut Submissions, task: u32) {
         self.open.push(tasks, task);
         self.running += 1;
     }
 
-    /// An open start has begun; or never will, and is given back.
+    /// Removes an open start, and logs it if it has begun.
     #[inline]
     pub(super) fn close(
         &mut self,
-        tasks: &mut Tasks,
+        tasks: &mut Submissions,
         task: u32,
         began: Option<Nanos>,
         common: &Rate,
     ) {
         self.open.remove(tasks, task);
         if let Some(time) = began {
-            self.note(time, common);
+            self.log_start(time, common);
         }
     }
 
-    /// Notes a start, and forgets those that have left the window.
+    /// Logs a start, and removes those that have left the window.
     #[inline]
-    pub(super) fn note(&mut self, time: Nanos, common: &Rate) {
+    pub(super) fn log_start(&mut self, time: Nanos, common: &Rate) {
         self.log.add(time);
         self.forget_starts(common, time);
     }
 
-    /// Looks which open starts have begun meanwhile.
-    fn close_begun(&mut self, tasks: &mut Tasks, common: &Rate) {
+    /// Logs the open starts that have begun by now.
+    fn log_begun(&mut self, tasks: &mut Submissions, common: &Rate) {
         let open = self.open;
         open.each(tasks, |tasks, task| {
-            let Work::Open(start) = &tasks[task].work else { return };
+            let Stage::Open(start) = &tasks[task].stage else { return };
             if let Some(time) = start.time() {
-                // What is dropped here has no waker in it: who began has taken it out.
-                tasks[task].work = Work::Begun;
+                // The start that is dropped here holds no waker: the future took it to begin.
+                tasks[task].stage = Stage::Begun;
                 self.close(tasks, task, Some(time), common);
             }
         });
     }
 
-    /// The open starts.
-    #[cfg(feature = "async")]
-    pub(super) fn each_open(&self, tasks: &mut Tasks, mut open: impl FnMut(&Arc<Start>)) {
+    /// Visits the open starts.
+    pub(super) fn each_open(&self, tasks: &mut Submissions, mut visit: impl FnMut(&Arc<Start>)) {
         self.open.each(tasks, |tasks, task| {
-            if let Work::Open(start) = &tasks[task].work {
-                open(start);
+            if let Stage::Open(start) = &tasks[task].stage {
+                visit(start);
             }
         });
     }
 
-    /// From when on the window, and the partner, allow a start.
+    /// Returns the time from which the rate and `retry_after` allow a start.
     #[inline]
-    pub(super) fn earliest(&mut self, tasks: &mut Tasks, common: &Rate, now: &Now<'_>) -> Nanos {
+    pub(super) fn earliest(
+        &mut self,
+        tasks: &mut Submissions,
+        common: &Rate,
+        now: &Now<'_>,
+    ) -> Nanos {
         let rate = *self.rate(common);
-        if self.open.len() > 0 && (rate.gap > 0 || self.log.len() + self.open.len() >= rate.starts)
-        {
-            self.close_begun(tasks, common);
+        let is_full = self.log.len() + self.open.len() >= rate.starts;
+        if self.open.len() > 0 && (rate.gap > 0 || is_full) {
+            self.log_begun(tasks, common);
         }
         let by_rate = self.log.earliest(&rate, self.open.len(), || now.get());
         by_rate.max(self.held_until())
     }
 
-    /// What the lane waits for.
     #[inline]
     pub(super) fn outlook(
         &mut self,
-        tasks: &mut Tasks,
+        tasks: &mut Submissions,
         common: &Rate,
         max_running: usize,
         now: &Now<'_>,
@@ -196,26 +197,23 @@ impl<K> Lane<K> {
             }
             return Outlook::Start(self.earliest(tasks, common, now));
         }
-        if self.running > 0 {
-            return Outlook::Held;
-        }
-        if self.is_paused() || self.has_own_rate() {
+        if self.running > 0 || self.is_paused() || self.has_own_rate() {
             return Outlook::Held;
         }
         let empty = self.log.latest().map_or(0, |latest| latest.saturating_add(common.window));
         Outlook::Idle(empty.max(self.held_until()))
     }
 
-    /// When the task is expected to start that has so many ahead of it; `None` while the lane is
-    /// paused.
+    /// Returns when the task is expected to start that has `ahead` others ahead of it; `None`
+    /// while the lane is paused.
     pub(super) fn expected(
         &mut self,
-        tasks: &mut Tasks,
+        tasks: &mut Submissions,
         common: &Rate,
         ahead: usize,
         now: Nanos,
     ) -> Option<Nanos> {
-        self.close_begun(tasks, common);
+        self.log_begun(tasks, common);
         let from = now.max(self.held_until());
         let rate = self.rate(common);
         let time = || self.log.expected(rate, self.open.len(), ahead, now, from);

@@ -1,18 +1,17 @@
-//! The window rule: which starts there were, and when the next may be.
+//! The window limiter: when recent starts were, and when the next one may be.
 //!
 //! Ground rules:
-//! * Nothing here asks for the time. A time is nanoseconds of the timer's clock; `Nanos::MAX` is
-//!   never.
-//! * A start that was let go but not yet seen to begin is *open*. It begins now at the earliest,
-//!   so it counts as if it began now, whenever it is asked about. Once its real time is known it
-//!   goes into the log.
-//! * A window is half open: of two starts exactly one window apart only one is in it.
+//! * Nothing here reads a clock. Times are nanoseconds of the timer's clock; `Nanos::MAX` is never.
+//! * A start is *open* from its release, under the pacer's lock, until the pacer has seen when it
+//!   really began. It can begin at any moment from now on, so it counts as if it began now. Once
+//!   its time is known, it moves to the log.
+//! * A window is half open: of two starts exactly one window apart, only one is in it.
 //!
-//! Why that holds for *any* window: at every moment, the starts of the last window (those in the
-//! log that are younger than one window) and the open ones are together at most N. Letting one go
-//! adds one, and is allowed only where they are fewer than N. A start that begins moves from the
-//! open ones to the log: the sum stays. Time passing only lessens it. And a window that ends at
-//! some moment contains no start but those of the log at that moment.
+//! Why no window ever has more than N starts: at every moment, the log's starts within the last
+//! window plus the open starts are at most N. A release adds one, and is allowed only while they
+//! are fewer than N. A start that begins moves from the open ones to the log, so the sum stays the
+//! same. The passing of time only lowers the sum. And the starts in a window that ends at some
+//! moment are all in the log at that moment.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -20,13 +19,12 @@ use std::collections::VecDeque;
 use super::RateError;
 use crate::timer::{Nanos, nanos};
 
-/// How many starts a window may have.
+/// A rate: at most `starts` in any `window`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Rate {
     pub(super) starts: usize,
     pub(super) window: Nanos,
-    /// How long there is at least from one start to the next: a part of the window if starts are
-    /// to be smooth, else nothing.
+    /// The least time between two starts: a part of the window for smooth starts, else 0.
     pub(super) gap: Nanos,
 }
 
@@ -39,16 +37,16 @@ impl Rate {
             return Err(RateError::ZeroWindow { starts });
         }
         let window = nanos(window);
-        // Rounded up, so that N gaps are never shorter than the window.
+        // Rounded up, so that N gaps are at least one window.
         let gap = if smooth { window.div_ceil(starts as u64) } else { 0 };
         Ok(Self { starts, window, gap })
     }
 }
 
-/// How many times fit without memory of their own.
+/// How many times fit in place, without an allocation.
 const FEW: usize = 2;
 
-/// The times of the latest starts, in order.
+/// The times of recent starts, in order.
 pub(super) enum Log {
     Few(u8, [Nanos; FEW]),
     Many(VecDeque<Nanos>),
@@ -67,7 +65,7 @@ impl Log {
         }
     }
 
-    /// The n-th time, from the oldest.
+    /// Returns the n-th time, counted from the oldest.
     #[inline]
     fn get(&self, n: usize) -> Option<Nanos> {
         match self {
@@ -76,14 +74,14 @@ impl Log {
         }
     }
 
-    /// The latest time.
+    /// Returns the time of the last start.
     #[inline]
     pub(super) fn latest(&self) -> Option<Nanos> {
         self.get(self.len().wrapping_sub(1))
     }
 
-    /// Adds a time. Times come in order, or nearly so: two threads may tell of theirs in the
-    /// other order.
+    /// Adds a time. Times arrive in order or nearly so: two threads may report theirs in the
+    /// opposite order.
     pub(super) fn add(&mut self, time: Nanos) {
         let mut place = self.len();
         while place > 0 && self.get(place - 1).is_some_and(|earlier| earlier > time) {
@@ -104,17 +102,17 @@ impl Log {
         }
     }
 
-    /// Forgets the times that have left the window.
+    /// Removes the times that have left the window.
     pub(super) fn forget(&mut self, now: Nanos, window: Nanos) {
         match self {
             Self::Few(len, times) => {
                 let old =
-                    times[..usize::from(*len)].partition_point(|&time| left(time, now, window));
+                    times[..usize::from(*len)].partition_point(|&time| has_left(time, now, window));
                 times.copy_within(old.., 0);
                 *len -= old as u8;
             }
             Self::Many(times) => {
-                while times.front().is_some_and(|&time| left(time, now, window)) {
+                while times.front().is_some_and(|&time| has_left(time, now, window)) {
                     times.pop_front();
                 }
                 if times.is_empty() {
@@ -126,8 +124,8 @@ impl Log {
         }
     }
 
-    /// From when on one more start may be let go. Where starts are open this may be too early,
-    /// never too late.
+    /// Returns the time from which one more start may be released. While starts are open it may
+    /// be too early, never too late: the caller asks again then.
     #[inline]
     pub(super) fn earliest(&self, rate: &Rate, open: usize, now: impl Fn() -> Nanos) -> Nanos {
         let by_gap = match (rate.gap, open) {
@@ -139,12 +137,13 @@ impl Log {
         if starts < rate.starts {
             return by_gap;
         }
-        // The start that has to leave the window first.
+        // The start that must leave the window first.
         let oldest = self.get(starts - rate.starts).unwrap_or_else(now);
         by_gap.max(oldest.saturating_add(rate.window))
     }
 
-    /// When the start is expected that has so many others ahead of it, if none is before `from`.
+    /// Returns when the start is expected that has `ahead` others ahead of it, if none of them is
+    /// before `from`.
     pub(super) fn expected(
         &self,
         rate: &Rate,
@@ -163,7 +162,7 @@ impl Log {
             let first = by_window(ahead % rate.starts).max(from);
             return first.saturating_add(windows.saturating_mul(rate.window));
         }
-        // Beyond N starts the gaps alone see to the window.
+        // From the N-th start on the gaps alone keep to the window.
         let near = ahead.min(rate.starts - 1);
         let mut time = self.earliest(rate, open, || now).max(from);
         for n in 1..=near {
@@ -172,7 +171,7 @@ impl Log {
         time.saturating_add(((ahead - near) as u64).saturating_mul(rate.gap))
     }
 
-    /// How many bytes it has allocated.
+    /// Returns the number of allocated bytes.
     pub(super) fn memory_usage(&self) -> usize {
         match self {
             Self::Few(..) => 0,
@@ -181,9 +180,9 @@ impl Log {
     }
 }
 
-/// Whether a start has left the window.
+/// Returns `true` if a start has left the window.
 #[inline]
-fn left(time: Nanos, now: Nanos, window: Nanos) -> bool {
+fn has_left(time: Nanos, now: Nanos, window: Nanos) -> bool {
     time.saturating_add(window) <= now
 }
 
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn impossible_rates_are_refused() {
+    fn rates_of_zero_are_refused() {
         let second = Duration::from_secs(1);
         assert_eq!(Rate::new(0, second, false), Err(RateError::NoStarts { window: second }));
         assert_eq!(Rate::new(7, Duration::ZERO, true), Err(RateError::ZeroWindow { starts: 7 }));

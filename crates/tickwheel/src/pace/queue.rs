@@ -1,65 +1,70 @@
-//! Tasks that wait for their start: higher priorities first, and first in, first out among equals.
+//! Submitted tasks, and a queue of them: higher priorities first, first in, first out within one.
 //!
-//! All tasks of a pacer are in one [`Pool`]; a queue is lists through them, one for each priority
-//! that occurs. Most queues have one.
+//! All submissions of a pacer are in one [`Pool`]; a queue is a set of linked lists through them,
+//! one for each priority in use. Most queues have one list.
 //!
 //! Ground rules:
-//! * A task is in exactly one list: while it waits, in that of its priority; from when it is let go
-//!   until the pacer has seen when it began, in its lane's list of open starts. Afterwards in none.
+//! * A submission is in at most one list: in its priority's while it waits, then in its lane's list
+//!   of open starts from its release until the pacer has seen when it began.
+//! * Within a list of one priority, ids increase: a task that is tried again returns to its place.
 //! * `top` is the list with the highest priority, and empty only if the queue is. `rest` has the
-//!   others, none empty, the highest last.
+//!   other lists, none empty, the highest priority last.
 
+use std::boxed::Box;
 use std::sync::Arc;
 use std::vec::Vec;
 
+use super::permit::Start;
 use super::pool::Pool;
-use super::start::Start;
+use super::ticket::Attempt;
 use crate::timer::Job;
 use crate::wheel::arena::NIL;
 
-pub(super) type Tasks = Pool<Task>;
+pub(super) type Submissions = Pool<Submission>;
 
-/// What was submitted.
-pub(super) struct Task {
-    /// No two tasks of a pacer ever have the same.
+/// A task, or a future that waits for a permit, from its acceptance to its end.
+pub(super) struct Submission {
+    /// Unique among all submissions of a pacer, and increasing.
     pub(super) id: u64,
     pub(super) lane: u32,
-    pub(super) work: Work,
+    pub(super) stage: Stage,
     pub(super) priority: i8,
-    /// Counts the tasks of a list.
+    /// Consecutive within a list, except where members left it.
     number: u32,
     previous: u32,
     next: u32,
 }
 
-pub(super) enum Work {
-    /// Waits: a closure.
+/// How far a submission has come.
+pub(super) enum Stage {
+    /// A closure that waits.
     Call(Job),
-    /// Waits: somebody who asked for a permit.
-    #[cfg(feature = "async")]
+    /// A closure that waits, and may ask for another attempt.
+    Attempts(Box<dyn FnMut() -> Attempt + Send>),
+    /// A future that waits for a permit.
     Permit(Arc<Start>),
-    /// Was let go, and is an open start.
+    /// Released: an open start.
     Open(Arc<Start>),
-    /// Has begun.
+    /// Running.
     Begun,
-    /// Was handed back when the pacer was stopped.
+    /// Handed back when the pacer was stopped.
     HandedBack,
 }
 
-impl Work {
-    /// Whether it still waits.
+impl Stage {
+    /// Returns `true` if the submission waits for its start.
     pub(super) fn waits(&self) -> bool {
         !matches!(self, Self::Open(_) | Self::Begun | Self::HandedBack)
     }
 }
 
-impl Task {
-    pub(super) fn new(id: u64, lane: u32, priority: i8, work: Work) -> Self {
-        Self { id, lane, work, priority, number: 0, previous: NIL, next: NIL }
+impl Submission {
+    pub(super) fn new(id: u64, lane: u32, priority: i8, stage: Stage) -> Self {
+        Self { id, lane, stage, priority, number: 0, previous: NIL, next: NIL }
     }
 }
 
-/// A list through tasks.
+/// A linked list through submissions.
 #[derive(Clone, Copy)]
 pub(super) struct List {
     first: u32,
@@ -76,7 +81,7 @@ impl List {
     }
 
     #[inline]
-    pub(super) fn push(&mut self, tasks: &mut Tasks, task: u32) {
+    pub(super) fn push(&mut self, tasks: &mut Submissions, task: u32) {
         let last = self.last;
         let number = if last == NIL {
             self.first = task;
@@ -92,9 +97,35 @@ impl List {
         self.len += 1;
     }
 
+    /// Inserts a task before all members with a greater id. Walks from the front: only tasks that
+    /// are tried again as well can be ahead of it.
+    fn insert_by_id(&mut self, tasks: &mut Submissions, task: u32) {
+        let id = tasks[task].id;
+        let mut next = self.first;
+        while next != NIL && tasks[next].id < id {
+            // Those ahead make room for its number.
+            let ahead = &mut tasks[next];
+            ahead.number = ahead.number.wrapping_sub(1);
+            next = ahead.next;
+        }
+        if next == NIL {
+            return self.push(tasks, task);
+        }
+        let Submission { previous, number, .. } = tasks[next];
+        tasks[next].previous = task;
+        match previous {
+            NIL => self.first = task,
+            previous => tasks[previous].next = task,
+        }
+        let inserted = &mut tasks[task];
+        (inserted.previous, inserted.next) = (previous, next);
+        inserted.number = number.wrapping_sub(1);
+        self.len += 1;
+    }
+
     #[inline]
-    pub(super) fn remove(&mut self, tasks: &mut Tasks, task: u32) {
-        let Task { previous, next, .. } = tasks[task];
+    pub(super) fn remove(&mut self, tasks: &mut Submissions, task: u32) {
+        let Submission { previous, next, .. } = tasks[task];
         match previous {
             NIL => self.first = next,
             previous => tasks[previous].next = next,
@@ -106,27 +137,32 @@ impl List {
         self.len -= 1;
     }
 
-    /// The tasks, in order. The list may lose the one that was last given.
-    pub(super) fn each(&self, tasks: &mut Tasks, mut task: impl FnMut(&mut Tasks, u32)) {
+    /// Visits the members in order. The visitor may remove the member that it is given.
+    pub(super) fn each(
+        &self,
+        tasks: &mut Submissions,
+        mut visit: impl FnMut(&mut Submissions, u32),
+    ) {
         let mut at = self.first;
         while at != NIL {
             let next = tasks[at].next;
-            task(tasks, at);
+            visit(tasks, at);
             at = next;
         }
     }
 
-    /// How many are ahead of a task.
-    fn position(&self, tasks: &Tasks, task: u32) -> usize {
+    /// Returns how many members are ahead of a task.
+    fn position(&self, tasks: &Submissions, task: u32) -> usize {
         let number = |task: u32| tasks[task].number;
         let ahead = number(task).wrapping_sub(number(self.first));
-        let whole = number(self.last).wrapping_sub(number(self.first)).wrapping_add(1) == self.len;
-        if whole {
+        let is_gapless =
+            number(self.last).wrapping_sub(number(self.first)).wrapping_add(1) == self.len;
+        if is_gapless {
             return ahead as usize;
         }
-        // Some were cancelled: count, from the end that is nearer.
+        // Some were cancelled: count from the nearer end.
         let behind = number(self.last).wrapping_sub(number(task));
-        let walk = |mut at: u32, next: fn(&Task) -> u32| {
+        let walk = |mut at: u32, next: fn(&Submission) -> u32| {
             let mut count = 0;
             while at != task {
                 at = next(&tasks[at]);
@@ -168,38 +204,43 @@ impl Queue {
     }
 
     #[inline]
-    pub(super) fn push(&mut self, tasks: &mut Tasks, task: u32) {
+    pub(super) fn push(&mut self, tasks: &mut Submissions, task: u32) {
         let priority = tasks[task].priority;
-        self.make_class(priority).push(tasks, task);
+        self.list_for(priority).push(tasks, task);
     }
 
-    /// The list for a priority.
+    /// Returns a task to its place: ahead of all that were submitted after it.
+    pub(super) fn put_back(&mut self, tasks: &mut Submissions, task: u32) {
+        let priority = tasks[task].priority;
+        self.list_for(priority).insert_by_id(tasks, task);
+    }
+
+    /// Returns the list of a priority, which it makes if there is none.
     #[inline]
-    fn make_class(&mut self, priority: i8) -> &mut List {
+    fn list_for(&mut self, priority: i8) -> &mut List {
         if self.is_empty() {
             self.top.priority = priority;
         }
-        if priority == self.top.priority { &mut self.top.list } else { self.make_other(priority) }
+        if priority == self.top.priority { &mut self.top.list } else { self.list_beside(priority) }
     }
 
     #[cold]
-    fn make_other(&mut self, priority: i8) -> &mut List {
+    fn list_beside(&mut self, priority: i8) -> &mut List {
         let class = Class { priority, list: List::EMPTY };
         if priority > self.top.priority {
             self.rest.push(core::mem::replace(&mut self.top, class));
             return &mut self.top.list;
         }
-        let found = self.rest.binary_search_by_key(&priority, |class| class.priority);
-        let at = found.unwrap_or_else(|at| {
+        let at = self.position_of(priority).unwrap_or_else(|at| {
             self.rest.insert(at, class);
             at
         });
         &mut self.rest[at].list
     }
 
-    /// The task to start next.
+    /// Removes and returns the task to start next.
     #[inline]
-    pub(super) fn pop(&mut self, tasks: &mut Tasks) -> Option<u32> {
+    pub(super) fn pop(&mut self, tasks: &mut Submissions) -> Option<u32> {
         let task = self.top.list.first;
         if task == NIL {
             return None;
@@ -209,7 +250,7 @@ impl Queue {
         Some(task)
     }
 
-    /// Makes the highest of the others the top, if that is empty.
+    /// Makes the highest other list the top, if the top is empty.
     #[inline]
     fn fill_top(&mut self) {
         if self.top.list.len == 0
@@ -219,13 +260,13 @@ impl Queue {
         }
     }
 
-    /// Takes a task out that waits.
-    pub(super) fn remove(&mut self, tasks: &mut Tasks, task: u32) {
+    /// Removes a task that waits.
+    pub(super) fn remove(&mut self, tasks: &mut Submissions, task: u32) {
         let priority = tasks[task].priority;
         if priority == self.top.priority {
             self.top.list.remove(tasks, task);
             self.fill_top();
-        } else if let Ok(at) = self.place_of(priority) {
+        } else if let Ok(at) = self.position_of(priority) {
             let list = &mut self.rest[at].list;
             list.remove(tasks, task);
             if list.len == 0 {
@@ -234,19 +275,19 @@ impl Queue {
         }
     }
 
-    fn place_of(&self, priority: i8) -> Result<usize, usize> {
+    fn position_of(&self, priority: i8) -> Result<usize, usize> {
         self.rest.binary_search_by_key(&priority, |class| class.priority)
     }
 
-    /// How many are ahead of a task that waits.
-    pub(super) fn position(&self, tasks: &Tasks, task: u32) -> usize {
+    /// Returns how many tasks are ahead of one that waits.
+    pub(super) fn position(&self, tasks: &Submissions, task: u32) -> usize {
         let priority = tasks[task].priority;
         if priority == self.top.priority {
             return self.top.list.position(tasks, task);
         }
         let higher = self.rest.iter().filter(|class| class.priority > priority);
         let ahead = self.top.list.len() + higher.map(|class| class.list.len()).sum::<usize>();
-        let at = self.place_of(priority).expect("a task that waits has a list");
+        let at = self.position_of(priority).expect("a waiting task is in its priority's list");
         ahead + self.rest[at].list.position(tasks, task)
     }
 
@@ -263,34 +304,41 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_queue_is_a_list_sorted_by_priority(
-            ops in prop::collection::vec((0..4_u8, -2..3_i8, any::<prop::sample::Index>()), 1..80)
+        fn a_queue_is_a_list_sorted_by_priority_and_id(
+            ops in prop::collection::vec((0..6_u8, -2..3_i8, any::<prop::sample::Index>()), 1..120)
         ) {
-            let mut tasks = Tasks::new();
+            let mut tasks = Submissions::new();
             let mut queue = Queue::new();
-            let mut plain: Vec<(i8, u32)> = Vec::new();
-            for (op, priority, which) in ops {
+            let mut plain: Vec<(i8, u64, u32)> = Vec::new();
+            let mut popped: Vec<(i8, u64, u32)> = Vec::new();
+            for (id, (op, priority, which)) in (0..).zip(ops) {
                 match op {
                     0 | 1 => {
-                        let task = tasks.insert(Task::new(0, 0, priority, Work::Begun));
+                        let task = Submission::new(id, 0, priority, Stage::Begun);
+                        let task = tasks.insert(task);
                         queue.push(&mut tasks, task);
-                        let at = plain.partition_point(|&(other, _)| other >= priority);
-                        plain.insert(at, (priority, task));
+                        plain.push((priority, id, task));
                     }
                     2 if !plain.is_empty() => {
-                        let (_, task) = plain.remove(which.index(plain.len()));
+                        let (_, _, task) = plain.remove(which.index(plain.len()));
                         queue.remove(&mut tasks, task);
                         tasks.remove(task);
                     }
+                    3 if !popped.is_empty() => {
+                        let again = popped.remove(which.index(popped.len()));
+                        queue.put_back(&mut tasks, again.2);
+                        plain.push(again);
+                    }
                     _ => {
-                        let first = (!plain.is_empty()).then(|| plain.remove(0).1);
-                        prop_assert_eq!(queue.pop(&mut tasks), first);
-                        first.map(|task| tasks.remove(task));
+                        let first = (!plain.is_empty()).then(|| plain.remove(0));
+                        prop_assert_eq!(queue.pop(&mut tasks), first.map(|(_, _, task)| task));
+                        popped.extend(first);
                     }
                 }
+                plain.sort_by_key(|&(priority, id, _)| (-i32::from(priority), id));
                 prop_assert_eq!(queue.len(), plain.len());
                 prop_assert_eq!(queue.is_empty(), plain.is_empty());
-                for (position, &(_, task)) in plain.iter().enumerate() {
+                for (position, &(_, _, task)) in plain.iter().enumerate() {
                     prop_assert_eq!(queue.position(&tasks, task), position);
                 }
             }

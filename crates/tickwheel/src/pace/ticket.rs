@@ -1,12 +1,15 @@
-//! What a caller holds of a task.
+//! What a caller holds of a task: its ticket, the verdict on an attempt, and the task itself when
+//! `stop` hands it back.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::shared::Desk;
-use super::state::{Fate, TaskRef};
+use super::engine::AnyEngine;
+use super::lanes::{TaskId, TaskStatus};
+use crate::timer::{Host, Job};
 
 /// A submitted task: cancel it, or ask how long it has to wait.
 ///
@@ -28,149 +31,58 @@ use super::state::{Fate, TaskRef};
 /// assert_eq!(tickets[5].position(), Some(4));
 ///
 /// clock.advance(Duration::from_secs(1));
-/// assert!(tickets[2].is_started() && !tickets[3].is_started());
+/// assert!(tickets[2].is_started() && tickets[3].is_cancelled() && tickets[5].is_queued());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Ticket {
-    desk: Arc<dyn Desk>,
-    task: TaskRef,
-    /// Nobody but this handle can cancel the task, so this handle knows if that was done.
+    engine: Arc<dyn AnyEngine>,
+    task: TaskId,
+    /// Only this handle can cancel the task, so it is the one that knows.
     cancelled: AtomicBool,
 }
 
 impl Ticket {
-    pub(super) fn new(desk: Arc<dyn Desk>, task: TaskRef) -> Self {
-        Self { desk, task, cancelled: AtomicBool::new(false) }
+    pub(super) fn new(engine: Arc<dyn AnyEngine>, task: TaskId) -> Self {
+        Self { engine, task, cancelled: AtomicBool::new(false) }
     }
 
-    /// Cancels the task. `true` for exactly one caller, and then the task never starts, and its
-    /// closure has been dropped. `false` if it has started, was cancelled before, or was handed
-    /// back by [`stop`](super::Pacer::stop).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::Timer;
-    /// use tickwheel::pace::Pacer;
-    ///
-    /// let timer = Timer::new();
-    /// let pacer = Pacer::new(&timer, 100, Duration::from_secs(1));
-    /// pacer.pause();
-    /// let ticket = pacer.submit(|| unreachable!())?;
-    /// assert!(ticket.cancel());
-    /// assert!(!ticket.cancel());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Cancels the task. Returns `true` to exactly one caller; then the task never starts, and its
+    /// closure has been dropped. Returns `false` if it has started, was cancelled before, or was
+    /// handed back by [`stop`](super::Pacer::stop).
     pub fn cancel(&self) -> bool {
-        Arc::clone(&self.desk).cancel(self.task, &self.cancelled)
+        Arc::clone(&self.engine).cancel(self.task, &self.cancelled)
     }
 
-    /// Whether the task has started, or is about to.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::pace::Pacer;
-    /// use tickwheel::{ManualClock, Timer};
-    ///
-    /// let clock = ManualClock::new();
-    /// let timer = Timer::builder().clock(clock.clone()).build()?;
-    /// let pacer = Pacer::new(&timer, 100, Duration::from_secs(1));
-    /// let ticket = pacer.submit(|| {})?;
-    /// assert!(!ticket.is_started());
-    /// clock.advance(Duration::ZERO);
-    /// assert!(ticket.is_started());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns `true` if the task has started, or is about to. It is queued again while it waits
+    /// for [another attempt](Attempt::RetryAfter).
     pub fn is_started(&self) -> bool {
-        // In this order: a task that is cancelled meanwhile must not look started.
-        self.desk.fate(self.task) == Fate::Gone && !self.is_cancelled()
+        // In this order: a task that is cancelled in between must not look started.
+        self.engine.status(self.task) == TaskStatus::Gone && !self.is_cancelled()
     }
 
-    /// Whether the task was cancelled.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::pace::Pacer;
-    /// use tickwheel::{ManualClock, Timer};
-    ///
-    /// let timer = Timer::builder().clock(ManualClock::new()).build()?;
-    /// let pacer = Pacer::new(&timer, 1, Duration::from_secs(1));
-    /// let ticket = pacer.submit(|| {})?;
-    /// assert!(!ticket.is_cancelled());
-    /// ticket.cancel();
-    /// assert!(ticket.is_cancelled());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns `true` if the task was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    /// Whether the task waits for its start.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::pace::Pacer;
-    /// use tickwheel::{ManualClock, Timer};
-    ///
-    /// let clock = ManualClock::new();
-    /// let timer = Timer::builder().clock(clock.clone()).build()?;
-    /// let pacer = Pacer::new(&timer, 1, Duration::from_secs(1));
-    /// let ticket = pacer.submit(|| {})?;
-    /// assert!(ticket.is_queued());
-    /// clock.advance(Duration::ZERO);
-    /// assert!(!ticket.is_queued());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns `true` if the task waits for its start.
     pub fn is_queued(&self) -> bool {
-        self.desk.fate(self.task) == Fate::Waits
+        self.engine.status(self.task) == TaskStatus::Queued
     }
 
-    /// How many tasks of the same key are to start before this one, as things stand: a task with a
-    /// higher priority may still come. `None` if it does not wait.
+    /// Returns how many tasks of the same key are ahead of this one; `None` if it is not queued.
+    /// Tasks with a higher priority may still overtake it.
     ///
-    /// Where tasks ahead of it or behind it were cancelled this takes time in proportion to the
-    /// number of those ahead or behind, whichever are fewer.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::pace::Pacer;
-    /// use tickwheel::{ManualClock, Timer};
-    ///
-    /// let clock = ManualClock::new();
-    /// let timer = Timer::builder().clock(clock.clone()).build()?;
-    /// let pacer = Pacer::new(&timer, 1, Duration::from_secs(1));
-    /// let report = pacer.submit(|| {})?;
-    /// assert_eq!(report.position(), Some(0));
-    /// pacer.submit_with(9, || println!("a payment"))?; // overtakes it
-    /// assert_eq!(report.position(), Some(1));
-    /// clock.advance(Duration::from_secs(1));
-    /// assert_eq!(report.position(), None);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Takes constant time unless tasks of the same priority were cancelled; then it takes time in
+    /// proportion to the number of those ahead or those behind, whichever is smaller.
     pub fn position(&self) -> Option<usize> {
-        self.desk.position(self.task)
+        self.engine.position(self.task)
     }
 
-    /// When the task is expected to start, as things stand: if nobody overtakes it or is
-    /// cancelled, and if a limit on how many run does not hold it up. `None` if it does not wait,
-    /// if it is paused, or if it will never be its turn.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::pace::Pacer;
-    /// use tickwheel::{ManualClock, Timer};
-    ///
-    /// let clock = ManualClock::new();
-    /// let timer = Timer::builder().clock(clock.clone()).build()?;
-    /// let pacer = Pacer::new(&timer, 1, Duration::from_secs(1));
-    /// pacer.submit(|| println!("now"))?;
-    /// let ticket = pacer.submit(|| println!("in a second"))?;
-    /// assert_eq!(ticket.expected_start(), Some(clock.now() + Duration::from_secs(1)));
-    /// pacer.pause();
-    /// assert_eq!(ticket.expected_start(), None);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns when the task is expected to start, if no task overtakes it or is cancelled and no
+    /// limit on running tasks delays it. `None` if it is not queued, is paused, or can never start.
     pub fn expected_start(&self) -> Option<Instant> {
-        self.desk.expected_start(self.task)
+        self.engine.expected_start(self.task)
     }
 }
 
@@ -179,6 +91,85 @@ impl fmt::Debug for Ticket {
         f.debug_struct("Ticket")
             .field("position", &self.position())
             .field("cancelled", &self.is_cancelled())
+            .finish_non_exhaustive()
+    }
+}
+
+/// How an attempt of a task ended that
+/// [`submit_attempts`](super::Pacer::submit_attempts) accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Attempt {
+    /// The task is done.
+    Done,
+    /// The partner refused the call, with a status 429 and a `Retry-After`. The task returns to
+    /// its place in the queue, and nothing of its key starts until the delay has passed, as after
+    /// [`retry_after`](super::Pacer::retry_after).
+    RetryAfter(Duration),
+}
+
+/// A task that had not started when its pacer was stopped.
+///
+/// It belongs to the caller: [`run`](Self::run) it, without regard to any rate, or drop it.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::Timer;
+/// use tickwheel::pace::Pacer;
+///
+/// let timer = Timer::new();
+/// let pacer = Pacer::new(&timer, 100, Duration::from_secs(1));
+/// pacer.pause();
+/// pacer.submit_with(0, || println!("a report"))?;
+/// pacer.submit_with(9, || println!("a payment"))?;
+/// for task in pacer.stop() {
+///     if task.priority() > 0 {
+///         task.run(); // now rather than never
+///     }
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Unstarted<K = ()> {
+    key: K,
+    priority: i8,
+    job: Job,
+    host: Host,
+}
+
+impl<K> Unstarted<K> {
+    pub(super) fn new(key: K, priority: i8, job: Job, host: Host) -> Self {
+        Self { key, priority, job, host }
+    }
+
+    /// Returns the key that the task was submitted for.
+    pub fn key(&self) -> &K {
+        &self.key
+    }
+
+    /// Returns the priority that the task was submitted with.
+    pub fn priority(&self) -> i8 {
+        self.priority
+    }
+
+    /// Runs the task now, on this thread, once. A panic in it is caught and logged, as the timer
+    /// would have done. Returns `true` if it ended without one.
+    pub fn run(self) -> bool {
+        let Self { job, host, .. } = self;
+        !host.catch(|| job.call())
+    }
+
+    /// Drops the task. A panic in that is caught and logged.
+    pub(super) fn discard(self) {
+        let Self { key, job, host, .. } = self;
+        host.catch(|| drop(job));
+        host.catch(|| drop(key));
+    }
+}
+
+impl<K: fmt::Debug> fmt::Debug for Unstarted<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unstarted")
+            .field("key", &self.key)
+            .field("priority", &self.priority)
             .finish_non_exhaustive()
     }
 }

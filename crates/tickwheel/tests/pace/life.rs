@@ -59,24 +59,25 @@ fn a_start_at_once_does_not_wait_for_a_tick() {
 }
 
 #[test]
-fn impossible_rates_are_refused_and_change_nothing() {
+fn rates_of_zero_are_refused_and_change_nothing() {
     let rig = rig();
     let pacer = Pacer::new(&rig.timer, 1, S);
     let error = pacer.set_rate(0, S).unwrap_err();
     assert_eq!(error, RateError::NoStarts { window: S });
     assert_eq!(
         error.to_string(),
-        "a rate of 0 starts in 1s is not possible: allow at least one, or pause the pacer"
+        "the number of starts must be at least 1, got 0 in a window of 1s; to start nothing, \
+         pause the pacer"
     );
     let error = pacer.set_rate(5, Duration::ZERO).unwrap_err();
-    assert!(error.to_string().contains("5 starts in a window of no length"));
+    assert!(error.to_string().contains("got 5 starts in a window of 0 ns"));
     (0..3).for_each(|number| drop(pacer.submit(rig.note(number)).unwrap()));
     rig.clock.advance(10 * S);
     assert_eq!(rig.times(), [0, 1, 2].map(|s| s * S));
 }
 
 #[test]
-#[should_panic(expected = "a rate of 0 starts in 1s is not possible")]
+#[should_panic(expected = "the number of starts must be at least 1")]
 fn a_pacer_without_starts_is_a_mistake() {
     let _ = Pacer::new(&Timer::new(), 0, S);
 }
@@ -342,6 +343,21 @@ fn places_are_taken_until_the_end() {
     rig.clock.advance(Duration::ZERO);
     assert_eq!(rig.noted(), [0, 1, 2].map(|number| (number, 5 * S)), "one after the other");
     drop(second);
+}
+
+#[test]
+fn stats_account_for_every_task_and_permit() {
+    let rig = rig();
+    let pacer = Pacer::new(&rig.timer, 2, S);
+    drop(pacer.try_acquire().unwrap());
+    assert_eq!((pacer.stats().submitted, pacer.stats().started), (1, 1), "a permit counts");
+    (0..4).for_each(|number| drop(pacer.submit(rig.note(number)).unwrap()));
+    assert!(pacer.try_acquire().is_err());
+    assert_eq!(pacer.stats().submitted, 5, "a permit that was not given does not count");
+    pacer.submit(|| {}).unwrap().cancel();
+    rig.clock.advance(Duration::ZERO);
+    let stats = pacer.stats();
+    assert_eq!((stats.submitted, stats.started, stats.cancelled, stats.queued), (6, 2, 1, 3));
 }
 
 #[test]

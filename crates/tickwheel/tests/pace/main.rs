@@ -1,6 +1,7 @@
 //! Pacers: the promises of the module `pace`, one file for each kind of test.
 //!
 //! * `life`: tasks, tickets and keys on a manual clock, one situation at a time.
+//! * `attempts`: tasks that are tried again.
 //! * `drain`: what happens to queued tasks when a pacer or its timer drains.
 //! * `permits`: permits that are awaited.
 //! * `model`: random operations beside `plain`, a model that keeps every start in a list.
@@ -12,16 +13,13 @@ mod patience;
 mod random;
 #[path = "../rig/mod.rs"]
 mod rig;
-#[cfg(feature = "async")]
 #[path = "../wakers/mod.rs"]
 mod wakers;
 
+mod attempts;
 mod drain;
 mod life;
-#[cfg(feature = "async")]
 mod model;
-#[cfg(feature = "async")]
 mod permits;
-#[cfg(feature = "async")]
 mod plain;
 mod threads;

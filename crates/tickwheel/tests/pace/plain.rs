@@ -50,8 +50,6 @@ pub(crate) struct Model {
     pub(crate) permits: Vec<Option<u8>>,
     /// What tasks started: key, task, time.
     pub(crate) log: Vec<(u8, usize, Micros)>,
-    /// How many permits were given without waiting.
-    pub(crate) at_once: usize,
 }
 
 impl Key {
@@ -105,7 +103,6 @@ impl Model {
             futures: Vec::new(),
             permits: Vec::new(),
             log: Vec::new(),
-            at_once: 0,
         }
     }
 
@@ -165,7 +162,6 @@ impl Model {
             let counts = max_running < usize::MAX;
             key.running += usize::from(counts);
             self.permits.push(counts.then_some(name));
-            self.at_once += 1;
         }
         allowed
     }

@@ -21,6 +21,8 @@ use crate::writer::{Writer, WriterOptions};
 const LARGEST: u64 = 1 << 30;
 /// Keys of the store have 16-bit lengths.
 const LONGEST: u64 = 60_000;
+/// Bytes of a reserve: enough to acknowledge tens of thousands of jobs, and not a disk of its own.
+const RESERVE: std::ops::RangeInclusive<u64> = 16 << 20..=1 << 30;
 /// How queues are set up.
 ///
 /// ```
@@ -47,6 +49,7 @@ pub struct Builder {
     open_files: usize,
     events: usize,
     salvage: bool,
+    reserve: u64,
     clock: Option<ManualClock>,
 }
 
@@ -62,6 +65,7 @@ impl Default for Builder {
             open_files: StoreOptions::default().open_files,
             events: 10_000,
             salvage: false,
+            reserve: StoreOptions::default().reserve,
             clock: None,
         }
     }
@@ -197,6 +201,26 @@ impl Builder {
         self
     }
 
+    /// Bytes on disk that are kept for a time when the disk is full: 0 for none, or from 16 MiB to
+    /// 1 GiB. Defaults to 32 MiB, and is at most a sixteenth of
+    /// [`Limits::disk`](crate::Limits::disk), but not less than 16 MiB.
+    ///
+    /// They are released when the disk is full. While they last, jobs can still be reserved,
+    /// acknowledged, cancelled and purged; an acknowledgement takes about 300 bytes. They are
+    /// allocated again once there is room.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let folder = tempfile::tempdir()?;
+    /// let queues = Queues::builder().reserve(64 << 20).open(folder.path())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn reserve(mut self, bytes: u64) -> Self {
+        self.reserve = bytes;
+        self
+    }
+
     /// A clock that tests move, instead of the machine's.
     ///
     /// ```
@@ -279,8 +303,8 @@ impl Builder {
             cache: self.cache,
             open_files: self.open_files,
             salvage: self.salvage,
-            after_failure: false,
-            reopens: None,
+            reserve: self.reserve_within_limit(),
+            ..StoreOptions::default()
         };
         let at = |error| open_error(path.to_owned(), error);
         let store = disk.open(&store_options).map_err(at)?;
@@ -303,6 +327,12 @@ impl Builder {
         Ok(Queues::new(hub, thread))
     }
 
+    /// A sixteenth of a limit of the disk at most.
+    fn reserve_within_limit(&self) -> u64 {
+        let most = (self.limits.disk / 16).max(*RESERVE.start());
+        self.reserve.min(most)
+    }
+
     fn check(&self) -> Result<(), OpenError> {
         let wrong = |why: String| Err(OpenError::Setting(why));
         if self.horizon < Duration::from_secs(1) || self.horizon > Duration::from_secs(86_400) {
@@ -323,6 +353,14 @@ impl Builder {
             return wrong(format!(
                 "a sync every {interval:?} is not possible: take from 1 ns to 60 s, or \
                  `Durability::Sync`"
+            ));
+        }
+        if self.reserve != 0 && !RESERVE.contains(&self.reserve) {
+            return wrong(format!(
+                "a reserve must have 0 or from {} to {} bytes, got {}",
+                RESERVE.start(),
+                RESERVE.end(),
+                self.reserve
             ));
         }
         if self.events == 0 {
@@ -365,7 +403,9 @@ fn open_error(path: PathBuf, error: StoreError) -> OpenError {
         StoreError::Locked => OpenError::Locked { path },
         StoreError::NewerVersion { found, known } => OpenError::NewerVersion { path, found, known },
         StoreError::NotAQueue(why) => OpenError::NotAQueue { path, why },
-        StoreError::Io(why) | StoreError::Replaced(why) => OpenError::Io { path, why },
+        StoreError::Full(why) | StoreError::Io(why) | StoreError::Replaced(why) => {
+            OpenError::Io { path, why }
+        }
         StoreError::Damaged(why) => OpenError::Damaged { path, why },
     }
 }

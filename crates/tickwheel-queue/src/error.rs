@@ -137,6 +137,13 @@ pub enum Error {
         /// How much it would have been.
         found: u64,
     },
+    /// The disk is full. Nothing was changed; reads work as ever.
+    DiskFull {
+        /// Bytes that the disk has left.
+        free: u64,
+        /// Bytes that it would have to have.
+        needed: u64,
+    },
     /// A value makes no sense; the text says which, and what to give instead.
     Invalid(String),
     /// What the store holds of this job cannot be read. The others are not affected.
@@ -201,6 +208,13 @@ impl fmt::Display for Error {
             Self::OverLimit { limit, allowed, found } => {
                 write!(f, "over the limit of {allowed} {limit}: {found}")
             }
+            Self::DiskFull { free, needed } => write!(
+                f,
+                "the disk is full: this needs {} MiB and {} MiB are free. Nothing was changed. \
+                 Free space on the disk, or purge or drain queues",
+                needed.div_ceil(1 << 20),
+                free >> 20
+            ),
             Self::Invalid(why) => f.write_str(why),
             Self::Damaged { id, why } => write!(f, "job {id} is damaged in the store: {why}"),
             Self::Unreadable(why) => write!(f, "the store could not be read: {why}"),

@@ -5,7 +5,8 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, Weak};
+use std::time::Duration;
 
 use crate::access::Access;
 use crate::answer::Promise;
@@ -34,12 +35,24 @@ pub(crate) struct Hub {
     pub(crate) inbox: Inbox<Submission>,
     pub(crate) readers: Readers,
     /// The open store, or why there is none.
-    store: RwLock<Result<Arc<dyn Store>, Error>>,
+    store: Mutex<Opened>,
+    store_changed: Condvar,
     names: RwLock<Names>,
     pub(crate) clock: Clock,
     pub(crate) feed: Arc<Feed>,
     pub(crate) this: Weak<Self>,
 }
+
+/// What readers find of the store.
+enum Opened {
+    Store(Arc<dyn Store>),
+    /// It is being opened again, which takes a moment.
+    Soon,
+    Not(Error),
+}
+
+/// How long a read waits for a store that is being opened again, before it looks once more.
+const MOMENT: Duration = Duration::from_millis(10);
 
 /// The names of the queues, for readers. Only ever added to.
 #[derive(Default)]
@@ -99,7 +112,8 @@ impl Hub {
         Arc::new_cyclic(|this| Self {
             inbox: Inbox::new(MAX_ITEMS, MAX_BYTES),
             readers: Readers::default(),
-            store: RwLock::new(Ok(store)),
+            store: Mutex::new(Opened::Store(store)),
+            store_changed: Condvar::new(),
             names: RwLock::default(),
             clock,
             feed: Arc::new(Feed::new(events)),
@@ -107,13 +121,39 @@ impl Hub {
         })
     }
 
-    /// The open store.
-    pub(crate) fn store(&self) -> Result<Arc<dyn Store>, Error> {
-        self.store.read().unwrap_or_else(PoisonError::into_inner).clone()
+    /// The open store; `None` if it is still being opened after a moment.
+    pub(crate) fn store(&self) -> Result<Option<Arc<dyn Store>>, Error> {
+        let mut opened = self.store.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(*opened, Opened::Soon) {
+            if self.owns_thread() {
+                return Err(Error::Unavailable("it is being opened on this thread".into()));
+            }
+            let is_opening = |opened: &mut Opened| matches!(opened, Opened::Soon);
+            let waited = self.store_changed.wait_timeout_while(opened, MOMENT, is_opening);
+            opened = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        match &*opened {
+            Opened::Store(store) => Ok(Some(Arc::clone(store))),
+            Opened::Soon => Ok(None),
+            Opened::Not(error) => Err(error.clone()),
+        }
     }
 
     pub(crate) fn set_store(&self, store: Result<Arc<dyn Store>, Error>) {
-        *self.store.write().unwrap_or_else(PoisonError::into_inner) = store;
+        self.set_opened(match store {
+            Ok(store) => Opened::Store(store),
+            Err(error) => Opened::Not(error),
+        });
+    }
+
+    /// Lets readers wait: the store is closed, and will be there again in a moment.
+    pub(crate) fn expect_store(&self) {
+        self.set_opened(Opened::Soon);
+    }
+
+    fn set_opened(&self, opened: Opened) {
+        *self.store.lock().unwrap_or_else(PoisonError::into_inner) = opened;
+        self.store_changed.notify_all();
     }
 
     pub(crate) fn names(&self) -> Vec<Arc<str>> {

@@ -49,6 +49,7 @@ mod occurrences;
 mod queues;
 mod read;
 mod readers;
+mod recovery;
 mod retry;
 mod schedule;
 mod schedules;

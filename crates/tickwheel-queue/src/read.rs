@@ -262,8 +262,13 @@ impl Reading {
             Ok(store) => store,
             Err(error) => return Some(Outcome::Refused(error)),
         };
-        let (view, now) =
-            self.view.take().unwrap_or_else(|| (store.view(), hub.clock.now().time()));
+        let (view, now) = match (self.view.take(), store) {
+            (Some(begun), _) => begun,
+            (None, Some(store)) => (store.view(), hub.clock.now().time()),
+            // It is being opened again: the step is done later, and a thread of the readers can
+            // finish reads that hold a view meanwhile.
+            (None, None) => return None,
+        };
         let access = &self.access;
         let reader = Reader { hub, access, view, now };
         let outcome = match &mut self.read {

@@ -203,8 +203,10 @@ pub struct Limits {
     pub pending: u64,
     /// Jobs that are leased at once; their leases are kept in memory.
     pub leased: u64,
-    /// Bytes on disk beyond which nothing new is taken. What is there can still be worked on. The
-    /// store takes 64 MiB from the beginning, for its journal.
+    /// Bytes on disk. A put is refused if what is there, what it adds, and what merging tables may
+    /// take for a while (as much as the tables, up to 256 MiB) would be more. Jobs that are there
+    /// can still be worked on. The store takes 64 MiB from the beginning for its journal, and the
+    /// [reserve](crate::Builder::reserve).
     pub disk: u64,
 }
 

@@ -9,7 +9,8 @@
 //! * Nobody is told anything that is not committed.
 //! * When a commit fails, everybody in the group is told that the outcome is unknown. The engine
 //!   and the store are thrown away, and nothing is taken up until the store could be opened again,
-//!   which is tried each second. A sweep that was between two steps ends there.
+//!   which is tried each second. A sweep that was between two steps ends there. How a failure is
+//!   survived, and how a full disk differs, is in `recovery`.
 //! * This thread alone changes the store. It never waits for a caller.
 
 use std::sync::Arc;
@@ -20,9 +21,10 @@ use crate::answer::Promise;
 use crate::engine::{self, Command, Engine, EngineOptions, Happened, Outcome as Done, Reserve};
 use crate::error::{Error, Limit};
 use crate::event::{Event, EventId};
-use crate::housekeeping::Housekeeping;
+use crate::housekeeping::{Housekeeping, LEAN};
 use crate::hub::{Ask, Hub, Outcome, Request, Submission};
 use crate::id::random;
+use crate::recovery::InDoubt;
 use crate::stats::{Durability, QueueInfo, Stats};
 use crate::store::{Disk, Opened, Persist, Store, StoreError, StoreOptions};
 use crate::time::{Clock, instant_now};
@@ -31,8 +33,6 @@ use crate::wakeup::Alarm;
 
 /// Bytes after which the rest of the commands waits for the next group.
 const GROUP_BYTES: usize = 16 << 20;
-/// How long to wait between two attempts to open a store that failed.
-const REOPEN: Duration = Duration::from_secs(1);
 /// Workers may ask to wait for longer than a clock can count. A hundred years will do.
 const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 86_400);
 
@@ -45,36 +45,44 @@ pub(crate) struct WriterOptions {
 }
 
 pub(crate) struct Writer {
-    hub: Arc<Hub>,
-    disk: Box<dyn Disk>,
-    options: WriterOptions,
-    open: Option<Open>,
-    waiters: Waiters,
-    alarm: Alarm,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) disk: Box<dyn Disk>,
+    pub(crate) options: WriterOptions,
+    pub(crate) open: Option<Open>,
+    pub(crate) waiters: Waiters,
+    pub(crate) alarm: Alarm,
     /// What the last turn could not take up.
-    left_over: Vec<Submission>,
+    pub(crate) left_over: Vec<Submission>,
     /// How many callers the last group had.
-    last_group: usize,
-    failures: u64,
+    pub(crate) last_group: usize,
+    pub(crate) failures: u64,
     /// The store that is open or was open last: no other is opened in its place.
-    opened: Option<Opened>,
-    reopen_at: Instant,
+    pub(crate) opened: Option<Opened>,
+    pub(crate) reopen_at: Instant,
     /// What is still going on in the store that failed.
-    ending: Option<Housekeeping>,
+    pub(crate) ending: Option<Housekeeping>,
+    /// The group whose commit found the disk full.
+    pub(crate) in_doubt: Option<InDoubt>,
+    /// Whether the store is to be opened without the threads that write tables.
+    pub(crate) is_lean: bool,
+    /// How long it stays so.
+    pub(crate) lean: Duration,
 }
 
 /// What there is while the store is open.
-struct Open {
-    store: Arc<dyn Store>,
-    engine: Engine,
-    housekeeping: Housekeeping,
+pub(crate) struct Open {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) engine: Engine,
+    pub(crate) housekeeping: Housekeeping,
+    /// Whether a commit found the disk full, so that the store can only be read.
+    pub(crate) has_failed: bool,
     sync_at: Option<Instant>,
     commits: u64,
     commit_time: tickwheel::Histogram,
 }
 
 /// Who gets which outcome once the group is committed.
-type Replies = Vec<(Promise, Outcome)>;
+pub(crate) type Replies = Vec<(Promise, Outcome)>;
 
 impl Writer {
     pub(crate) fn new(
@@ -96,6 +104,9 @@ impl Writer {
             opened: None,
             reopen_at: instant_now(),
             ending: None,
+            in_doubt: None,
+            is_lean: false,
+            lean: LEAN,
         };
         // For this opening only: a later one, after a failure, would not be followed by a repair.
         let mut damaged = store.left_out();
@@ -109,8 +120,11 @@ impl Writer {
         Ok(writer)
     }
 
-    fn start(&mut self, store: Arc<dyn Store>) -> Result<(), StoreError> {
-        let engine = Engine::open(&*store, self.options.engine, self.hub.clock.now())?;
+    pub(crate) fn start(&mut self, store: Arc<dyn Store>) -> Result<(), StoreError> {
+        let mut engine = Engine::open(&*store, self.options.engine, self.hub.clock.now())?;
+        let now = instant_now();
+        let mut housekeeping = Housekeeping::new(self.options.engine.limits.disk, now, self.lean);
+        housekeeping.look(&store, &mut engine, now);
         self.hub.add_names(engine.queues());
         self.hub.feed.opened(engine.commit());
         self.opened = Some(Opened { id: store.id(), commit: engine.commit() });
@@ -118,7 +132,8 @@ impl Writer {
         self.open = Some(Open {
             store,
             engine,
-            housekeeping: Housekeeping::new(self.options.engine.limits.disk),
+            housekeeping,
+            has_failed: false,
             sync_at: None,
             commits: 0,
             commit_time: tickwheel::Histogram::default(),
@@ -129,12 +144,12 @@ impl Writer {
     /// Works until the inbox is closed and empty.
     pub(crate) fn run(mut self) {
         while self.take_submissions() {
-            if self.open.is_some() {
-                if let Err(error) = self.turn() {
-                    self.store_failed(&error);
-                }
-            } else {
+            if self.open.is_none() {
                 self.turn_while_down();
+            } else if let Err(why) = self.check_writable() {
+                self.turn_while_full(&why);
+            } else if let Err(error) = self.turn() {
+                self.store_failed(&error);
             }
         }
         self.waiters.take_all();
@@ -171,7 +186,7 @@ impl Writer {
     }
 
     /// Tells the inbox what waits here: as long as it does, others have to wait before the inbox.
-    fn hold_left_over(&self) {
+    pub(crate) fn hold_left_over(&self) {
         let bytes = self.left_over.iter().map(|submission| submission.bytes).sum();
         self.hub.inbox.hold(self.left_over.len(), bytes);
     }
@@ -181,7 +196,13 @@ impl Writer {
         let Some(open) = &self.open else {
             return (None, Some(self.reopen_at));
         };
-        let instants = [self.waiters.next_timeout(), open.sync_at, open.housekeeping.next_look()];
+        let mut instants =
+            [self.waiters.next_timeout(), open.sync_at, open.housekeeping.next_look()];
+        if self.check_writable().is_err() {
+            // What is due has to wait for room.
+            instants[1] = open.has_failed.then_some(self.reopen_at);
+            return (None, instants.into_iter().flatten().min());
+        }
         (open.engine.next_wake(), instants.into_iter().flatten().min())
     }
 
@@ -199,12 +220,7 @@ impl Writer {
         self.hold_left_over();
         let callers = replies.len();
         if let Err(error) = self.commit() {
-            let sweeps = self.left_over.extract_if(.., |it| it.request.is_half_done());
-            // Those are behind a step that may be lost, and must not go on from there.
-            let failed = replies.into_iter().map(|(reply, _)| reply);
-            for reply in failed.chain(sweeps.map(|sweep| sweep.reply)) {
-                reply.keep(Outcome::Refused(Error::Failed(error.to_string())));
-            }
+            self.group_failed(replies, &error);
             return Err(error);
         }
         self.last_group = callers;
@@ -214,7 +230,7 @@ impl Writer {
             }
         }
         self.end_waiting();
-        Ok(())
+        self.maybe_open_as_usual()
     }
 
     fn apply_submissions(&mut self, store: &dyn Store, replies: &mut Replies) {
@@ -322,60 +338,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Sends those home who have waited long enough.
-    fn end_waiting(&mut self) {
+    /// Answers waiters whose timeout has passed.
+    pub(crate) fn end_waiting(&mut self) {
         if self.waiters.next_timeout().is_none_or(|timeout| timeout > self.alarm.now()) {
             return;
         }
         for waiter in self.waiters.expired(self.alarm.now()) {
             waiter.reply.keep(Outcome::Done(Done::Deliveries(Ok(Vec::new()))));
         }
-    }
-
-    fn store_failed(&mut self, error: &StoreError) {
-        tracing::error!(%error, "the store failed; it will be opened again");
-        self.failures += 1;
-        let down = Error::Unavailable(error.to_string());
-        self.hub.set_store(Err(down.clone()));
-        // A compaction may take minutes, and nobody shall wait that long to be told.
-        self.ending = self.open.take().map(|open| open.housekeeping);
-        for waiter in self.waiters.take_all() {
-            waiter.reply.keep(Outcome::Refused(down.clone()));
-        }
-        // Sweeps that ended with the group make room.
-        self.hold_left_over();
-        self.last_group = 0;
-        self.reopen_at = self.alarm.now();
-    }
-
-    /// Refuses what callers ask for, and tries to open the store again.
-    fn turn_while_down(&mut self) {
-        if self.reopen_at <= self.alarm.now() {
-            self.reopen_at = self.alarm.now() + REOPEN;
-            // It holds the store that failed, so that no other can be opened.
-            let is_held = self.ending.as_ref().is_some_and(Housekeeping::is_compacting);
-            if !is_held && self.reopen() {
-                return;
-            }
-        }
-        let why = self.hub.store().err().unwrap_or(Error::Closed);
-        for submission in std::mem::take(&mut self.left_over) {
-            submission.reply.keep(Outcome::Refused(why.clone()));
-        }
-        self.hold_left_over();
-    }
-
-    /// Opens the store again; `false` if that is not possible now.
-    fn reopen(&mut self) -> bool {
-        self.ending = None;
-        let options =
-            StoreOptions { after_failure: true, reopens: self.opened, ..self.options.store };
-        let opened = self.disk.open(&options).and_then(|store| self.start(store));
-        if let Err(error) = &opened {
-            tracing::error!(%error, "the store could not be opened again");
-            self.hub.set_store(Err(Error::Unavailable(error.to_string())));
-        }
-        opened.is_ok()
     }
 }
 
@@ -413,7 +383,7 @@ fn again(waiter: Waiter, now: Instant) -> Submission {
 }
 
 impl WriterOptions {
-    fn answer(
+    pub(crate) fn answer(
         &self,
         open: &Open,
         ask: &Ask,

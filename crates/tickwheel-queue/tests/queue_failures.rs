@@ -374,11 +374,12 @@ fn a_full_disk_refuses_puts_and_lets_work_go_on() {
     let limits = Limits { disk: 100_000, ..Limits::default() };
     let queues = Queues::builder().limits(limits).in_memory().unwrap();
     let put = || queues.put(NewJob::new("q", vec![0; 1_000])).wait();
-    queues.put(NewJob::new("q", "").key("first")).wait().unwrap();
+    let again = || queues.put(NewJob::new("q", vec![0; 1_000]).key("first")).wait();
+    again().unwrap();
     let error = std::iter::repeat_with(put).find_map(Result::err).unwrap();
     assert!(matches!(error, Error::OverLimit { limit: Limit::Disk, .. }), "{error}");
     // Neither in the place of another.
-    let error = queues.put(NewJob::new("q", "").key("first")).wait().unwrap_err();
+    let error = again().unwrap_err();
     assert!(matches!(error, Error::OverLimit { limit: Limit::Disk, .. }), "{error}");
     loop {
         let jobs = queues.reserve("q", 1_000, None).wait().unwrap();

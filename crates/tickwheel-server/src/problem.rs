@@ -93,6 +93,9 @@ impl From<Error> for Failure {
             Error::StaleLease { id } => about(Code::StaleLease, id),
             Error::WrongState { id, .. } => about(Code::WrongState, id),
             Error::OverLimit { limit, .. } => over_limit(limit, detail),
+            Error::DiskFull { .. } => {
+                new(Code::Full).with_status(StatusCode::SERVICE_UNAVAILABLE).retry_after(10)
+            }
             Error::Invalid(_) => new(Code::InvalidField),
             Error::Damaged { id, .. } => about(Code::Damaged, id),
             Error::DamagedSchedule { .. } => new(Code::Damaged),

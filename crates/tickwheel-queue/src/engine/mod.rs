@@ -24,6 +24,7 @@ mod put;
 mod queue;
 mod recover;
 mod repair;
+mod room;
 mod schedule;
 #[cfg(test)]
 mod tests;
@@ -41,6 +42,7 @@ use deliver::Tokens;
 pub(crate) use lookup::{damaged, unreadable};
 pub(crate) use queue::Queue;
 pub(crate) use repair::repair;
+pub(crate) use room::Room;
 use schedule::Course;
 
 use crate::access::Access;
@@ -96,7 +98,7 @@ pub(crate) struct Engine {
     to_load: Vec<u32>,
     /// Jobs that are scheduled, ready or leased.
     pending: u64,
-    disk_full: Option<u64>,
+    room: Room,
     /// What happened in this group, if anybody wants to know.
     happened: Option<Vec<Happened>>,
     pub(crate) tally: Tally,
@@ -279,6 +281,7 @@ impl Engine {
 
     /// The batch of the last group is committed.
     pub(crate) fn committed(&mut self) {
+        self.room.take(self.batch.bytes());
         self.batch.clear();
     }
 
@@ -304,9 +307,9 @@ impl Engine {
         self.batch.bytes()
     }
 
-    /// Tells how much is on disk, if that is over the limit.
-    pub(crate) fn set_disk_full(&mut self, found: Option<u64>) {
-        self.disk_full = found;
+    /// Says how much may be put before the disk is full.
+    pub(crate) fn set_room(&mut self, room: Room) {
+        self.room = room;
     }
 
     pub(crate) fn queues(&self) -> &[Queue] {

@@ -60,8 +60,8 @@ impl Engine {
                     id: holder.id,
                 });
             }
-            (Some(_), OnConflict::Replace) => self.check_disk()?,
-            (None, _) => self.check_room()?,
+            (Some(_), OnConflict::Replace) => self.check_disk(job)?,
+            (None, _) => self.check_room(job)?,
         }
         let number = match number {
             Some(number) => number,
@@ -135,21 +135,18 @@ impl Engine {
         job.retry.as_ref().map_or(Ok(()), RetryPolicy::check)
     }
 
-    fn check_room(&self) -> Result<(), Error> {
+    fn check_room(&self, job: &NewJob) -> Result<(), Error> {
         let limits = &self.options.limits;
         if self.pending >= limits.pending {
             let (allowed, found) = (limits.pending, self.pending + 1);
             return Err(Error::OverLimit { limit: Limit::Pending, allowed, found });
         }
-        self.check_disk()
+        self.check_disk(job)
     }
 
-    fn check_disk(&self) -> Result<(), Error> {
-        let allowed = self.options.limits.disk;
-        match self.disk_full {
-            Some(found) => Err(Error::OverLimit { limit: Limit::Disk, allowed, found }),
-            None => Ok(()),
-        }
+    /// Refuses a job if the disk has no room for it and for what this group writes already.
+    pub(super) fn check_disk(&self, job: &NewJob) -> Result<(), Error> {
+        self.room.check(self.batch.bytes() + job.bytes())
     }
 
     fn insert(&mut self, number: u32, id: JobId, job: &NewJob) {

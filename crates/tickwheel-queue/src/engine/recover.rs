@@ -7,7 +7,7 @@ use bytes::Bytes;
 use tickwheel::wheel::HierarchicalWheel;
 
 use super::deliver::Tokens;
-use super::{Engine, EngineOptions, Leased, Queue, Timed};
+use super::{Engine, EngineOptions, Leased, Queue, Room, Timed};
 use crate::id::JobId;
 use crate::stats::Tally;
 use crate::store::records::{Counts, LeaseRow, QueueRow, Totals};
@@ -46,7 +46,7 @@ impl Engine {
             woken: Vec::new(),
             to_load: Vec::new(),
             pending: 0,
-            disk_full: None,
+            room: Room::ENDLESS,
             happened: None,
             tally: Tally::default(),
         };

@@ -88,6 +88,7 @@ impl Engine {
         if found > allowed {
             return Err(Error::OverLimit { limit: Limit::Schedules, allowed, found });
         }
+        self.check_disk(&schedule.job)?;
         let now = self.now.time();
         let mut row = ScheduleRow::new(schedule, now);
         let mut progress = Progress { handled: now, ..Progress::default() };

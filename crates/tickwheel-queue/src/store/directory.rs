@@ -6,6 +6,7 @@
 //! | `store/` | the embedded store |
 //! | `acknowledged` | the number of the last commit that is known to be durable |
 //! | `failed` | an empty file: a write or sync failed, and the journals are not copied yet |
+//! | `reserve` | allocated blocks, released when the disk is full |
 //! | `damaged/` | copies of what salvaging changed or left out |
 //! | `salvaged/` | a new store, while it is being filled from a damaged one |
 //! | `new/`, `creating` | a store that is being created |
@@ -25,6 +26,7 @@ use super::acknowledged::Acknowledged;
 use super::embedded::EmbeddedStore;
 use super::format::{self, Format, StoreId};
 use super::journal::{self, Journals};
+use super::space::{self, Reserve, SCARCE};
 use super::{Disk, Opened, Store, StoreError, StoreOptions};
 use super::{creation, inventory, salvage};
 
@@ -212,11 +214,36 @@ impl Directory {
         let failed = self.path.join(FAILED);
         if options.after_failure || failed.exists() {
             // Should this be interrupted, the next opening begins with it again.
-            mark(&failed)?;
+            match mark(&failed) {
+                // Reading needs no mark, and nothing is written before there is room.
+                Err(StoreError::Full(error)) => tracing::warn!(error, "no mark could be left"),
+                marked => marked?,
+            }
             journal::rewrite(&self.store())?;
-            fs::remove_file(&failed)?;
+            if failed.exists() {
+                fs::remove_file(&failed)?;
+            }
         }
         Ok(())
+    }
+
+    /// How to open the store. If the disk is full the reserve is released, and the store is lean.
+    fn lean_if_full(&self, options: &StoreOptions) -> StoreOptions {
+        let is_lean = options.lean || space::free(&self.path) < SCARCE;
+        if is_lean && Reserve::new(&self.path, options.reserve).release() {
+            tracing::warn!("the disk is full: the reserve is released, and puts are refused");
+        }
+        StoreOptions { lean: is_lean, ..*options }
+    }
+
+    /// Makes the reserve, if there is plenty of room for it.
+    fn fill_reserve(&self, options: &StoreOptions) {
+        if options.lean || space::free(&self.path) < options.reserve.saturating_add(2 * SCARCE) {
+            return;
+        }
+        if let Err(error) = Reserve::new(&self.path, options.reserve).fill() {
+            tracing::warn!(%error, "no reserve was made");
+        }
     }
 
     /// The id of the directory; a directory that has none is given one.
@@ -297,6 +324,7 @@ impl Disk for Directory {
         let store = self.store();
         let note = self.path.join(ACKNOWLEDGED);
         let lock = journal::lock(&store)?;
+        let options = &self.lean_if_full(options);
         let acknowledged = Acknowledged::read(&note)?;
         if self.is_unfinished(&acknowledged)? {
             fs::remove_dir_all(&store)?;
@@ -329,6 +357,7 @@ impl Disk for Directory {
         self.check_commit(options, Some(found))?;
         let journal = journals.bound_of(found).filter(|_| left_out == 0);
         let acknowledged = Acknowledged { commit: found, journal, closed_with: None };
+        self.fill_reserve(options);
         Ok(Arc::new(opened.settle(&self.path, self.identity()?, left_out, acknowledged)?))
     }
 }

@@ -7,7 +7,7 @@
 //! A store is created by [`EmbeddedStore::create`] alone. [`EmbeddedStore::open`] refuses a
 //! database without its keyspaces instead of creating them.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -19,7 +19,10 @@ use super::acknowledged::Acknowledged;
 use super::format::StoreId;
 use super::home::Home;
 use super::records::Totals;
-use super::{Persist, Rows, Store, StoreError, StoreOptions, Table, View, WriteBatch, rows};
+use super::space::{self, Reserve, SCARCE, Space};
+use super::{
+    Persist, Rows, Store, StoreError, StoreOptions, Table, View, WriteBatch, journal, rows,
+};
 
 /// Of each table. Two of them, one filling and one being written out, are in memory at a time.
 const MEMTABLE: u64 = 16 << 20;
@@ -29,10 +32,20 @@ const JOURNALS: u64 = 128 << 20;
 pub(super) const JOBS: &str = "jobs";
 pub(super) const INDEX: &str = "index";
 
+/// fjall lets writes wait while a keyspace has this many tables that were not merged, or memtables
+/// that were not written.
+const STALLING_TABLES: usize = 30;
+const STALLING_MEMTABLES: usize = 4;
+
 pub(super) struct EmbeddedStore {
     jobs: Keyspace,
     index: Keyspace,
     database: Database,
+    /// Where the store is.
+    path: PathBuf,
+    reserve: Reserve,
+    /// Whether no thread writes or merges tables.
+    is_lean: bool,
     /// The last commit, synced or not.
     last_commit: AtomicU64,
     /// The directory around the store; `None` for one that is being filled. It is the last field,
@@ -64,7 +77,17 @@ impl EmbeddedStore {
             Ok(database.keyspace(name, keyspace)?)
         };
         let (jobs, index) = (open(JOBS)?, open(INDEX)?);
-        let store = Self { jobs, index, database, last_commit: 0.into(), home: None };
+        let reserve = Reserve::new(path.parent().unwrap_or(path), options.reserve);
+        let store = Self {
+            jobs,
+            index,
+            database,
+            path: path.to_owned(),
+            reserve,
+            is_lean: options.lean,
+            last_commit: 0.into(),
+            home: None,
+        };
         let totals = match store.totals() {
             // Put right after everything was read.
             Err(StoreError::Damaged(_)) if options.salvage => Totals::default(),
@@ -120,7 +143,7 @@ impl EmbeddedStore {
                 None => write.remove(keyspace, row.key),
             }
         }
-        write.commit()?;
+        write.commit().map_err(|error| self.write_error(error))?;
         let totals = batch.get(Table::Index, rows::TOTALS).flatten();
         if let Some(totals) = totals.and_then(|bytes| Totals::decode(bytes.to_vec().into()).ok()) {
             self.last_commit.store(totals.commit, Ordering::Relaxed);
@@ -132,6 +155,32 @@ impl EmbeddedStore {
         }
     }
 
+    /// Whether a commit would wait for tables to be merged, which no thread does in a lean store.
+    fn would_stall(&self) -> bool {
+        let stalls = |table: &Keyspace| {
+            table.l0_table_count() >= STALLING_TABLES
+                || table.sealed_memtable_count() >= STALLING_MEMTABLES
+        };
+        self.is_lean && (stalls(&self.jobs) || stalls(&self.index))
+    }
+
+    fn tables(&self) -> u64 {
+        self.jobs.disk_space() + self.index.disk_space()
+    }
+
+    /// Why a commit or sync failed. fjall refuses everything after a thread of its own could not
+    /// write a table, and does not say why that was: mostly because the disk is full.
+    fn write_error(&self, error: fjall::Error) -> StoreError {
+        if matches!(error, fjall::Error::Poisoned) {
+            let free = space::free(&self.path);
+            if free < self.database.write_buffer_size() + self.tables() + SCARCE {
+                let why = format!("no table could be written: {free} bytes are free");
+                return StoreError::Full(why);
+            }
+        }
+        error.into()
+    }
+
     fn mark_failed(&self) {
         if let Some(home) = &self.home {
             home.mark_failed();
@@ -140,11 +189,14 @@ impl EmbeddedStore {
 }
 
 fn builder(path: &Path, options: &StoreOptions) -> fjall::DatabaseBuilder<Database> {
-    Database::builder(path)
+    let builder = Database::builder(path)
         .cache_size(options.cache)
         .max_cached_files(Some(options.open_files.max(10)))
         .max_journaling_size(JOURNALS)
-        .manual_journal_persist(true)
+        .manual_journal_persist(true);
+    // fjall gives up when one of its threads cannot write a table. Without them it needs room for
+    // the journal only: the rest stays in memory.
+    if options.lean { builder.worker_threads_unchecked(0) } else { builder }
 }
 
 fn keyspace() -> KeyspaceCreateOptions {
@@ -200,11 +252,15 @@ impl Store for EmbeddedStore {
     }
 
     fn commit(&self, batch: &WriteBatch, persist: Persist) -> Result<(), StoreError> {
+        if self.would_stall() {
+            return Err(StoreError::Full("no room to merge the tables".into()));
+        }
         self.write(batch, persist).inspect_err(|_| self.mark_failed())
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        let synced = self.database.persist(PersistMode::SyncData).map_err(StoreError::from);
+        let synced = self.database.persist(PersistMode::SyncData);
+        let synced = synced.map_err(|error| self.write_error(error));
         let acknowledge = || match &self.home {
             Some(home) => home.acknowledge(self.last_commit()),
             None => Ok(()),
@@ -213,7 +269,24 @@ impl Store for EmbeddedStore {
     }
 
     fn disk_space(&self) -> Result<u64, StoreError> {
-        Ok(self.database.disk_space()?)
+        Ok(space::used(&self.path)? + self.reserve.len())
+    }
+
+    fn space(&self) -> Result<Space, StoreError> {
+        Ok(Space {
+            used: self.disk_space()?,
+            tables: self.tables(),
+            journal: journal::newest(&self.path)?,
+            unwritten: self.database.write_buffer_size(),
+            free: if self.would_stall() { 0 } else { space::free(&self.path) },
+            reserve: self.reserve.len(),
+            wanted_reserve: self.reserve.wanted(),
+            is_lean: self.is_lean,
+        })
+    }
+
+    fn fill_reserve(&self) -> Result<(), StoreError> {
+        self.reserve.fill()
     }
 
     fn compact(&self) -> Result<(), StoreError> {

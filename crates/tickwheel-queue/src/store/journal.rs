@@ -15,7 +15,7 @@
 //! checksum of the items, four fixed bytes). Zeroes follow the last batch.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ use xxhash_rust::xxh3::Xxh3;
 use super::acknowledged::Acknowledged;
 use super::directory::{keep_copy, sync_directory, write_whole};
 use super::records::Totals;
-use super::{StoreError, rows};
+use super::{StoreError, rows, space};
 
 const START: usize = 1 + 4 + 8;
 const ITEM: usize = 1 + 1 + 1 + 8 + 2 + 4 + 4;
@@ -221,11 +221,41 @@ fn numbered_journal(sibling: &Path, number: u64) -> PathBuf {
 
 /// Copies the journals to new files. After a failed sync the operating system may take pages for
 /// clean that never reached the disk: what is read here has to be written again to be durable.
+///
+/// A full disk has no room for a copy: the journal is overwritten in place with the bytes that it
+/// has. A crash meanwhile does no harm, since each byte is written as it was.
 pub(super) fn rewrite(store: &Path) -> Result<(), StoreError> {
     for (_, path) in numbered(store, "jnl")? {
-        write_whole(&path, &fs::read(&path)?)?;
+        let mut bytes = fs::read(&path)?;
+        // A new journal is 64 MiB long, and mostly zeroes.
+        let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+        bytes.truncate(end);
+        match write_whole(&path, &bytes) {
+            Err(StoreError::Full(_)) => {
+                remove_drafts(store)?;
+                overwrite(&path, &bytes)?;
+            }
+            written => written?,
+        }
     }
     sync_directory(store)
+}
+
+/// Writes the bytes that a file has once more.
+fn overwrite(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let mut file = OpenOptions::new().write(true).open(path)?;
+    file.write_all(bytes)?;
+    Ok(file.sync_all()?)
+}
+
+/// Bytes in the newest journal, without the zeroes that a new one ends with.
+pub(super) fn newest(store: &Path) -> Result<u64, StoreError> {
+    let Some((_, path)) = numbered(store, "jnl")?.pop() else { return Ok(0) };
+    match fs::metadata(path) {
+        Ok(file) => Ok(file.len().min(space::allocated(&file))),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Removes the drafts of journals whose writing was interrupted.

@@ -26,6 +26,7 @@ pub(crate) mod records;
 pub(crate) mod rows;
 mod salvage;
 pub(crate) mod schedules;
+mod space;
 pub(crate) mod tolerant;
 
 use std::fmt;
@@ -37,6 +38,7 @@ pub use batch::{Row, WriteBatch};
 pub use directory::Directory;
 pub use format::StoreId;
 pub use memory::MemoryDisk;
+pub use space::Space;
 
 /// One of the two tables.
 ///
@@ -214,6 +216,24 @@ pub trait Store: View + Sync {
     /// If that cannot be found out.
     fn disk_space(&self) -> Result<u64, StoreError>;
 
+    /// What it takes on the disk, what it is about to write, and what is left.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be found out.
+    fn space(&self) -> Result<Space, StoreError> {
+        Ok(Space { used: self.disk_space()?, ..Space::default() })
+    }
+
+    /// Makes the reserve again after it was released.
+    ///
+    /// # Errors
+    ///
+    /// If there is no room for it.
+    fn fill_reserve(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Gives space of removed rows back to the operating system. May take long; called on a
     /// thread that has nothing else to do.
     ///
@@ -281,6 +301,11 @@ pub struct StoreOptions {
     /// The store that was open before and failed. Nothing else is opened in its place, and nothing
     /// is created.
     pub reopens: Option<Opened>,
+    /// Bytes of the reserve: blocks beside the store that are released when the disk is full.
+    pub reserve: u64,
+    /// The last opening ended because the disk was full: release the reserve, and write nothing but
+    /// the journal. Tables are neither written nor merged until the next opening.
+    pub lean: bool,
 }
 
 /// The store that was open before a failure.
@@ -307,6 +332,7 @@ pub struct Opened {
 }
 
 impl Default for StoreOptions {
+    /// 32 MiB of cache and as much of reserve.
     fn default() -> Self {
         Self {
             cache: 32 << 20,
@@ -314,6 +340,8 @@ impl Default for StoreOptions {
             salvage: false,
             after_failure: false,
             reopens: None,
+            reserve: 32 << 20,
+            lean: false,
         }
     }
 }
@@ -338,6 +366,8 @@ pub enum StoreError {
     },
     /// It is something else; what was found.
     NotAQueue(String),
+    /// The disk is full: what the operating system said.
+    Full(String),
     /// What the operating system said.
     Io(String),
     /// Something cannot be read; what, and where.
@@ -355,7 +385,7 @@ impl fmt::Display for StoreError {
                 write!(f, "format {found} is newer than {known}, the newest known one")
             }
             Self::NotAQueue(why) => write!(f, "not a queue's store: {why}"),
-            Self::Io(why) | Self::Replaced(why) => f.write_str(why),
+            Self::Full(why) | Self::Io(why) | Self::Replaced(why) => f.write_str(why),
             Self::Damaged(why) => write!(f, "damaged: {why}"),
         }
     }
@@ -365,6 +395,10 @@ impl std::error::Error for StoreError {}
 
 impl From<std::io::Error> for StoreError {
     fn from(error: std::io::Error) -> Self {
-        Self::Io(error.to_string())
+        use std::io::ErrorKind;
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Self::Full(error.to_string()),
+            _ => Self::Io(error.to_string()),
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
@@ -9,17 +10,28 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tickwheel_queue::store::{Directory, Disk, Persist, StoreOptions, Table, WriteBatch};
 use tickwheel_queue::{Error, JobId, NewJob, OpenError, Queues};
 
+use crate::volume;
+
 pub(crate) fn main() -> ExitCode {
     if std::env::args().nth(1).as_deref() == Some("child") {
-        a_full_disk();
-        a_disk_too_small_to_begin_with();
-        a_process_that_ends_after_a_failure();
+        let only = std::env::args().nth(2);
+        for (name, test) in TESTS {
+            if only.as_ref().is_none_or(|only| name.contains(&**only)) {
+                test();
+                println!("{name}: ok");
+            }
+        }
         return ExitCode::SUCCESS;
     }
     let this = std::env::current_exe().expect("this program");
-    // Signals that are ignored stay so in the program that a shell becomes.
-    let shell = r#"trap "" XFSZ; exec "$0" child"#;
-    let status = Command::new("sh").arg("-c").arg(shell).arg(this).status().expect("a shell");
+    // Signals that are ignored stay so in the program that a shell becomes. Whoever is not root
+    // becomes root in a user namespace.
+    let shell = r#"trap "" XFSZ
+        if [ "$(id -u)" = 0 ]; then exec unshare --mount "$@"; fi
+        exec unshare --map-root-user --mount "$@""#;
+    let mut child = Command::new("sh");
+    child.arg("-c").arg(shell).arg("sh").arg(this).arg("child").args(std::env::args().skip(1));
+    let status = child.status().expect("a shell");
     if status.success() {
         println!("full disk: nothing was lost");
         ExitCode::SUCCESS
@@ -27,6 +39,28 @@ pub(crate) fn main() -> ExitCode {
         eprintln!("error: the test of a full disk failed: {status}");
         ExitCode::FAILURE
     }
+}
+
+const TESTS: [(&str, fn()); 8] = [
+    ("filled_by_others", volume::filled_by_others),
+    ("started_full", volume::started_full),
+    ("reserve_used_up", volume::reserve_used_up),
+    ("filled_by_puts", volume::filled_by_puts),
+    ("limited", volume::limited),
+    ("a_full_disk", a_full_disk),
+    ("a_disk_too_small_to_begin_with", a_disk_too_small_to_begin_with),
+    ("a_process_that_ends_after_a_failure", a_process_that_ends_after_a_failure),
+];
+
+/// Bytes of the blocks of all files.
+pub(crate) fn allocated(folder: &Path) -> u64 {
+    let Ok(entries) = folder.read_dir() else { return 0 };
+    let sizes = entries.filter_map(|entry| {
+        let entry = entry.ok()?;
+        let file = entry.metadata().ok()?;
+        Some(if file.is_dir() { allocated(&entry.path()) } else { file.blocks() * 512 })
+    });
+    sizes.sum()
 }
 
 /// Lets files grow up to this size only.

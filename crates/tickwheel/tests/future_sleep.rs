@@ -7,7 +7,7 @@ mod wakers;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rig::*;
@@ -35,6 +35,8 @@ on_both_wheels!(
     a_reset_moves_the_deadline_either_way,
     a_reset_wakes_without_another_poll,
     a_reset_to_the_past_wakes_at_once,
+    a_reset_to_a_time_within_the_tick_that_has_passed_is_ready,
+    an_interval_that_is_reset_to_the_past_ticks_at_once,
     a_reset_after_the_deadline_begins_anew,
     a_reset_between_waking_and_polling_begins_anew,
     many_sleeps_are_woken_in_order,
@@ -171,10 +173,33 @@ fn a_reset_to_the_past_wakes_at_once(rig: &Rig) {
     let mut sleep = rig.timer.sleep(5 * S);
     assert!(poll(&mut sleep, &waker).is_pending());
     sleep.reset(rig.start + S);
-    rig.clock.advance(Duration::ZERO);
-    assert_eq!(count.woken(), 1);
+    assert_eq!(count.woken(), 1, "without a move of the clock");
     assert!(sleep.is_elapsed() && poll(&mut sleep, &waker).is_ready());
     assert_eq!((rig.timer.pending(), held(&count)), (0, 0));
+}
+
+fn a_reset_to_a_time_within_the_tick_that_has_passed_is_ready(rig: &Rig) {
+    let (count, waker) = Count::new();
+    let mut sleep = rig.timer.sleep(5 * S);
+    assert!(poll(&mut sleep, &waker).is_pending());
+    rig.clock.advance(10_500 * US);
+    sleep.reset(rig.start + 10_501 * US);
+    assert!(poll(&mut sleep, &waker).is_pending(), "never early");
+    sleep.reset(rig.start + 10_200 * US);
+    assert_eq!((count.woken(), poll(&mut sleep, &waker)), (1, Poll::Ready(())));
+    assert_eq!((rig.timer.pending(), held(&count)), (0, 0));
+}
+
+fn an_interval_that_is_reset_to_the_past_ticks_at_once(rig: &Rig) {
+    let (count, waker) = Count::new();
+    let mut cx = Context::from_waker(&waker);
+    rig.clock.advance(5 * S);
+    let mut ticks = rig.timer.interval(10 * S);
+    assert!(ticks.poll_tick(&mut cx).is_ready());
+    assert!(ticks.poll_tick(&mut cx).is_pending());
+    let past = rig.start + 3 * S;
+    ticks.reset(past);
+    assert_eq!((count.woken(), ticks.poll_tick(&mut cx)), (1, Poll::Ready(past)));
 }
 
 fn a_reset_after_the_deadline_begins_anew(rig: &Rig) {

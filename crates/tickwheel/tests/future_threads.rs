@@ -5,15 +5,15 @@ mod random;
 mod wakers;
 
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use patience::*;
 use random::Random;
-use tickwheel::{Sleep, Timer};
+use tickwheel::{Sleep, Task, Timer};
 use wakers::*;
 
 /// What one thread has seen of its sleeps.
@@ -258,4 +258,96 @@ fn a_sleep_is_polled_by_many_with_different_wakers() {
         }
         until("nothing is left", || timer.pending() == 0);
     });
+}
+
+/// A timer all of whose threads are blocked, until this is dropped.
+struct Blocked {
+    timer: Timer,
+    _release: mpsc::Sender<()>,
+}
+
+impl Blocked {
+    /// Blocks as many tasks as the timer runs at once.
+    fn in_tasks(timer: Timer, tasks: usize) -> Self {
+        let (release, released) = mpsc::channel::<()>();
+        let (released, (inside, is_inside)) = (Arc::new(Mutex::new(released)), mpsc::channel());
+        for _ in 0..tasks {
+            let (released, inside) = (released.clone(), inside.clone());
+            let task = move || {
+                inside.send(()).unwrap();
+                let _ = released.lock().unwrap().recv();
+            };
+            timer.after(Duration::ZERO, task).unwrap();
+        }
+        for _ in 0..tasks {
+            is_inside.recv_timeout(PATIENCE).unwrap();
+        }
+        Self { timer, _release: release }
+    }
+
+    fn in_an_executor() -> Self {
+        let (release, released) = mpsc::channel::<()>();
+        let (released, (inside, is_inside)) = (Mutex::new(released), mpsc::channel());
+        let executor = move |task: Task| {
+            inside.send(()).unwrap();
+            let _ = released.lock().unwrap().recv();
+            task.run();
+        };
+        let timer = Timer::builder().executor(executor).build().unwrap();
+        timer.after(Duration::ZERO, || {}).unwrap();
+        is_inside.recv_timeout(PATIENCE).unwrap();
+        Self { timer, _release: release }
+    }
+
+    fn in_a_waker() -> Self {
+        let (release, released) = mpsc::channel::<()>();
+        let (released, (inside, is_inside)) = (Mutex::new(released), mpsc::channel());
+        let timer = Timer::builder().inline().build().unwrap();
+        let waker = Call::waker(move || {
+            inside.send(()).unwrap();
+            let _ = released.lock().unwrap().recv();
+        });
+        let mut sleep = timer.sleep(MS);
+        if poll(&mut sleep, &waker).is_pending() {
+            is_inside.recv_timeout(PATIENCE).unwrap();
+        }
+        Self { timer, _release: release }
+    }
+}
+
+#[test]
+fn an_overdue_sleep_is_ready_whatever_the_threads_do() {
+    let build = |builder: tickwheel::Builder| builder.build().unwrap();
+    for blocked in [
+        Blocked::in_tasks(build(Timer::builder().inline()), 1),
+        Blocked::in_tasks(build(Timer::builder().workers(1)), 1),
+        Blocked::in_tasks(build(Timer::builder().workers(2)), 2),
+        Blocked::in_an_executor(),
+        Blocked::in_a_waker(),
+        Blocked { timer: build(Timer::builder().caller_driven()), _release: mpsc::channel().0 },
+    ] {
+        let timer = &blocked.timer;
+        thread::sleep(2 * MS);
+        let past = Instant::now() - MS;
+        assert!(poll(&mut timer.sleep_until(past), Waker::noop()).is_ready(), "the first poll");
+
+        let (count, waker) = Count::new();
+        let mut waits = timer.sleep(5 * MS);
+        if poll(&mut waits, &waker).is_pending() {
+            thread::sleep(10 * MS);
+            assert!(poll(&mut waits, &waker).is_ready(), "a poll after the deadline");
+        }
+        let mut other = timer.sleep(5 * MS);
+        if poll(&mut other, &waker).is_pending() {
+            thread::sleep(10 * MS);
+            assert!(poll(&mut other, Waker::noop()).is_ready(), "with another waker");
+        }
+        assert_eq!(count.woken(), 0, "nobody else could wake them");
+
+        let mut reset = timer.sleep(3_600 * S);
+        assert!(poll(&mut reset, &waker).is_pending());
+        reset.reset(past);
+        assert_eq!(count.woken(), 1);
+        assert!(poll(&mut reset, &waker).is_ready(), "a reset to the past");
+    }
 }

@@ -59,7 +59,7 @@ impl Shared {
             guard: Condvar::new(),
             idle: Condvar::new(),
             ended: Condvar::new(),
-            sleepers: Unlocked::default(),
+            sleepers: Unlocked::new(),
             hasher: RandomState::new(),
             closed: AtomicBool::new(false),
             #[cfg(feature = "pace")]
@@ -380,27 +380,32 @@ impl Shared {
             record.set_wall(course.next(self.clock.wall()));
         }
         let mut state = self.lock();
-        state.running -= 1;
         state.panicked += u64::from(panicked);
-        let goes_on = record.as_ref().is_some_and(|r| state.finish(r, panicked, &self.clock));
-        self.progress(&state);
-        match record {
-            Some(record) if goes_on => {
-                let at = state.look_at(&record);
-                // A thread that cannot be started was logged; the next call tries again.
-                let _ = self.announce(state, at);
-                // Whoever cancels it now may have left it to this thread.
-                panics::catch(&self.config, || drop(record));
-                self.lock()
-            }
-            Some(record) => {
-                drop(state);
-                panics::catch(&self.config, || drop(record.take_work()));
-                drop(record);
-                self.lock()
-            }
-            None => state,
+        let Some(record) = record else {
+            self.leave_run(&mut state);
+            return state;
+        };
+        if state.finish(&record, panicked, &self.clock) {
+            let at = state.look_at(&record);
+            // A thread that cannot be started was logged; the next call tries again.
+            let _ = self.announce(state, at);
+        } else {
+            drop(state);
+            panics::catch(&self.config, || drop(record.take_work()));
         }
+        // A caller that has cancelled the record meanwhile may have left its closure to this thread.
+        panics::catch(&self.config, || drop(record));
+        // The closure is gone by now: dropping it may block, as running it may.
+        let mut state = self.lock();
+        self.leave_run(&mut state);
+        state
+    }
+
+    /// A task has run, and its closure was dropped or put back.
+    #[inline]
+    fn leave_run(&self, state: &mut State) {
+        state.running -= 1;
+        self.progress(state);
     }
 
     /// An executor dropped a task without running it.

@@ -15,6 +15,9 @@
 //! * Up to the tick `taken_through` a sleeper may have been taken out; that is said before anybody
 //!   is woken. So a future with a later tick knows without the lock that its waker is in the wheel,
 //!   and which one that is: it goes on waiting if it is polled with the same.
+//! * A poll never relies on a thread that may be blocked in a task, an executor or a waker. It reads
+//!   the clock itself unless the leader is asleep and wakes up no later than the future's deadline:
+//!   reading the clock costs more than the rest of a poll.
 //! * Most futures that wait do so for a moment, again and again, with the same limit. So what a
 //!   future leaves behind is kept for the next one: an entry without a waker, *vacant*, which is
 //!   moved to a later deadline for a fraction of what putting one there and taking it out costs.
@@ -51,13 +54,14 @@ pub(super) struct Sleepers {
 }
 
 /// The part that it does not.
-#[derive(Default)]
 pub(super) struct Unlocked {
     /// The tick up to which every sleeper was taken out of the wheel.
     woken_through: AtomicU64,
     /// The tick up to which sleepers may have been taken out of the wheel; `u64::MAX` once the timer
     /// is stopped.
     taken_through: AtomicU64,
+    /// When the leader wakes up, in nanoseconds; `u64::MAX` while no thread is asleep as leader.
+    leader_until: AtomicU64,
     successor: OnceLock<Timer>,
 }
 
@@ -92,6 +96,22 @@ pub(crate) enum Progress {
     Waits(Place),
     /// The deadline has come.
     Elapsed,
+}
+
+impl Unlocked {
+    pub(super) fn new() -> Self {
+        Self {
+            woken_through: AtomicU64::new(0),
+            taken_through: AtomicU64::new(0),
+            leader_until: AtomicU64::new(Nanos::MAX),
+            successor: OnceLock::new(),
+        }
+    }
+
+    /// Publishes when the leader wakes up. Called under the lock.
+    pub(super) fn set_leader_until(&self, until: Option<Nanos>) {
+        self.leader_until.store(until.unwrap_or(Nanos::MAX), Ordering::Release);
+    }
 }
 
 impl Sleepers {
@@ -169,11 +189,7 @@ impl Shared {
             return false;
         }
         let tick = state.tick_of(at);
-        // Asking for the time costs more than the rest. It is only of use where nobody else is
-        // about to ask.
-        let has_come = tick <= state.sleepers.wheel.now()
-            || (!state.threads.look_by(at) && at <= self.clock.now());
-        if has_come {
+        if self.has_passed(&state, at) {
             *progress = Progress::Elapsed;
             return false;
         }
@@ -183,11 +199,22 @@ impl Shared {
         self.alert(state, at)
     }
 
+    /// Whether a deadline has passed, to the nanosecond.
+    #[inline]
+    fn has_passed(&self, state: &State, at: Nanos) -> bool {
+        state.tick_of(at) <= state.sleepers.wheel.now()
+            || (!state.thread_looks_by(at) && at <= self.clock.now())
+    }
+
     /// Whether it is sure that a future goes on waiting with this waker.
     #[inline]
     pub(crate) fn surely_sleeps(&self, place: &Place, waker: &Waker) -> bool {
         let taken_through = self.sleepers.taken_through.load(Ordering::Acquire);
-        place.tick > taken_through && place.waker == Identity::of(waker)
+        if place.tick <= taken_through || place.waker != Identity::of(waker) {
+            return false;
+        }
+        let at = place.tick.saturating_mul(self.config.tick);
+        self.sleepers.leader_until.load(Ordering::Acquire) <= at || at > self.clock.now()
     }
 
     /// Whether a future goes on waiting, which it does with this waker then. Gives
@@ -199,6 +226,11 @@ impl Shared {
         }
         let state = self.lock();
         match state.sleepers.wheel.get(place.key).map(Option::as_ref) {
+            // A thread is taking out the sleepers of this tick: it will take this waker too.
+            Some(_) if place.tick <= state.sleepers.wheel.now() => Progress::Elapsed,
+            Some(_) if self.has_passed(&state, state.time_of(place.tick)) => {
+                self.wake_up(state, place)
+            }
             Some(Some(known)) if known.will_wake(waker) => Progress::Waits(place),
             Some(_) => {
                 drop(state);
@@ -206,6 +238,18 @@ impl Shared {
             }
             None => after_waking(&state),
         }
+    }
+
+    /// Ends the waiting of a future that found out by itself that its time has come.
+    #[cold]
+    fn wake_up(&self, mut state: MutexGuard<'_, State>, place: Place) -> Progress {
+        let waker = state.sleepers.remove(place.key);
+        state.fired += 1;
+        let late = self.clock.now().saturating_sub(state.time_of(place.tick));
+        state.lateness.record_nanos(late);
+        drop(state);
+        drop(waker);
+        Progress::Elapsed
     }
 
     #[cold]
@@ -229,13 +273,14 @@ impl Shared {
     pub(crate) fn sleep_till(&self, place: Place, at: Nanos) -> (Progress, Option<Waker>) {
         let mut state = self.lock();
         let tick = state.tick_of(at);
-        let sleepers = &mut state.sleepers;
-        if tick <= sleepers.wheel.now() {
-            let Some(waker) = sleepers.remove(place.key) else { return (Progress::New, None) };
+        if self.has_passed(&state, at) {
+            let Some(waker) = state.sleepers.remove(place.key) else {
+                return (Progress::New, None);
+            };
             state.fired += 1;
             return (Progress::Elapsed, Some(waker));
         }
-        if !sleepers.wheel.reset(place.key, tick) {
+        if !state.sleepers.wheel.reset(place.key, tick) {
             return (Progress::New, None);
         }
         // There is a thread while somebody sleeps: none has to be started.
@@ -296,9 +341,11 @@ impl Shared {
             self.sleepers.woken_through.store(through, Ordering::Release);
         }
         if !batch.is_empty() {
+            state.threads.waking += 1;
             drop(state);
             let panicked = wake_all(&self.config, &mut batch);
             state = self.lock();
+            state.threads.waking -= 1;
             state.panicked += panicked;
         }
         state.sleepers.spare = batch;
@@ -322,6 +369,17 @@ impl Shared {
 }
 
 impl State {
+    /// Whether a thread is certain to look at the wheel by then: the leader is asleep and wakes up
+    /// in time, or a thread is awake and inside nothing that could block it.
+    #[inline]
+    fn thread_looks_by(&self, at: Nanos) -> bool {
+        let threads = &self.threads;
+        match threads.leader_until() {
+            Some(until) => until <= at,
+            None => threads.are_there() && self.running + self.queued + threads.waking == 0,
+        }
+    }
+
     /// Takes due sleepers out, up to a batch. Says whether there may be more.
     fn take_sleepers(&mut self, now: Nanos, batch: &mut Vec<Waker>) -> bool {
         let tick = self.tick_at(now);

@@ -48,6 +48,8 @@ pub(super) struct Threads {
     starts: u64,
     /// How often a leader woke up.
     pub(super) wakeups: u64,
+    /// Threads that are calling wakers.
+    pub(super) waking: usize,
     /// Somebody runs what is due on a thread of their own.
     pub(super) turning: bool,
 }
@@ -75,10 +77,10 @@ impl Threads {
         self.count > 0 && !self.starting
     }
 
-    /// Whether a thread is awake, or will be by then.
+    /// When the thread that sleeps as leader wakes up; `None` if no thread does.
     #[inline]
-    pub(super) fn look_by(&self, at: Nanos) -> bool {
-        self.are_there() && self.leader_until.is_none_or(|until| until <= at)
+    pub(super) fn leader_until(&self) -> Option<Nanos> {
+        self.leader_until
     }
 
     /// Whether the leader sleeps past `at` and must be woken; it then expects to be.
@@ -247,6 +249,7 @@ impl Shared {
     fn lead<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
         let until = state.next_wake();
         state.threads.leader_until = Some(until.unwrap_or(Nanos::MAX));
+        self.sleepers.set_leader_until(until);
         let (mut state, timed_out) = match until {
             Some(Nanos::MAX) => {
                 (self.leader.wait(state).unwrap_or_else(PoisonError::into_inner), false)
@@ -258,6 +261,7 @@ impl Shared {
             None => sleep(&self.leader, state, KEEP_ALIVE),
         };
         state.threads.leader_until = None;
+        self.sleepers.set_leader_until(None);
         state.threads.wakeups += 1;
         // Last of all: while another thread is there, somebody must lead it; and a series that
         // runs elsewhere will be back.

@@ -77,6 +77,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> TimeoutFuture<
 /// # Panics
 ///
 /// If the period is zero.
+#[track_caller]
 pub fn interval(period: Duration) -> Interval {
     default_timer().interval(period)
 }
@@ -96,6 +97,7 @@ pub fn interval(period: Duration) -> Interval {
 /// # Panics
 ///
 /// If the period is zero.
+#[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     default_timer().interval_at(start, period)
 }

@@ -41,8 +41,12 @@ pub struct Interval {
 }
 
 impl Interval {
+    #[track_caller]
     pub(super) fn new(first: Sleep, period: Duration) -> Self {
-        assert!(!period.is_zero(), "a period of zero is not possible: take a longer one");
+        assert!(
+            !period.is_zero(),
+            "a period of zero would tick without end: it must be greater than zero"
+        );
         Self { sleep: first, period: nanos(period), missed: MissedTicks::default() }
     }
 

@@ -192,6 +192,7 @@ impl Timer {
     /// # Panics
     ///
     /// If the period is zero.
+    #[track_caller]
     pub fn interval(&self, period: Duration) -> Interval {
         Interval::new(Sleep::new(self.clone(), Deadline::After(Duration::ZERO)), period)
     }
@@ -214,6 +215,7 @@ impl Timer {
     /// # Panics
     ///
     /// If the period is zero.
+    #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
         Interval::new(self.sleep_until(start), period)
     }

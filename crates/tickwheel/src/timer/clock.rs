@@ -10,6 +10,7 @@
 //!   while one is pending, once a second, so that a change is followed within that time.
 
 use std::fmt;
+use std::panic::RefUnwindSafe;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::thread::{self, ThreadId};
@@ -128,6 +129,9 @@ pub(super) fn unix_nanos(time: SystemTime) -> Nanos {
 pub struct ManualClock {
     inner: Arc<Manual>,
 }
+
+/// As for a timer, no panic leaves it half changed.
+impl RefUnwindSafe for Manual {}
 
 struct Manual {
     base: Instant,

@@ -126,6 +126,7 @@ impl<T> HashedWheel<T> {
     /// # Panics
     ///
     /// If `slots` is 0 or more than 2²⁴.
+    #[track_caller]
     pub fn new(slots: usize) -> Self {
         Self::with_start(slots, 0)
     }
@@ -144,6 +145,7 @@ impl<T> HashedWheel<T> {
     /// # Panics
     ///
     /// If `slots` is 0 or more than 2²⁴.
+    #[track_caller]
     pub fn with_start(slots: usize, now: u64) -> Self {
         assert!(
             (1..=MAX_SLOTS).contains(&slots),
@@ -181,6 +183,7 @@ impl<T> HashedWheel<T> {
     /// # Panics
     ///
     /// If `slots` is 0 or more than 2²⁴.
+    #[track_caller]
     pub fn with_capacity(slots: usize, capacity: usize) -> Self {
         let mut wheel = Self::new(slots);
         wheel.reserve(capacity);

@@ -88,3 +88,44 @@ fn the_wheels() {
     }
     assert_eq!(wheel.remove(key), None);
 }
+
+/// A panic says where the bad argument was given.
+#[cfg(all(feature = "async", feature = "pace"))]
+#[test]
+fn a_bad_argument_is_blamed_on_the_caller() {
+    use std::panic::{catch_unwind, set_hook, take_hook};
+    use std::sync::{Arc, Mutex};
+
+    let (files, this) = (Arc::new(Mutex::new(Vec::new())), std::thread::current().id());
+    let (seen, before) = (files.clone(), take_hook());
+    set_hook(Box::new(move |panic| {
+        if std::thread::current().id() == this {
+            seen.lock().unwrap().push(panic.location().unwrap().file().to_owned());
+        } else {
+            before(panic);
+        }
+    }));
+    let (timer, zero) = (Timer::new(), Duration::ZERO);
+    // Timers can be used across `catch_unwind` as they are.
+    catch_unwind(|| drop(timer.interval(zero))).unwrap_err();
+    catch_unwind(|| drop(timer.interval_at(Instant::now(), zero))).unwrap_err();
+    catch_unwind(|| drop(tickwheel::interval(zero))).unwrap_err();
+    catch_unwind(|| drop(tickwheel::DelayQueue::<u8>::bounded(&timer, 0))).unwrap_err();
+    catch_unwind(|| drop(tickwheel::pace::Pacer::new(&timer, 0, zero))).unwrap_err();
+    catch_unwind(|| drop(HashedWheel::<u8>::new(0))).unwrap_err();
+    let _ = take_hook();
+    let files = files.lock().unwrap();
+    assert_eq!(files.len(), 6);
+    assert!(files.iter().all(|file| file.ends_with("front_door.rs")), "{files:?}");
+}
+
+fn is_unwind_safe<T: std::panic::UnwindSafe + std::panic::RefUnwindSafe>() {}
+
+#[test]
+fn handles_are_unwind_safe() {
+    is_unwind_safe::<Timer>();
+    is_unwind_safe::<Timeout>();
+    is_unwind_safe::<tickwheel::ManualClock>();
+    #[cfg(feature = "async")]
+    is_unwind_safe::<(tickwheel::Sleep, tickwheel::Interval)>();
+}

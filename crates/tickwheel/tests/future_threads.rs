@@ -193,7 +193,7 @@ fn a_far_sleep_wakes_nobody() {
 fn a_task_that_blocks_does_not_delay_futures() {
     in_time("a sleep beside a task that blocks", || {
         let timer = Timer::new();
-        let (release, blocked) = std::sync::mpsc::channel::<()>();
+        let (release, blocked) = mpsc::channel::<()>();
         timer.after(Duration::ZERO, move || _ = blocked.recv()).unwrap();
         block_on(timer.sleep(10 * MS));
         block_on(timer.sleep(10 * MS));
@@ -217,7 +217,7 @@ fn a_timer_can_be_stopped_by_a_waker_and_dropped_by_a_future() {
 
         // The last thing that holds the timer is a future, which ends on the timer's own thread.
         let done = Arc::new(AtomicUsize::new(0));
-        let held = Arc::new(std::sync::Mutex::new(None));
+        let held = Arc::new(Mutex::new(None));
         let waker = {
             let (done, held) = (done.clone(), held.clone());
             Call::waker(move || {
@@ -237,7 +237,7 @@ fn a_sleep_is_polled_by_many_with_different_wakers() {
     in_time("a sleep that changes hands", || {
         let timer = Timer::builder().tick(10 * US).build().unwrap();
         for round in 0..300 {
-            let sleep = Arc::new(std::sync::Mutex::new(timer.sleep(round % 7 * 30 * US)));
+            let sleep = Arc::new(Mutex::new(timer.sleep(round % 7 * 30 * US)));
             thread::scope(|scope| {
                 for _ in 0..2 {
                     scope.spawn(|| {
@@ -328,7 +328,7 @@ fn an_overdue_sleep_is_ready_whatever_the_threads_do() {
     ] {
         let timer = &blocked.timer;
         thread::sleep(2 * MS);
-        let past = Instant::now() - MS;
+        let past = Instant::now().checked_sub(MS).unwrap();
         assert!(poll(&mut timer.sleep_until(past), Waker::noop()).is_ready(), "the first poll");
 
         let (count, waker) = Count::new();
@@ -350,4 +350,31 @@ fn an_overdue_sleep_is_ready_whatever_the_threads_do() {
         assert_eq!(count.woken(), 1);
         assert!(poll(&mut reset, &waker).is_ready(), "a reset to the past");
     }
+}
+
+/// The waker blocks until a task and another future, both due when it is called, have had their turn.
+#[test]
+fn a_waker_that_blocks_delays_neither_tasks_nor_futures() {
+    let timer = Timer::new();
+    let at = Instant::now() + 20 * MS;
+    let turns = Arc::new(AtomicUsize::new(0));
+    let take_turn = |turns: &Arc<AtomicUsize>| {
+        let turns = turns.clone();
+        move || {
+            turns.fetch_add(1, Ordering::SeqCst);
+        }
+    };
+    let mut blocks = timer.sleep_until(at);
+    let (seen, (sender, receiver)) = (turns.clone(), mpsc::channel());
+    let waker = Call::waker(move || {
+        until("the others have their turn", || seen.load(Ordering::SeqCst) == 2);
+        sender.send(()).unwrap();
+    });
+    assert!(poll(&mut blocks, &waker).is_pending(), "this machine is too slow for the test");
+    let mut other = timer.sleep_until(at);
+    if poll(&mut other, &Call::waker(take_turn(&turns))).is_ready() {
+        take_turn(&turns)();
+    }
+    timer.at(at, take_turn(&turns)).unwrap();
+    receiver.recv_timeout(PATIENCE).expect("nobody was delayed");
 }

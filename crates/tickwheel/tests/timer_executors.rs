@@ -242,3 +242,163 @@ fn a_thread_hook_may_use_the_timer_it_holds_and_both_are_forgotten() {
         in_time("stop", move || drop(other.stop()));
     }
 }
+
+/// The most attempts that a back-off allows in a time: a few at once, then after 1 ms, 2 ms and so on.
+fn most_attempts(time: Duration) -> usize {
+    18 + time.as_secs() as usize
+}
+
+#[test]
+fn a_thread_that_cannot_be_started_is_not_tried_again_for_each_task() {
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let count = attempts.clone();
+    let timer = Timer::builder().thread_hook(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        Err(std::io::Error::other("no more threads"))
+    });
+    let timer = timer.build().unwrap();
+    let start = Instant::now();
+    for _ in 0..10_000 {
+        let error = timer.after(S, || {}).unwrap_err();
+        assert_eq!(error, ScheduleError::Thread(String::from("no more threads")));
+    }
+    let (attempts, most) = (attempts.load(Ordering::SeqCst), most_attempts(start.elapsed()));
+    assert!((2..=most).contains(&attempts), "{attempts} attempts");
+}
+
+#[test]
+fn a_helper_thread_that_cannot_be_started_is_not_tried_again_for_each_task() {
+    let attempts = Arc::new(AtomicUsize::new(0));
+    let count = attempts.clone();
+    let timer =
+        Timer::builder().thread_hook(move |body| match count.fetch_add(1, Ordering::SeqCst) {
+            0 => thread::Builder::new().spawn(body).map(drop),
+            _ => Err(std::io::Error::other("no more threads")),
+        });
+    let timer = timer.build().unwrap();
+    let (start, ran) = (Instant::now(), Arc::new(AtomicUsize::new(0)));
+    for _ in 0..10_000 {
+        let ran = ran.clone();
+        let task = move || {
+            ran.fetch_add(1, Ordering::SeqCst);
+        };
+        timer.after(Duration::ZERO, task).unwrap();
+    }
+    until("all have run", || ran.load(Ordering::SeqCst) == 10_000);
+    let (attempts, most) = (attempts.load(Ordering::SeqCst), most_attempts(start.elapsed()));
+    assert!(attempts <= 1 + most, "{attempts} attempts");
+}
+
+#[test]
+fn what_a_failing_thread_hook_has_scheduled_runs() {
+    let slot = Arc::new(OnceLock::<Timer>::new());
+    let (inside, (sender, receiver)) = (slot.clone(), mpsc::channel());
+    let told = sender.clone();
+    let hook = move |body| {
+        let told = told.clone();
+        inside.get().unwrap().after(MS, move || told.send(1).unwrap()).unwrap();
+        drop(body);
+        Err(std::io::Error::other("no more threads"))
+    };
+    slot.set(Timer::builder().inline().thread_hook(hook).build().unwrap()).unwrap();
+    let timer = slot.get().unwrap().clone();
+    in_time("the hook comes back", move || {
+        timer.after(2 * MS, move || sender.send(2).unwrap()).unwrap();
+    });
+    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(1));
+    assert_eq!(receiver.recv_timeout(PATIENCE), Ok(2));
+    slot.get().unwrap().stop();
+}
+
+#[test]
+fn a_thread_hook_that_drops_the_body_refuses_the_task() {
+    let timer = Timer::builder().thread_hook(|body| {
+        drop(body);
+        Ok(())
+    });
+    let timer = timer.build().unwrap();
+    let error = timer.after(MS, || {}).unwrap_err();
+    assert!(matches!(&error, ScheduleError::Thread(why) if why.contains("dropped")), "{error}");
+    assert_eq!(timer.pending(), 0);
+}
+
+#[test]
+fn a_thread_hook_that_drops_the_body_later_strands_no_task() {
+    let kept = Arc::new(Mutex::new(None));
+    let slot = kept.clone();
+    let timer = Timer::builder().thread_hook(move |body| {
+        *slot.lock().unwrap() = Some(body);
+        Ok(())
+    });
+    let timer = timer.inline().build().unwrap();
+    let (sender, receiver) = mpsc::channel();
+    timer.after(MS, move || sender.send(()).unwrap()).unwrap();
+    let body = kept.lock().unwrap().take();
+    drop(body);
+    receiver.recv_timeout(PATIENCE).expect("a thread without the hook runs it");
+}
+
+#[test]
+fn a_hook_wakes_the_event_loop_for_earlier_deadlines_only() {
+    let wakes = Arc::new(AtomicUsize::new(0));
+    let count = wakes.clone();
+    let hook = move || {
+        count.fetch_add(1, Ordering::SeqCst);
+    };
+    let clock = tickwheel::ManualClock::new();
+    let timer = Timer::builder().clock(clock.clone()).wake_hook(hook).build().unwrap();
+    let woken = || wakes.swap(0, Ordering::SeqCst);
+    let first = timer.after(9 * S, || {}).unwrap();
+    assert_eq!(woken(), 1, "a loop that has not asked sleeps for ever");
+    timer.after(8 * S, || {}).unwrap();
+    assert_eq!(woken(), 1, "and would sleep until the first");
+    assert!(timer.next_deadline() <= Some(clock.now() + 8 * S));
+    timer.next_deadline();
+    timer.after(10 * S, || {}).unwrap();
+    assert_eq!(woken(), 0, "a later one wakes nobody");
+    assert!(first.reset(MS));
+    assert_eq!(woken(), 1, "a reset to an earlier time does");
+    let inside = timer.clone();
+    timer.after(Duration::ZERO, move || drop(inside.after(Duration::ZERO, || {}))).unwrap();
+    assert_eq!(woken(), 1);
+    timer.turn();
+    assert_eq!(woken(), 0, "a loop that turns the timer is awake");
+    timer.after(US, || {}).unwrap();
+    assert_eq!(woken(), 0, "until it asks for the next deadline");
+    timer.next_deadline();
+    timer.after(Duration::ZERO, || {}).unwrap();
+    assert_eq!(woken(), 1);
+}
+
+#[cfg(feature = "async")]
+#[test]
+fn a_wake_hook_may_use_what_woke_it() {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    let slot = Arc::new(OnceLock::<tickwheel::DelayQueue<u8>>::new());
+    let (inside, wakes) = (slot.clone(), Arc::new(AtomicUsize::new(0)));
+    let count = wakes.clone();
+    let hook = move || {
+        inside.get().map(tickwheel::DelayQueue::len);
+        count.fetch_add(1, Ordering::SeqCst);
+    };
+    let timer = Timer::builder().caller_driven().wake_hook(hook).build().unwrap();
+    slot.set(tickwheel::DelayQueue::new(&timer)).unwrap();
+    let queue = slot.get().unwrap().clone();
+    in_time("a consumer sets the alarm", move || {
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut consumer = pin!(queue.pop());
+        assert!(consumer.as_mut().poll(&mut cx).is_pending());
+        queue.push(1, 3_600 * S).unwrap();
+        queue.push(2, 60 * S).unwrap();
+    });
+    assert_eq!(wakes.load(Ordering::SeqCst), 2, "once for each earlier alarm");
+}
+
+#[test]
+fn a_wake_hook_without_an_event_loop_is_refused() {
+    let error = Timer::builder().wake_hook(|| {}).build().unwrap_err();
+    assert_eq!(error, tickwheel::BuildError::WakeHookNeedsCaller);
+}

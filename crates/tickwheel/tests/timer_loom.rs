@@ -223,3 +223,68 @@ fn a_guard_comes_and_goes() {
         assert_eq!(runs.count() + unfired, 1);
     });
 }
+
+/// A handle never says that a task has run which was handed back, at no moment of the stop.
+#[test]
+fn a_handle_is_asked_while_its_timer_is_stopped() {
+    explore(4, || {
+        let timer = modelled(Timer::builder().caller_driven());
+        let task = timer.after(NEVER_HERE, || {}).unwrap();
+        let other = thread::spawn({
+            let timer = timer.clone();
+            move || timer.stop().len()
+        });
+        assert!(!task.is_expired() && !task.is_cancelled());
+        assert_eq!(other.join().unwrap(), 1);
+        assert!(task.is_unfired());
+    });
+}
+
+/// The first attempt to start a thread fails; of two callers one is refused at most.
+#[test]
+fn a_failed_start_strands_no_task() {
+    explore(4, || {
+        let fails = AtomicUsize::new(1);
+        let hook = move |body: tickwheel::ThreadBody| {
+            if fails.fetch_min(0, SeqCst) == 1 {
+                return Err(std::io::Error::other("no more threads"));
+            }
+            thread::spawn(body);
+            Ok(())
+        };
+        let timer = Timer::builder().inline().thread_hook(hook).build().unwrap();
+        let runs = Runs::new();
+        let other = thread::spawn({
+            let (timer, task) = (timer.clone(), runs.task());
+            move || usize::from(timer.after(NOW, task).is_ok())
+        });
+        let accepted = usize::from(timer.after(NOW, runs.task()).is_ok()) + other.join().unwrap();
+        assert!(timer.drain(Duration::MAX).is_empty());
+        assert_eq!(runs.count(), accepted);
+    });
+}
+
+/// An event loop that sleeps after `next_deadline` is woken for a task that it does not know of.
+#[test]
+fn a_wake_hook_finds_the_event_loop_on_its_way_to_sleep() {
+    explore(5, || {
+        let wake = Arc::new(loom::sync::Notify::new());
+        let hook = {
+            let wake = Arc::clone(&wake);
+            move || wake.notify()
+        };
+        let timer = Timer::builder().caller_driven().wake_hook(hook).build().unwrap();
+        let runs = Runs::new();
+        let other = thread::spawn({
+            let (timer, task) = (timer.clone(), runs.task());
+            move || drop(timer.after(NOW, task).unwrap())
+        });
+        while timer.turn() == 0 {
+            if timer.next_deadline().is_none() {
+                wake.wait();
+            }
+        }
+        assert_eq!(runs.count(), 1);
+        other.join().unwrap();
+    });
+}

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use patience::*;
-use tickwheel::{ScheduleError, Task, Timer, TimerState};
+use tickwheel::{ManualClock, ScheduleError, Task, Timer, TimerState};
 
 #[test]
 fn a_stop_with_a_limit_tells_of_tasks_that_still_run() {
@@ -200,4 +200,26 @@ fn a_drain_gives_a_queue_up_after_its_limit() {
     let left = in_time("a drain", move || drained.drain(10 * MS));
     assert_eq!((left.len(), timer.state()), (0, TimerState::Stopped));
     task.run();
+}
+
+/// What a stopped timer keeps is for the handles: to tell what became of their tasks.
+#[test]
+fn a_stopped_timer_keeps_a_few_bytes_for_each_task() {
+    const COUNT: usize = 100_000;
+    let clock = ManualClock::new();
+    let timer = Timer::builder().clock(clock.clone()).build().unwrap();
+    let fired = timer.after(MS, || {}).unwrap();
+    clock.advance(MS);
+    // Its place is used again, by a task that is handed back.
+    let tasks: Vec<_> = (0..COUNT).map(|_| timer.after(S, || {}).unwrap()).collect();
+    let named = timer.key("named").after(S, || {}).unwrap();
+    let (replaced, record) = (timer.key("again").after(S, || {}), timer.every(S, || {}).unwrap());
+    timer.key("again").after(S, || {}).unwrap();
+    assert!(tasks[7].cancel());
+    let unfired = timer.stop();
+    assert_eq!(unfired.len(), COUNT + 2);
+    assert!(timer.memory_usage() < 9 * COUNT, "{} bytes", timer.memory_usage());
+    assert!(fired.is_expired() && tasks[7].is_cancelled() && replaced.unwrap().is_cancelled());
+    assert!(named.is_unfired() && record.is_unfired());
+    assert!(tasks.iter().enumerate().all(|(n, task)| task.is_unfired() == (n != 7)));
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::Deadline;
 use crate::Timer;
-use crate::timer::{Nanos, Progress, nanos};
+use crate::timer::{Nanos, Nudge, Progress, nanos};
 
 /// A future that waits for its deadline: made by [`Timer::sleep`] and [`Timer::sleep_until`].
 ///
@@ -92,21 +92,23 @@ impl Sleep {
     /// # Ok::<(), tickwheel::BuildError>(())
     /// ```
     pub fn reset(&mut self, deadline: impl Into<Deadline>) {
-        let waker = self.set(deadline.into().on(&self.timer));
+        let (waker, nudge) = self.set(deadline.into().on(&self.timer));
+        // While a future waits there is a thread: none has to be started, which could fail.
+        let _ = self.timer.shared().nudge(nudge);
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 
-    /// Sets the deadline. If it has come already, whoever waited for it is to be woken.
-    fn set(&mut self, at: Nanos) -> Option<Waker> {
+    /// Sets the deadline. If it has come already, gives the waker that is to be called.
+    fn set(&mut self, at: Nanos) -> (Option<Waker>, Nudge) {
         self.at = at;
-        let (progress, waker) = match self.progress {
+        let (progress, waker, nudge) = match self.progress {
             Progress::Waits(place) => self.timer.shared().sleep_till(place, at),
-            Progress::New | Progress::Elapsed => (Progress::New, None),
+            Progress::New | Progress::Elapsed => (Progress::New, None, Nudge::default()),
         };
         self.progress = progress;
-        waker
+        (waker, nudge)
     }
 
     /// Goes on to another deadline after the last has come, where it is known what time it is.
@@ -115,12 +117,12 @@ impl Sleep {
         self.progress = if at <= now { Progress::Elapsed } else { Progress::New };
     }
 
-    /// Sets the deadline and waits for it, in one go. Calls nothing of a caller's: if it says so, a
-    /// thread has to be started for its timer.
-    pub(super) fn wait_until(&mut self, at: Nanos, waker: &Waker) -> (Poll<()>, bool) {
-        drop(self.set(at));
+    /// Sets the deadline and waits for it. Calls nothing of a caller's: the nudge is for when no
+    /// lock is held.
+    pub(super) fn wait_until(&mut self, at: Nanos, waker: &Waker) -> (Poll<()>, Nudge) {
+        let (_waker, nudge) = self.set(at);
         match self.progress {
-            Progress::Waits(_) => (Poll::Pending, false),
+            Progress::Waits(_) => (Poll::Pending, nudge),
             _ => self.poll_quietly(waker),
         }
     }
@@ -175,36 +177,35 @@ impl Sleep {
 
     #[inline]
     pub(super) fn poll_elapsed(&mut self, cx: &Context<'_>) -> Poll<()> {
-        let (polled, must_start) = self.poll_quietly(cx.waker());
-        if must_start && let Err(error) = self.timer.shared().start_for_accepted() {
+        let (polled, nudge) = self.poll_quietly(cx.waker());
+        if let Err(error) = self.timer.shared().nudge(nudge) {
             self.leave();
             panic!("nobody can wake this future: {error}");
         }
         polled
     }
 
-    /// As [`poll_elapsed`](Self::poll_elapsed), but starts no thread, and says if that has to be
-    /// done.
+    /// As [`poll_elapsed`](Self::poll_elapsed), but leaves the nudge to the caller.
     #[inline]
-    fn poll_quietly(&mut self, waker: &Waker) -> (Poll<()>, bool) {
+    fn poll_quietly(&mut self, waker: &Waker) -> (Poll<()>, Nudge) {
         loop {
             let shared = self.timer.shared();
-            let mut must_start = false;
+            let mut nudge = Nudge::default();
             match &self.progress {
                 Progress::Waits(place) if shared.surely_sleeps(place, waker) => {
-                    return (Poll::Pending, false);
+                    return (Poll::Pending, nudge);
                 }
                 Progress::Waits(place) => {
                     self.progress = shared.go_on_sleeping(*place, waker);
                 }
                 Progress::New => {
-                    must_start = shared.fall_asleep(self.at, waker, &mut self.progress);
+                    nudge = shared.fall_asleep(self.at, waker, &mut self.progress);
                 }
                 Progress::Elapsed => {}
             }
             match self.progress {
-                Progress::Waits(_) => return (Poll::Pending, must_start),
-                Progress::Elapsed => return (Poll::Ready(()), false),
+                Progress::Waits(_) => return (Poll::Pending, nudge),
+                Progress::Elapsed => return (Poll::Ready(()), nudge),
                 // The timer was stopped, but a future has no other fate than to get ready.
                 Progress::New => self.timer = shared.successor(),
             }

@@ -69,6 +69,9 @@ pub type ThreadBody = Box<dyn FnOnce() + Send>;
 
 type ThreadHook = Arc<dyn Fn(ThreadBody) -> io::Result<()> + Send + Sync>;
 
+/// What wakes the event loop that drives a timer.
+pub(super) type WakeHook = Arc<dyn Fn() + Send + Sync>;
+
 /// What stays the same through a timer's life.
 pub(super) struct Config {
     pub(super) tick: Nanos,
@@ -76,6 +79,7 @@ pub(super) struct Config {
     pub(super) max_pending: usize,
     pub(super) executor: Executor,
     pub(super) panic_hook: Option<PanicHook>,
+    pub(super) wake_hook: Option<WakeHook>,
     pub(super) cores: usize,
     thread_name: String,
     thread_hook: Option<ThreadHook>,
@@ -93,6 +97,7 @@ impl Config {
                 Clock::Manual(_) => Executor::Caller,
             },
             panic_hook: self.panic_hook.clone(),
+            wake_hook: None,
             cores: self.cores,
             thread_name: self.thread_name.clone(),
             thread_hook: self.thread_hook.clone(),
@@ -102,10 +107,13 @@ impl Config {
     pub(super) fn spawn(&self, body: ThreadBody) -> io::Result<()> {
         match &self.thread_hook {
             Some(hook) => panics::result(|| hook(body)),
-            None => {
-                std::thread::Builder::new().name(self.thread_name.clone()).spawn(body).map(drop)
-            }
+            None => self.spawn_plain(body),
         }
+    }
+
+    /// Starts a thread without the hook.
+    pub(super) fn spawn_plain(&self, body: ThreadBody) -> io::Result<()> {
+        std::thread::Builder::new().name(self.thread_name.clone()).spawn(body).map(drop)
     }
 }
 
@@ -135,6 +143,7 @@ pub struct Builder {
     thread_hook: Option<ThreadHook>,
     executor: Option<Executor>,
     panic_hook: Option<PanicHook>,
+    wake_hook: Option<WakeHook>,
     clock: Option<ManualClock>,
 }
 
@@ -148,6 +157,7 @@ impl Builder {
             thread_hook: None,
             executor: None,
             panic_hook: None,
+            wake_hook: None,
             clock: None,
         }
     }
@@ -228,9 +238,16 @@ impl Builder {
         self
     }
 
-    /// Starts the timer's threads: called with what a thread has to do, it runs that on a thread
-    /// of its making, with the priority, stack or affinity that it wants. Those who schedule
-    /// meanwhile wait until it returns.
+    /// Starts the timer's threads: called with a thread's body, the hook runs it on a thread that it
+    /// starts, with the priority, stack size or affinity that it wants. Calls that schedule
+    /// meanwhile wait until the hook returns.
+    ///
+    /// When the hook fails, the first task is refused with [`ScheduleError::Thread`]; the next call
+    /// tries again, after a pause that grows up to a second while the hook keeps failing. If tasks
+    /// were accepted already (the hook itself scheduled some, or it dropped the body later), a
+    /// thread is started without the hook.
+    ///
+    /// [`ScheduleError::Thread`]: crate::ScheduleError::Thread
     ///
     /// ```
     /// use tickwheel::Timer;
@@ -311,7 +328,8 @@ impl Builder {
     }
 
     /// Starts no thread at all: tasks run when [`Timer::turn`] is called, as an event loop does
-    /// that sleeps until [`Timer::next_deadline`]. The example `event_loop` is a server on `mio`.
+    /// that sleeps until [`Timer::next_deadline`]. If other threads schedule as well, a
+    /// [`wake_hook`](Self::wake_hook) wakes the loop. The example `event_loop` is a server on `mio`.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -328,6 +346,41 @@ impl Builder {
     /// ```
     pub fn caller_driven(mut self) -> Self {
         self.executor = Some(Executor::Caller);
+        self
+    }
+
+    /// Wakes the event loop that drives a [`caller_driven`](Self::caller_driven) timer: called when
+    /// something is scheduled, by any thread, for an earlier time than the loop sleeps for. That is
+    /// the time that [`Timer::next_deadline`] gave last; until the loop has asked, it counts as
+    /// asleep for ever, and from [`Timer::turn`] until it asks again as awake.
+    ///
+    /// The hook is called without a lock, on the thread that schedules. It should only wake the
+    /// loop, with `mio::Waker`, an eventfd or a channel. A panic in it is logged.
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use std::time::{Duration, Instant};
+    /// use tickwheel::Timer;
+    ///
+    /// let (waker, wakeups) = mpsc::channel();
+    /// let timer = Timer::builder()
+    ///     .caller_driven()
+    ///     .wake_hook(move || drop(waker.send(())))
+    ///     .build()?;
+    /// let other = timer.clone();
+    /// std::thread::spawn(move || other.after(Duration::from_millis(5), || println!("tick")));
+    /// while timer.stats().fired == 0 {
+    ///     // The loop sleeps until the next deadline, or until it is woken.
+    ///     let _ = match timer.next_deadline() {
+    ///         Some(at) => wakeups.recv_timeout(at.saturating_duration_since(Instant::now())).ok(),
+    ///         None => wakeups.recv().ok(),
+    ///     };
+    ///     timer.turn();
+    /// }
+    /// # Ok::<(), tickwheel::BuildError>(())
+    /// ```
+    pub fn wake_hook(mut self, hook: impl Fn() + Send + Sync + 'static) -> Self {
+        self.wake_hook = Some(Arc::new(hook));
         self
     }
 
@@ -389,6 +442,14 @@ impl Builder {
     ///
     /// If a value is not possible; the error says which, and what is.
     pub fn build(self) -> Result<Timer, BuildError> {
+        let timer = self.build_quietly();
+        warn_of_many_timers();
+        timer
+    }
+
+    /// Builds the timer without a warning: a subscriber that uses Tickwheel must not be called while
+    /// a lock is held, or where the process-wide timer is being made.
+    pub(super) fn build_quietly(self) -> Result<Timer, BuildError> {
         if !(SHORTEST_TICK..=LONGEST_TICK).contains(&self.tick) {
             return Err(BuildError::Tick(self.tick));
         }
@@ -414,12 +475,16 @@ impl Builder {
             }
             (Some(_), Some(_)) => return Err(BuildError::ClockNeedsNoThread),
         };
+        if self.wake_hook.is_some() && !matches!(executor, Executor::Caller) {
+            return Err(BuildError::WakeHookNeedsCaller);
+        }
         let config = Config {
             tick: nanos(self.tick),
             wheel: self.wheel,
             max_pending: if self.max_pending == 0 { usize::MAX } else { self.max_pending },
             executor,
             panic_hook: self.panic_hook,
+            wake_hook: self.wake_hook,
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             thread_name: self.thread_name,
             thread_hook: self.thread_hook,
@@ -428,15 +493,23 @@ impl Builder {
     }
 }
 
-/// Warns, once, of a process that makes a timer for everything.
+/// Counts a timer that was made.
 pub(super) fn count_live() {
-    let live = LIVE_TIMERS.fetch_add(1, Ordering::Relaxed) + 1;
+    LIVE_TIMERS.fetch_add(1, Ordering::Relaxed);
+}
+
+/// Logs one warning in the life of a process that has more timers than it needs. No lock may be
+/// held.
+pub(super) fn warn_of_many_timers() {
+    let live = LIVE_TIMERS.load(Ordering::Relaxed);
     if live > MANY_TIMERS && !WARNED.swap(true, Ordering::Relaxed) {
-        tracing::warn!(
-            live,
-            "more than {MANY_TIMERS} timers are alive in this process; a timer is meant to be \
-             shared: one holds millions of tasks"
-        );
+        panics::log(|| {
+            tracing::warn!(
+                live,
+                "more than {MANY_TIMERS} timers are alive in this process; a timer is meant to be \
+                 shared: one holds millions of tasks"
+            );
+        });
     }
 }
 

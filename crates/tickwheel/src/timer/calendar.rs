@@ -5,9 +5,9 @@
 //! [`Misfire`] policy.
 //!
 //! Ground rules:
-//! * Between two runs the lock protects a [`Course`]; during a run it is the worker's. So its
-//!   search for the next time, which takes microseconds, is done without the lock; under it only
-//!   where a time is skipped or the clock was set back, which is rare.
+//! * The search for the next time of a schedule takes microseconds, and for rare times much longer.
+//!   It is done without the lock: by the worker after a run, and where a time is skipped or the
+//!   clock was set back, as `wall.rs` describes.
 //! * A time of the schedule that has had its run has none again when the clock is set back a
 //!   little ([`CORRECTION`]): otherwise a job could be done twice because a clock ran fast. If it
 //!   is set back further, it was wrong before, and what it shows now is followed.
@@ -92,21 +92,29 @@ impl Course {
         next.map_or(Nanos::MAX, |next| unix_nanos(next.into()))
     }
 
-    /// The deadline has come by the wall clock (`due`), or one that the task was reset to. If it
-    /// came too late, says when to run instead.
-    pub(super) fn start(&self, due: Option<Nanos>, now: Nanos) -> Option<Nanos> {
-        let late = due.map_or(0, |due| now.saturating_sub(due));
-        if self.misfire == Misfire::Skip && late > self.grace {
-            // A time that came this long ago is not late yet.
-            let later = self.next_after((now - self.grace).saturating_sub(1));
-            if later > now {
-                return Some(later);
-            }
-        }
+    /// Whether a time came so long ago that the task does not run for it.
+    pub(super) fn is_missed(&self, due: Nanos, now: Nanos) -> bool {
+        self.misfire == Misfire::Skip && now.saturating_sub(due) > self.grace
+    }
+
+    /// The task runs for a time of the schedule, or because it was reset (`None`).
+    pub(super) fn start(&self, due: Option<Nanos>, now: Nanos) {
         let each = matches!(self.misfire, Misfire::All { .. });
         let handled = due.filter(|_| each).unwrap_or(now);
         self.handled.store(handled, Ordering::Relaxed);
-        None
+    }
+
+    /// The time for which the pending task runs instead of `due`: a later one if that was missed,
+    /// an earlier one if the clock was set back.
+    pub(super) fn search(&self, due: Nanos, now: Nanos) -> Nanos {
+        if due > now {
+            self.set_back(due, now)
+        } else if self.is_missed(due, now) {
+            // A time that came just within the grace is not missed.
+            self.next_after((now - self.grace).saturating_sub(1))
+        } else {
+            due
+        }
     }
 
     /// A run has ended: when the next is due.
@@ -133,7 +141,7 @@ impl Course {
     }
 
     /// The wall clock was set back while the task was pending: when it is due now.
-    pub(super) fn set_back(&self, due: Nanos, now: Nanos) -> Nanos {
+    fn set_back(&self, due: Nanos, now: Nanos) -> Nanos {
         let handled = self.handled.load(Ordering::Relaxed);
         if handled > 0 && handled <= now.saturating_add(CORRECTION) {
             return due;

@@ -35,7 +35,9 @@ pub enum ScheduleError {
     },
     /// A period of zero, which would run without end.
     ZeroPeriod,
-    /// The thread could not be started; what the operating system said.
+    /// The thread could not be started; what the operating system or the thread hook said. The next
+    /// call tries again; while that keeps failing, calls within a pause of up to a second get the
+    /// same error without another attempt.
     Thread(String),
 }
 
@@ -48,7 +50,9 @@ impl fmt::Display for ScheduleError {
                 "the timer is full (pending: {pending}, limit: {limit}): wait until tasks have \
                  run, cancel some, or raise `max_pending`"
             ),
-            Self::ZeroPeriod => f.write_str("a period of zero is not possible: take a longer one"),
+            Self::ZeroPeriod => {
+                f.write_str("a period of zero would run without end: it must be greater than zero")
+            }
             Self::Thread(why) => write!(f, "the timer's thread could not be started: {why}"),
         }
     }
@@ -79,6 +83,8 @@ pub enum BuildError {
     /// Both a clock that is moved by hand and `workers`, `inline` or an `executor`: such a timer
     /// runs its tasks on the thread that moves the clock.
     ClockNeedsNoThread,
+    /// A `wake_hook` on a timer that is not `caller_driven`.
+    WakeHookNeedsCaller,
 }
 
 impl fmt::Display for BuildError {
@@ -101,6 +107,10 @@ impl fmt::Display for BuildError {
             Self::ClockNeedsNoThread => f.write_str(
                 "a timer with a manual clock runs its tasks on the thread that advances the \
                  clock: leave `workers`, `inline` and `executor` out",
+            ),
+            Self::WakeHookNeedsCaller => f.write_str(
+                "`wake_hook` wakes the event loop of a timer that is `caller_driven`; this timer \
+                 has its own threads: leave the hook out, or add `caller_driven`",
             ),
         }
     }

@@ -6,16 +6,23 @@
 use core::time::Duration;
 use std::sync::OnceLock;
 
-use super::{Key, Keyed, ScheduleError, Timeout, Timer, When};
+use super::{Builder, Key, Keyed, ScheduleError, Timeout, Timer, When, builder};
 
 /// The process-wide timer itself, for what has no function here.
 ///
 /// ```
 /// assert_eq!(tickwheel::default_timer().stats().panicked, 0);
 /// ```
+#[allow(clippy::missing_panics_doc, reason = "the default settings are valid")]
 pub fn default_timer() -> &'static Timer {
     static TIMER: OnceLock<Timer> = OnceLock::new();
-    TIMER.get_or_init(Timer::new)
+    if let Some(timer) = TIMER.get() {
+        return timer;
+    }
+    let timer = TIMER
+        .get_or_init(|| Builder::new().build_quietly().expect("the default settings are valid"));
+    builder::warn_of_many_timers();
+    timer
 }
 
 /// [`Timer::after`] on the process-wide timer.

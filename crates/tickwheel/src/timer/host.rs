@@ -12,8 +12,8 @@ use std::time::Instant;
 use std::vec::Vec;
 
 use super::job::Job;
-use super::shared::Shared;
-use super::state::{Phase, State};
+use super::shared::{Nudge, Shared};
+use super::state::Phase;
 use super::sync::{AtomicBool, Mutex, MutexGuard};
 use super::{Nanos, ScheduleError, Timer, panics};
 use crate::wheel;
@@ -54,14 +54,6 @@ impl Tenants {
         let tenants: Vec<_> = self.lock().iter().filter_map(Weak::upgrade).collect();
         tenants.into_iter().for_each(tell);
     }
-}
-
-/// The thread that waits for deadlines has to hear of an earlier one, or to be started.
-#[must_use = "without its nudge a job may come late"]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Nudge {
-    wake: bool,
-    start: bool,
 }
 
 impl Host {
@@ -119,7 +111,7 @@ impl Host {
         }
         state.scheduled += 1;
         let place = state.insert(at, job());
-        Ok((place, self.nudge_for(state, at)))
+        Ok((place, self.shared.unlock_after(state, at)))
     }
 
     /// Gives a job another time; `None` if it has left the wheel.
@@ -128,31 +120,12 @@ impl Host {
         if state.phase == Phase::Stopped || !state.reset(place, at) {
             return None;
         }
-        Some(self.nudge_for(state, at))
+        Some(self.shared.unlock_after(state, at))
     }
 
-    fn nudge_for(&self, mut state: MutexGuard<'_, State>, at: Nanos) -> Nudge {
-        let without_thread = !state.threads.are_there() && self.shared.has_threads();
-        Nudge {
-            wake: state.threads.expects_later_than(at),
-            start: state.phase == Phase::NotStarted || without_thread,
-        }
-    }
-
-    /// Does what is left to do after a job was placed. No lock may be held: starting a thread may
-    /// call a hook of the caller's.
+    /// Does what is left to do after a job was placed. No lock may be held.
     pub(crate) fn nudge(&self, nudge: Nudge) -> Result<(), ScheduleError> {
-        if nudge.wake {
-            self.shared.leader.notify_one();
-        }
-        if !nudge.start {
-            return Ok(());
-        }
-        match self.shared.start() {
-            // Whoever stopped the timer has the job.
-            Err(ScheduleError::Stopped) => Ok(()),
-            started => started,
-        }
+        self.shared.nudge(nudge)
     }
 
     /// Calls something of a caller's as the timer calls a task; says whether it panicked.

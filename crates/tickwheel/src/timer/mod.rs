@@ -33,6 +33,7 @@ mod state;
 mod stats;
 mod sync;
 mod unfired;
+mod wall;
 mod when;
 mod worker;
 
@@ -60,8 +61,10 @@ pub(crate) use clock::nanos;
 #[cfg(feature = "cron")]
 pub(crate) use clock::wall_now;
 #[cfg(feature = "pace")]
-pub(crate) use host::{Host, Nudge, Tenant};
+pub(crate) use host::{Host, Tenant};
 pub(crate) use job::Job;
+#[cfg(any(feature = "async", feature = "pace"))]
+pub(crate) use shared::Nudge;
 pub(crate) use shared::Shared;
 #[cfg(feature = "async")]
 pub(crate) use sleepers::Progress;
@@ -80,6 +83,11 @@ use state::Phase;
 /// pending for a while. Dropping the last clone stops the timer and drops what is pending, whose
 /// handles then say that it was cancelled; it does not wait for tasks that are running.
 /// [`stop`](Self::stop) waits, and hands back what is pending.
+///
+/// A child process that was made with `fork` has the memory of its parent's timers but not their
+/// threads, and perhaps a lock that was held at that moment. It must not use them, not even to
+/// cancel or drop: make new timers in the child, or `exec` at once, as
+/// [`Command`](std::process::Command) does. The same goes for the process-wide timer.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -379,7 +387,7 @@ impl Timer {
     /// # Ok::<(), tickwheel::ScheduleError>(())
     /// ```
     pub fn memory_usage(&self) -> usize {
-        self.shared().lock().memory_usage()
+        self.shared().memory_usage()
     }
 
     /// Whether the timer runs.
@@ -425,6 +433,13 @@ impl Timer {
     /// same tick in any order). Waits for tasks that are running, unless it is called from one. A
     /// periodic task that is running ends with that run and is not given back. A second call gives
     /// nothing. Futures are not tasks: those that wait get ready at their time all the same.
+    ///
+    /// # Deadlocks
+    ///
+    /// A task may stop its own timer, but two timers must not be stopped by each other's tasks: if a
+    /// task of timer A calls `b.stop()` while a task of timer B calls `a.stop()`, each waits for the
+    /// other to end. Use [`stop_timeout`](Self::stop_timeout) there, or stop both from a thread that
+    /// belongs to neither.
     ///
     /// ```
     /// use std::time::Duration;
@@ -522,7 +537,7 @@ impl Timer {
     /// ```
     pub fn next_deadline(&self) -> Option<Instant> {
         let shared = self.shared();
-        shared.clock.instant(shared.next_deadline()?)
+        shared.clock.instant(shared.sleep_until_next()?)
     }
 
     /// Runs what is due, on this thread, and says how many tasks that were: for timers that were

@@ -248,10 +248,10 @@ impl Names {
         }
     }
 
-    /// All keys are out of use. What was cancelled over the head of a handle stays known.
-    pub(super) fn forget_all(&mut self) {
+    /// Takes all keys out. What was cancelled over the head of a handle stays known.
+    pub(super) fn take_all(&mut self) -> Self {
         let cancelled = core::mem::take(&mut self.cancelled);
-        *self = Self { cancelled, ..Self::new() };
+        core::mem::replace(self, Self { cancelled, ..Self::new() })
     }
 
     /// The handle of a plain task is gone.

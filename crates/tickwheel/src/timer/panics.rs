@@ -1,7 +1,7 @@
 //! Panics of what belongs to callers are caught here and logged; and a thread knows here whether
 //! it is *inside* a timer: whether it runs a task, or anything else of a caller's, for it.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use std::any::Any;
 use std::boxed::Box;
 use std::io;
@@ -49,11 +49,18 @@ fn report(hook: Option<&PanicHook>, payload: Box<dyn Any + Send>) {
     discard(payload);
 }
 
-/// Writes to the log, whose subscriber may panic.
+/// Writes to the log. The subscriber may panic, and it may use a timer: what that logs in turn is
+/// left out, or it could go on without end. No lock may be held.
 pub(super) fn log(write: impl FnOnce()) {
+    // Where the thread-local is gone already, the thread ends.
+    let is_first = LOGGING.try_with(|logging| !logging.replace(true)).unwrap_or(false);
+    if !is_first {
+        return;
+    }
     if let Err(payload) = catch_unwind(AssertUnwindSafe(write)) {
         discard(payload);
     }
+    let _ = LOGGING.try_with(|logging| logging.set(false));
 }
 
 /// Calls something of a caller's that may fail; a panic is a failure too.
@@ -63,6 +70,14 @@ pub(super) fn result(call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
         discard(payload);
         Err(error)
     })
+}
+
+/// Calls a hook of the timer's owner. A panic in it is logged and goes no further.
+pub(super) fn call_hook(name: &str, hook: &dyn Fn()) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(hook)) {
+        log(|| tracing::error!(panic = message(&*payload), "the {name} of a timer panicked"));
+        discard(payload);
+    }
 }
 
 /// Drops what a panic carried, which may panic again; then it is leaked.
@@ -81,6 +96,9 @@ thread_local! {
     /// The timers that this thread is inside: usually one, more where tasks turn other timers.
     #[allow(clippy::missing_const_for_thread_local, reason = "loom's macro has no such form")]
     static INSIDE: RefCell<Vec<*const Shared>> = RefCell::new(Vec::new());
+    /// Whether this thread is writing to the log.
+    #[allow(clippy::missing_const_for_thread_local, reason = "loom's macro has no such form")]
+    static LOGGING: Cell<bool> = Cell::new(false);
 }
 
 /// While it lives, the thread is inside a timer.

@@ -2,22 +2,25 @@
 //! with a period or a wall-clock deadline.
 //!
 //! Ground rules:
-//! * `fate`, `place` and `due_at` are written only under the timer's lock. They are atomics so
-//!   that a handle can ask without it.
+//! * `fate`, `place`, `due_at`, `follows_wall` and `number` are written only under the timer's lock.
+//!   They are atomics so that a handle can ask without it, or because the record is shared.
 //! * `wall` changes only for a task by the calendar: under the lock, or while it is running, and
 //!   then by the worker that runs it.
 //! * `work` belongs to whoever took the task out of the wheel: a worker, or a caller that
 //!   cancelled it. Its lock is therefore never waited for.
 
+use core::ops::Index;
 use core::sync::atomic::Ordering;
 use std::boxed::Box;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
+use std::vec::Vec;
 
 use super::Key;
 use super::clock::Nanos;
 use super::job::Job;
 use super::periodic::Series;
-use super::sync::{AtomicU8, AtomicU64, Mutex};
+use super::state::enough;
+use super::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex};
 use crate::wheel;
 
 pub(super) struct Record {
@@ -30,6 +33,58 @@ pub(super) struct Record {
     fate: AtomicU8,
     place: AtomicU64,
     due_at: AtomicU64,
+    /// Whether the task is pending and its deadline is that of the wall clock.
+    follows_wall: AtomicBool,
+    /// Where in the [`Records`] of the timer it is, if it is there.
+    number: AtomicU64,
+}
+
+/// The records of a timer that have not come to their end, in no particular order.
+///
+/// They can be visited in steps, from the last to the first, while others come and go: one that is
+/// added is after those visited already, and removing one moves the last into its place.
+#[derive(Default)]
+pub(super) struct Records(Vec<Arc<Record>>);
+
+impl Records {
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn insert(&mut self, record: Arc<Record>) {
+        record.number.store(self.0.len() as u64, Ordering::Relaxed);
+        self.0.push(record);
+    }
+
+    pub(super) fn remove(&mut self, record: &Record) {
+        let number = record.number.load(Ordering::Relaxed) as usize;
+        // It may have been removed before, or all of them were taken out by `stop`.
+        if !self.0.get(number).is_some_and(|other| core::ptr::eq(&raw const **other, record)) {
+            return;
+        }
+        self.0.swap_remove(number);
+        if let Some(moved) = self.0.get(number) {
+            moved.number.store(number as u64, Ordering::Relaxed);
+        }
+        if let Some(capacity) = enough(self.0.len(), self.0.capacity()) {
+            self.0.shrink_to(capacity);
+        }
+    }
+
+    /// Bytes that are allocated for the list and the records in it.
+    pub(super) fn memory_usage(&self) -> usize {
+        // An `Arc` has two counts beside its value.
+        let record = size_of::<Record>() + 2 * size_of::<usize>();
+        self.0.capacity() * size_of::<Arc<Record>>() + self.0.len() * record
+    }
+}
+
+impl Index<usize> for Records {
+    type Output = Arc<Record>;
+
+    fn index(&self, number: usize) -> &Arc<Record> {
+        &self.0[number]
+    }
 }
 
 /// What there is to do.
@@ -68,6 +123,8 @@ impl Record {
             fate: AtomicU8::new(Fate::Pending as u8),
             place: AtomicU64::new(0),
             due_at: AtomicU64::new(0),
+            follows_wall: AtomicBool::new(false),
+            number: AtomicU64::new(0),
         }
     }
 
@@ -99,6 +156,14 @@ impl Record {
     #[cfg(feature = "cron")]
     pub(super) fn course(&self) -> Option<&super::calendar::Course> {
         self.series.as_ref()?.course()
+    }
+
+    pub(super) fn follows_wall(&self) -> bool {
+        self.follows_wall.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_follows_wall(&self, follows: bool) {
+        self.follows_wall.store(follows, Ordering::Relaxed);
     }
 
     /// Where in the wheel the task is, while it is pending.

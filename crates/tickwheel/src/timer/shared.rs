@@ -9,6 +9,7 @@
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::hash::{BuildHasher, RandomState};
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, PoisonError};
 use std::vec::Vec;
 
@@ -17,14 +18,34 @@ use super::clock::{Clock, Nanos, instant_now};
 use super::executor::{Executor, Task};
 use super::handle::Timeout;
 use super::job::Job;
+use super::names::Names;
 use super::periodic::Series;
 use super::record::{Fate, Record, Work};
 use super::sleepers::Unlocked;
-use super::state::{Cancelled, Fire, Phase, State};
-use super::sync::{AtomicBool, Condvar, Mutex, MutexGuard};
+use super::state::{AnyWheel, Cancelled, Fire, Phase, Popped, State};
+use super::sync::{AtomicBool, Condvar, Mutex, MutexGuard, yield_now};
 use super::unfired::Unfired;
 use super::{Key, ScheduleError, panics};
 use crate::wheel;
+
+/// What is left to do after something was scheduled: the leader sleeps past the new deadline, or
+/// there is no thread yet.
+#[must_use = "pass it to `nudge`: the leader may sleep past the new deadline"]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Nudge {
+    wake: bool,
+    start: bool,
+    /// A thread is calling wakers, and no guard watches whether one of them blocks.
+    pub(super) watch: bool,
+}
+
+impl Nudge {
+    /// Whether there is anything to do.
+    #[cfg(feature = "async")]
+    pub(crate) fn is_needed(self) -> bool {
+        self.wake || self.start || self.watch
+    }
+}
 
 pub(crate) struct Shared {
     state: Mutex<State>,
@@ -42,11 +63,19 @@ pub(crate) struct Shared {
     pub(super) sleepers: Unlocked,
     /// Hashes keys, which is done without the lock.
     hasher: RandomState,
+    /// The places of the plain tasks that were pending when the timer was stopped, in order: so their
+    /// handles can tell what became of them. Taken after the lock of the state.
+    left: Mutex<Vec<wheel::Key>>,
     /// No more tasks are taken: the phase says so too, but this can be read without the lock.
     pub(super) closed: AtomicBool,
     #[cfg(feature = "pace")]
     pub(super) tenants: super::host::Tenants,
 }
+
+/// No panic leaves a timer half changed: no code of a caller's runs under its lock, and panics of
+/// tasks and hooks are caught.
+impl UnwindSafe for Shared {}
+impl RefUnwindSafe for Shared {}
 
 impl Shared {
     pub(super) fn new(config: Config, clock: Clock) -> Arc<Self> {
@@ -61,6 +90,7 @@ impl Shared {
             ended: Condvar::new(),
             sleepers: Unlocked::new(),
             hasher: RandomState::new(),
+            left: Mutex::new(Vec::new()),
             closed: AtomicBool::new(false),
             #[cfg(feature = "pace")]
             tenants: super::host::Tenants::default(),
@@ -81,35 +111,47 @@ impl Shared {
         !matches!(self.config.executor, Executor::Caller)
     }
 
-    /// Unlocks, and wakes or starts the thread that waits for deadlines if `at` is earlier than
-    /// what it waits for.
+    /// Unlocks after something was scheduled for `at`, and wakes or starts the leader if that is
+    /// necessary.
     #[inline]
     fn announce(
         self: &Arc<Self>,
         state: MutexGuard<'_, State>,
         at: Nanos,
     ) -> Result<(), ScheduleError> {
-        if self.alert(state, at) { self.start_for_accepted() } else { Ok(()) }
+        let nudge = self.unlock_after(state, at);
+        self.nudge(nudge)
     }
 
-    /// Unlocks, and wakes the thread that waits for deadlines if `at` is earlier than what it
-    /// waits for. Says whether a thread is to be started.
+    /// Unlocks after something was scheduled for `at`. Says what is left to do, which may call hooks
+    /// of the timer's owner: it is done when no other lock is held either.
     #[inline]
-    pub(super) fn alert(&self, mut state: MutexGuard<'_, State>, at: Nanos) -> bool {
-        let wake = state.threads.expects_later_than(at);
+    pub(super) fn unlock_after(&self, mut state: MutexGuard<'_, State>, at: Nanos) -> Nudge {
         let without_thread = !state.threads.are_there() && self.has_threads();
-        let start = state.phase == Phase::NotStarted || without_thread;
-        drop(state);
-        if wake {
-            self.leader.notify_one();
+        Nudge {
+            wake: state.threads.expects_later_than(at),
+            start: state.phase == Phase::NotStarted || without_thread,
+            watch: state.threads.are_wakers_unwatched(),
         }
-        start
     }
 
-    /// Starts a thread for what was accepted.
-    pub(crate) fn start_for_accepted(self: &Arc<Self>) -> Result<(), ScheduleError> {
+    /// Wakes or starts the leader. No lock may be held.
+    #[inline]
+    pub(crate) fn nudge(self: &Arc<Self>, nudge: Nudge) -> Result<(), ScheduleError> {
+        if nudge.wake {
+            match &self.config.wake_hook {
+                None => self.leader.notify_one(),
+                Some(hook) => panics::call_hook("wake hook", &**hook),
+            }
+        }
+        if nudge.watch {
+            self.watch_wakers();
+        }
+        if !nudge.start {
+            return Ok(());
+        }
         match self.start() {
-            // It was accepted, and then handed back.
+            // The task was accepted, and whoever stopped the timer has it.
             Err(ScheduleError::Stopped) => Ok(()),
             started => started,
         }
@@ -184,6 +226,7 @@ impl Shared {
             replaced = named.map_or(Cancelled::No, |named| state.cancel_named(&named));
             state.scheduled += 1;
             state.place(&record, at, &self.clock);
+            state.records.insert(Arc::clone(&record));
             if let Some(key) = key {
                 state.names.insert_record(key, Arc::clone(&record));
             }
@@ -258,7 +301,6 @@ impl Shared {
         if state.phase == Phase::Stopped || !state.reset(place, at) {
             return false;
         }
-        // The thread runs already, or there is none to start.
         self.announce(state, at).is_ok()
     }
 
@@ -269,6 +311,8 @@ impl Shared {
         if !pending || !state.reset(record.place(), at) {
             return false;
         }
+        // By the monotonic clock from now on.
+        state.wall.unfollow(record);
         record.set_due_at(at);
         self.announce(state, at).is_ok()
     }
@@ -284,12 +328,26 @@ impl Shared {
     /// knows that it cancelled it.
     pub(super) fn fate(&self, place: wheel::Key) -> Fate {
         let state = self.lock();
-        match state.wheel.deadline(place) {
-            None if state.names.was_cancelled(place) => Fate::Cancelled,
-            None => Fate::Fired,
-            Some(_) if state.phase == Phase::Stopped => state.left,
-            Some(_) => Fate::Pending,
+        if state.names.was_cancelled(place) {
+            return Fate::Cancelled;
         }
+        if state.phase != Phase::Stopped {
+            let is_pending = state.wheel.deadline(place).is_some();
+            return if is_pending { Fate::Pending } else { Fate::Fired };
+        }
+        let left = state.left;
+        drop(state);
+        if self.left().binary_search(&place).is_ok() { left } else { Fate::Fired }
+    }
+
+    /// The places of the plain tasks that were pending when the timer was stopped. Waits while they
+    /// are being written down.
+    fn left(&self) -> MutexGuard<'_, Vec<wheel::Key>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn memory_usage(&self) -> usize {
+        self.lock().memory_usage() + self.left().capacity() * size_of::<wheel::Key>()
     }
 
     /// When something may be due next.
@@ -301,30 +359,88 @@ impl Shared {
         state.next_wake().filter(|&at| at < Nanos::MAX)
     }
 
+    /// As [`next_deadline`](Self::next_deadline), for an event loop that sleeps until then: from now
+    /// on, what is scheduled for an earlier time calls the wake hook.
+    pub(super) fn sleep_until_next(&self) -> Option<Nanos> {
+        let mut state = self.lock();
+        let next = if state.phase == Phase::Stopped { None } else { state.next_wake() };
+        if self.config.wake_hook.is_some() {
+            state.threads.set_caller_until(Some(next.unwrap_or(Nanos::MAX)));
+        }
+        next.filter(|&at| at < Nanos::MAX)
+    }
+
     /// Runs what is due, on this thread; says how many tasks that were. Does nothing, and gives
     /// `None`, while another call does it, as it does for a task that calls this.
     pub(super) fn turn(self: &Arc<Self>) -> Option<usize> {
-        if core::mem::replace(&mut self.lock().threads.turning, true) {
+        let mut state = self.lock();
+        if core::mem::replace(&mut state.threads.turning, true) {
             return None;
         }
+        // The event loop is awake, and asks for the next deadline before it sleeps again.
+        state.threads.set_caller_until(None);
         let _inside = panics::enter(self);
         let mut count = 0;
-        let mut state = self.lock();
         loop {
             let more;
             (state, more) = self.wake_some(state);
-            let fire = if state.phase == Phase::Stopped { None } else { state.pop(&self.clock) };
-            let Some(fire) = fire else {
-                if more {
-                    continue;
+            if state.phase == Phase::Stopped && !more {
+                break;
+            }
+            match state.pop(&self.clock) {
+                Popped::Fire(fire) => {
+                    drop(state);
+                    state = self.run(fire);
+                    count += 1;
                 }
-                state.threads.turning = false;
-                return Some(count);
-            };
-            drop(state);
-            state = self.run(fire);
-            count += 1;
+                Popped::Again => state = self.relock(state),
+                Popped::Nothing if more => {}
+                Popped::Nothing => {
+                    let searched;
+                    (state, searched) = self.search(state);
+                    if !searched {
+                        break;
+                    }
+                }
+            }
         }
+        state.threads.turning = false;
+        Some(count)
+    }
+
+    /// Lets others have the lock.
+    pub(super) fn relock<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        drop(state);
+        yield_now();
+        self.lock()
+    }
+
+    /// Searches the next time of a task by the calendar that waits for that, without the lock. Says
+    /// whether there was one.
+    #[cfg(feature = "cron")]
+    pub(super) fn search<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+    ) -> (MutexGuard<'a, State>, bool) {
+        let Some((record, due)) = state.next_search() else { return (state, false) };
+        drop(state);
+        let next = record.course().map_or(due, |course| course.search(due, self.clock.wall()));
+        let mut state = self.lock();
+        if let Some(at) = state.found(&record, due, next, &self.clock) {
+            // A thread that cannot be started was logged; the next call tries again.
+            let _ = self.announce(state, at);
+        } else {
+            drop(state);
+        }
+        // Its closure goes with it, if it has come to its end meanwhile.
+        panics::catch(&self.config, || drop(record));
+        (self.lock(), true)
+    }
+
+    #[cfg(not(feature = "cron"))]
+    #[allow(clippy::unused_self, reason = "as with the feature")]
+    pub(super) fn search<'a>(&self, state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
+        (state, false)
     }
 
     /// Runs a task that was taken out of the wheel, here or where the executor takes it. Locks
@@ -434,7 +550,7 @@ impl Shared {
     }
 
     /// Takes the timer out of service and gives what is pending, by deadline. Handles will tell
-    /// that `fate` of those tasks.
+    /// that `fate` of those tasks. What takes long is done without the lock.
     pub(super) fn end(self: &Arc<Self>, fate: Fate) -> Vec<Unfired> {
         let mut state = self.lock();
         if state.phase == Phase::Stopped {
@@ -443,33 +559,51 @@ impl Shared {
         state.phase = Phase::Stopped;
         self.closed.store(true, Ordering::Release);
         state.left = fate;
-        let jobs = state.wheel.take_jobs();
-        let mut unfired = Vec::with_capacity(jobs.len());
-        for (place, tick, job) in jobs {
-            if let Some(record) = job.record() {
-                record.set_fate(fate);
-            }
-            let key = if job.is_named() { state.names.forget(place) } else { None };
-            unfired.push((state.time_of(tick), key, job));
-        }
-        state.forget_all();
-        let sleepers = state.sleepers.take_all();
+        let wheel = state.wheel.take();
+        let mut names = state.names.take_all();
+        let records = core::mem::take(&mut state.records);
+        let wall = core::mem::take(&mut state.wall);
+        let sleepers = state.sleepers.take();
         state.cancelled += sleepers.len() as u64;
+        // Handles that ask from here on wait for the answer.
+        let left = self.left();
         drop(state);
         self.leader.notify_all();
         self.guard.notify_all();
         self.idle.notify_all();
         self.ended.notify_all();
-        self.wake_stopped(sleepers);
+        let unfired = self.hand_back(wheel, &mut names, left, fate);
+        drop((records, wall, names));
+        self.wake_stopped(sleepers.into_wakers());
         #[cfg(feature = "pace")]
         self.tenants.tell(|tenant| tenant.timer_stopped());
-        let config = &self.config;
         unfired
-            .into_iter()
-            .map(|(at, key, job)| {
-                Unfired::new(job, key, self.clock.instant(at), config.panic_hook.clone())
-            })
-            .collect()
+    }
+
+    /// Makes a list of what was pending, by deadline, and notes the places for the handles.
+    fn hand_back(
+        &self,
+        wheel: AnyWheel,
+        names: &mut Names,
+        mut left: MutexGuard<'_, Vec<wheel::Key>>,
+        fate: Fate,
+    ) -> Vec<Unfired> {
+        let jobs = wheel.into_jobs();
+        let plain = jobs.iter().filter(|due| due.value.record().is_none());
+        *left = plain.map(|due| due.key).collect();
+        left.shrink_to_fit();
+        left.sort_unstable();
+        drop(left);
+        let unfired = jobs.into_iter().map(|due| {
+            let job = due.value;
+            if let Some(record) = job.record() {
+                record.set_fate(fate);
+            }
+            let key = if job.is_named() { names.forget(due.key) } else { None };
+            let at = due.deadline.saturating_mul(self.config.tick);
+            Unfired::new(job, key, self.clock.instant(at), self.config.panic_hook.clone())
+        });
+        unfired.collect()
     }
 
     /// Waits until no task runs and no thread is left; `false` if that takes longer than `limit`.
@@ -487,12 +621,16 @@ impl Shared {
         }
         state.phase = Phase::Draining;
         self.closed.store(true, Ordering::Release);
-        let series: Vec<_> = state.series();
-        let cancelled: Vec<_> = series.iter().map(|record| state.cancel(record)).collect();
-        drop(state);
-        for cancelled in cancelled {
-            panics::catch(&self.config, || drop_cancelled(cancelled));
+        let mut unvisited = state.records.len();
+        while unvisited > 0 {
+            let cancelled = state.cancel_series(&mut unvisited);
+            drop(state);
+            for cancelled in cancelled {
+                panics::catch(&self.config, || drop_cancelled(cancelled));
+            }
+            state = self.lock();
         }
+        drop(state);
         #[cfg(feature = "pace")]
         self.tenants.tell(super::host::Tenant::timer_drains);
         if self.has_threads() && !panics::is_inside(self) {

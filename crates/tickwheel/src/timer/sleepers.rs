@@ -27,14 +27,15 @@
 
 use core::sync::atomic::Ordering;
 use core::task::Waker;
-use std::sync::OnceLock;
+use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::vec::Vec;
 
-use super::builder::Config;
-use super::clock::Nanos;
-use super::shared::Shared;
+use super::clock::{Nanos, nanos};
+use super::shared::{Nudge, Shared};
 use super::state::{Phase, State};
-use super::sync::{AtomicU64, MutexGuard};
+use super::sync::{AtomicU64, Mutex, MutexGuard};
+use super::worker::GRACE;
 use super::{Timer, panics};
 use crate::wheel::{self, HierarchicalWheel};
 
@@ -49,8 +50,6 @@ pub(super) struct Sleepers {
     wheel: HierarchicalWheel<Option<Waker>>,
     /// The entries without a waker, all of them.
     vacant: Vec<wheel::Key>,
-    /// Memory for a batch, kept from one to the next.
-    spare: Vec<Waker>,
 }
 
 /// The part that it does not.
@@ -62,6 +61,10 @@ pub(super) struct Unlocked {
     taken_through: AtomicU64,
     /// When the leader wakes up, in nanoseconds; `u64::MAX` while no thread is asleep as leader.
     leader_until: AtomicU64,
+    /// Wakers that were taken out of the wheel and not called yet. They have a lock of their own, so
+    /// that a thread that steps in can go on where a blocked one has stopped. It is taken under the
+    /// timer's lock or without it, and no waker is called under it.
+    due: Mutex<VecDeque<Waker>>,
     successor: OnceLock<Timer>,
 }
 
@@ -104,6 +107,7 @@ impl Unlocked {
             woken_through: AtomicU64::new(0),
             taken_through: AtomicU64::new(0),
             leader_until: AtomicU64::new(Nanos::MAX),
+            due: Mutex::new(VecDeque::new()),
             successor: OnceLock::new(),
         }
     }
@@ -116,7 +120,7 @@ impl Unlocked {
 
 impl Sleepers {
     pub(super) fn new() -> Self {
-        Self { wheel: HierarchicalWheel::new(), vacant: Vec::new(), spare: Vec::new() }
+        Self { wheel: HierarchicalWheel::new(), vacant: Vec::new() }
     }
 
     #[inline]
@@ -170,33 +174,40 @@ impl Sleepers {
         }
     }
 
-    /// Takes everybody out, to be woken without the lock.
-    pub(super) fn take_all(&mut self) -> Vec<Waker> {
-        self.vacant.clear();
+    /// Takes all sleepers out.
+    pub(super) fn take(&mut self) -> Self {
+        core::mem::replace(self, Self::new())
+    }
+
+    /// The wakers of all sleepers, to be called without the lock.
+    pub(super) fn into_wakers(mut self) -> Vec<Waker> {
         self.wheel.drain().filter_map(|due| due.value).collect()
     }
 }
 
 impl Shared {
     /// Begins to wait: puts a waker on the wheel, unless the deadline has come. Leaves the progress
-    /// at [`Progress::New`] if the timer is stopped. Says whether a thread is to be started, which
-    /// calls what belongs to the timer's owner.
-    pub(crate) fn fall_asleep(&self, at: Nanos, waker: &Waker, progress: &mut Progress) -> bool {
+    /// at [`Progress::New`] if the timer is stopped.
+    pub(crate) fn fall_asleep(&self, at: Nanos, waker: &Waker, progress: &mut Progress) -> Nudge {
         let waker = waker.clone();
         let identity = Identity::of(&waker);
         let mut state = self.lock();
         if state.phase == Phase::Stopped {
-            return false;
+            return Nudge::default();
         }
         let tick = state.tick_of(at);
         if self.has_passed(&state, at) {
             *progress = Progress::Elapsed;
-            return false;
+            return Nudge::default();
         }
         state.scheduled += 1;
         let key = state.sleepers.insert(tick, waker);
         *progress = Progress::Waits(Place { key, tick, waker: identity });
-        self.alert(state, at)
+        let waking_since = state.threads.waking_since;
+        let mut nudge = self.unlock_after(state, at);
+        // Futures that were just woken mostly wait again at once: that calls no guard yet.
+        nudge.watch = nudge.watch && self.clock.now() >= waking_since.saturating_add(nanos(GRACE));
+        nudge
     }
 
     /// Whether a deadline has passed, to the nanosecond.
@@ -270,22 +281,20 @@ impl Shared {
 
     /// Moves the deadline of a future that waits. One that was woken meanwhile has to begin anew;
     /// one whose new deadline has come waits no more, and its waker is the caller's to wake.
-    pub(crate) fn sleep_till(&self, place: Place, at: Nanos) -> (Progress, Option<Waker>) {
+    pub(crate) fn sleep_till(&self, place: Place, at: Nanos) -> (Progress, Option<Waker>, Nudge) {
         let mut state = self.lock();
         let tick = state.tick_of(at);
         if self.has_passed(&state, at) {
-            let Some(waker) = state.sleepers.remove(place.key) else {
-                return (Progress::New, None);
-            };
-            state.fired += 1;
-            return (Progress::Elapsed, Some(waker));
+            let waker = state.sleepers.remove(place.key);
+            state.fired += u64::from(waker.is_some());
+            let progress = if waker.is_some() { Progress::Elapsed } else { Progress::New };
+            return (progress, waker, Nudge::default());
         }
         if !state.sleepers.wheel.reset(place.key, tick) {
-            return (Progress::New, None);
+            return (Progress::New, None, Nudge::default());
         }
-        // There is a thread while somebody sleeps: none has to be started.
-        self.alert(state, at);
-        (Progress::Waits(Place { tick, ..place }), None)
+        let nudge = self.unlock_after(state, at);
+        (Progress::Waits(Place { tick, ..place }), None, nudge)
     }
 
     /// Ends the waiting of a future that is dropped.
@@ -322,40 +331,70 @@ impl Shared {
         at <= now / self.config.tick * self.config.tick
     }
 
-    /// Wakes a batch of those who are due. Says whether there may be more.
+    /// Calls a batch of due wakers. Says whether there may be more.
     #[inline]
     pub(super) fn wake_some<'a>(
-        &'a self,
+        self: &'a Arc<Self>,
         state: MutexGuard<'a, State>,
     ) -> (MutexGuard<'a, State>, bool) {
-        if state.sleepers.len() == 0 { (state, false) } else { self.wake_batch(state) }
+        // While another thread calls wakers, it may be blocked in one and have others left.
+        if state.sleepers.len() == 0 && state.threads.waking == 0 {
+            (state, false)
+        } else {
+            self.wake_batch(state)
+        }
     }
 
-    fn wake_batch<'a>(&'a self, mut state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
+    fn wake_batch<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, State>,
+    ) -> (MutexGuard<'a, State>, bool) {
         let now = self.clock.now();
-        let mut batch = core::mem::take(&mut state.sleepers.spare);
-        let more = state.take_sleepers(now, &mut batch);
+        let mut due = self.due_wakers();
+        let more = state.take_sleepers(now, &mut due);
+        let count = due.len();
+        drop(due);
         let through = state.sleepers.wheel.now();
         self.sleepers.taken_through.store(through, Ordering::Release);
         if !more {
             self.sleepers.woken_through.store(through, Ordering::Release);
         }
-        if !batch.is_empty() {
+        if count > 0 {
+            if state.threads.waking == 0 {
+                state.threads.waking_since = now;
+            }
             state.threads.waking += 1;
-            drop(state);
-            let panicked = wake_all(&self.config, &mut batch);
+            self.unlock_for_wakers(state, count);
+            let panicked = self.call_due_wakers();
             state = self.lock();
             state.threads.waking -= 1;
             state.panicked += panicked;
         }
-        state.sleepers.spare = batch;
         (state, more)
     }
 
-    /// Wakes everybody, when the timer was stopped.
-    pub(super) fn wake_stopped(&self, mut wakers: Vec<Waker>) {
+    fn due_wakers(&self) -> MutexGuard<'_, VecDeque<Waker>> {
+        self.sleepers.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls the wakers that were taken out, in order; says how many panicked.
+    fn call_due_wakers(&self) -> u64 {
+        let mut panicked = 0;
+        while panics::catch(&self.config, || {
+            while let Some(waker) = { self.due_wakers().pop_front() } {
+                waker.wake();
+            }
+        }) {
+            panicked += 1;
+        }
+        panicked
+    }
+
+    /// Wakes all futures, when the timer was stopped.
+    pub(super) fn wake_stopped(&self, wakers: Vec<Waker>) {
         self.sleepers.taken_through.store(u64::MAX, Ordering::Release);
-        let panicked = wake_all(&self.config, &mut wakers);
+        self.due_wakers().extend(wakers);
+        let panicked = self.call_due_wakers();
         if panicked > 0 {
             self.lock().panicked += panicked;
         }
@@ -381,7 +420,7 @@ impl State {
     }
 
     /// Takes due sleepers out, up to a batch. Says whether there may be more.
-    fn take_sleepers(&mut self, now: Nanos, batch: &mut Vec<Waker>) -> bool {
+    fn take_sleepers(&mut self, now: Nanos, batch: &mut VecDeque<Waker>) -> bool {
         let tick = self.tick_at(now);
         while let Some((deadline, waker)) = self.sleepers.pop_due(tick) {
             let Some(waker) = waker else { continue };
@@ -390,8 +429,8 @@ impl State {
             // Waking a task changes its state, which mostly lies where the waker points, and was
             // not looked at for long: a quarter of the time to fire went into waiting for that.
             wheel::prefetch(waker.data());
-            batch.push(waker);
-            if batch.len() == BATCH {
+            batch.push_back(waker);
+            if batch.len() >= BATCH {
                 return self.sleepers.wheel.next_wake().is_some_and(|next| next <= tick);
             }
         }
@@ -403,14 +442,4 @@ impl State {
 /// because the timer was stopped.
 fn after_waking(state: &State) -> Progress {
     if state.phase == Phase::Stopped { Progress::New } else { Progress::Elapsed }
-}
-
-/// Wakes them in order; says how many panicked.
-fn wake_all(config: &Config, wakers: &mut Vec<Waker>) -> u64 {
-    let mut wakers = wakers.drain(..);
-    let mut panicked = 0;
-    while panics::catch(config, || wakers.by_ref().for_each(Waker::wake)) {
-        panicked += 1;
-    }
-    panicked
 }

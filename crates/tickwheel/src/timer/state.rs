@@ -10,22 +10,19 @@
 use core::hash::Hash;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::vec::Vec;
 
 use super::builder::{Config, DEFAULT_TICK};
 use super::clock::{Clock, Nanos};
 use super::executor::Executor;
 use super::job::Job;
 use super::names::{Named, Names};
-use super::record::{Fate, Record};
+use super::record::{Fate, Record, Records};
 use super::sleepers::Sleepers;
 use super::stats::{Histogram, Stats};
+use super::wall::{self, Wall};
 use super::{Key, ScheduleError, WheelKind};
-use crate::wheel::{self, HashedWheel, HierarchicalWheel, Wheel};
-
-/// How often the wall clock is looked at while a task waits for it.
-const WALL_CHECK: Nanos = 1_000_000_000;
-/// A change of the wall clock smaller than this is not followed until a task is due.
-const WALL_TOLERANCE: u128 = 1_000_000;
+use crate::wheel::{self, HashedWheel, HierarchicalWheel};
 
 /// Does the same with either wheel.
 macro_rules! either {
@@ -35,6 +32,15 @@ macro_rules! either {
             AnyWheel::Hashed($wheel) => $call,
         }
     };
+}
+
+/// What there is to run.
+pub(super) enum Popped {
+    Fire(Fire),
+    /// No task is due.
+    Nothing,
+    /// So much was done under the lock that others may have it before the next try.
+    Again,
 }
 
 /// A task of a caller, taken out of the wheel to be run.
@@ -66,15 +72,11 @@ pub(super) struct State {
     pub(super) wheel: AnyWheel,
     pub(super) sleepers: Sleepers,
     pub(super) names: Names,
-    /// Pending tasks with a wall-clock deadline.
-    walls: HashMap<wheel::Key, Nanos>,
-    /// What the wall clock showed beyond the monotonic one when it was last looked at, and when
-    /// to look again.
-    wall_offset: i128,
-    wall_check_at: Nanos,
+    pub(super) records: Records,
+    pub(super) wall: Wall,
     pub(super) phase: Phase,
     /// Nanoseconds in a tick.
-    tick: Nanos,
+    pub(super) tick: Nanos,
     max_pending: usize,
     /// Periodic tasks that are running.
     held: usize,
@@ -107,9 +109,8 @@ impl State {
             wheel: AnyWheel::new(config.wheel),
             sleepers: Sleepers::new(),
             names: Names::new(),
-            walls: HashMap::new(),
-            wall_offset: 0,
-            wall_check_at: 0,
+            records: Records::default(),
+            wall: Wall::default(),
             phase: Phase::NotStarted,
             tick: config.tick,
             max_pending: config.max_pending,
@@ -118,7 +119,7 @@ impl State {
             queued: 0,
             left: Fate::Unfired,
             runs_at_once: !matches!(config.executor, Executor::Custom(_)),
-            threads: super::worker::Threads::default(),
+            threads: super::worker::Threads::new(config),
             scheduled: 0,
             fired: 0,
             cancelled: 0,
@@ -157,7 +158,7 @@ impl State {
         if self.phase == Phase::Stopped { 0 } else { self.wheel.len() + self.held }
     }
 
-    /// As many, and the futures that wait.
+    /// Pending tasks plus sleeping futures.
     pub(super) fn pending(&self) -> usize {
         self.pending_tasks() + self.sleepers.len()
     }
@@ -165,17 +166,12 @@ impl State {
     pub(super) fn memory_usage(&self) -> usize {
         self.wheel.memory_usage()
             + self.names.memory_usage()
-            + self.walls.capacity() * size_of::<(wheel::Key, Nanos)>()
+            + self.records.memory_usage()
             + self.sleepers.memory_usage()
     }
 
     pub(super) fn takes_tasks(&self) -> bool {
         matches!(self.phase, Phase::NotStarted | Phase::Running)
-    }
-
-    /// The periodic tasks.
-    pub(super) fn series(&self) -> std::vec::Vec<Arc<Record>> {
-        self.wheel.records().filter(|record| record.series.is_some()).collect()
     }
 
     /// Whether one more task may be scheduled.
@@ -209,90 +205,44 @@ impl State {
             None => at,
         };
         self.place_at(record, at);
+        if record.wall().is_some_and(|wall| wall < Nanos::MAX) {
+            self.wall.follow(record);
+        }
     }
 
-    /// When somebody must look at a record that was placed: when it is due or, if it follows the
-    /// wall clock, when that is to be looked at.
+    /// When a thread must look at a record that was placed: when it is due or, if it follows the
+    /// wall clock, when that is to be read.
     pub(super) fn look_at(&self, record: &Record) -> Nanos {
-        if record.wall().is_some() {
-            record.due_at().min(self.wall_check_at)
+        if record.follows_wall() {
+            record.due_at().min(self.wall.check_at())
         } else {
             record.due_at()
         }
     }
 
-    fn place_at(&mut self, record: &Arc<Record>, at: Nanos) {
+    pub(super) fn place_at(&mut self, record: &Arc<Record>, at: Nanos) {
         record.set_due_at(at);
         let place = self.insert(at, Job::of(Arc::clone(record)));
         record.set_place(place);
         record.set_fate(Fate::Pending);
-        if let Some(wall) = record.wall().filter(|&wall| wall < Nanos::MAX) {
-            self.walls.insert(place, wall);
-        }
     }
 
-    fn wall_to_monotonic(&mut self, wall: Nanos, clock: &Clock) -> Nanos {
-        if self.walls.is_empty() {
-            let now = clock.now();
-            self.wall_offset = i128::from(clock.wall()) - i128::from(now);
-            self.wall_check_at = next_check(clock, now);
-        }
-        to_monotonic(wall, self.wall_offset)
-    }
-
-    /// Looks at the wall clock if it is time to, and follows it if it was set.
-    pub(super) fn follow_wall(&mut self, clock: &Clock, now: Nanos) {
-        let manual = matches!(clock, Clock::Manual(_));
-        if self.walls.is_empty() || (now < self.wall_check_at && !manual) {
-            return;
-        }
-        self.wall_check_at = next_check(clock, now);
-        let offset = i128::from(clock.wall()) - i128::from(now);
-        let change = (offset - self.wall_offset).unsigned_abs();
-        // A manual clock is followed to the nanosecond.
-        if change == 0 || (change < WALL_TOLERANCE && !manual) {
-            return;
-        }
-        #[cfg(feature = "cron")]
-        if offset < self.wall_offset {
-            self.set_back(clock.wall());
-        }
-        self.wall_offset = offset;
-        for (&place, &wall) in &self.walls {
-            let at = to_monotonic(wall, offset);
-            let tick = if at == Nanos::MAX { u64::MAX } else { at.div_ceil(self.tick) };
-            self.wheel.reset(place, tick);
-        }
-    }
-
-    /// The wall clock was set back: tasks by the calendar may be due sooner than they were.
-    #[cfg(feature = "cron")]
-    fn set_back(&mut self, now: Nanos) {
-        for (&place, wall) in &mut self.walls {
-            let record = self.wheel.get(place).and_then(Job::record);
-            if let Some((record, course)) = record.and_then(|r| Some((r, r.course()?))) {
-                *wall = course.set_back(*wall, now);
-                record.set_wall(*wall);
-            }
-        }
-    }
-
-    /// When something may be due next, or the wall clock is to be looked at.
+    /// When something may be due next, or the wall clock is to be read.
     pub(super) fn next_wake(&self) -> Option<Nanos> {
         let first = earlier(self.wheel.next_wake(), self.sleepers.next_wake());
         let at = first.map(|tick| self.time_of(tick));
-        if self.walls.is_empty() { at } else { at.map(|at| at.min(self.wall_check_at)) }
+        if self.wall.has_followers() { at.map(|at| at.min(self.wall.check_at())) } else { at }
     }
 
-    /// Takes out the first task that is due, if there is one.
+    /// Takes out the first task that is due.
     #[inline]
-    pub(super) fn pop(&mut self, clock: &Clock) -> Option<Fire> {
+    pub(super) fn pop(&mut self, clock: &Clock) -> Popped {
         let now = clock.now();
-        if !self.walls.is_empty() {
-            self.follow_wall(clock, now);
+        if self.wall.has_followers() && self.follow_wall(clock, now) {
+            return Popped::Again;
         }
-        loop {
-            let due = self.wheel.pop_due(self.tick_at(now))?;
+        for _ in 0..wall::STEP {
+            let Some(due) = self.wheel.pop_due(self.tick_at(now)) else { return Popped::Nothing };
             let fire = match due.value.record() {
                 None => {
                     if due.value.is_named() {
@@ -302,7 +252,7 @@ impl State {
                 }
                 Some(record) => {
                     let record = Arc::clone(record);
-                    if !self.start(&record, due.key, clock) {
+                    if !self.start(&record, clock) {
                         continue;
                     }
                     Fire::Record(record)
@@ -315,8 +265,9 @@ impl State {
                 self.queued += 1;
             }
             self.lateness.record_nanos(now - self.time_of(due.deadline).min(now));
-            return Some(fire);
+            return Popped::Fire(fire);
         }
+        Popped::Again
     }
 
     /// A task that an executor had taken is run, or dropped.
@@ -325,33 +276,42 @@ impl State {
         self.running += 1;
     }
 
-    /// A record's tick has come; `false` if its wall-clock deadline has not, or is skipped.
-    fn start(&mut self, record: &Arc<Record>, place: wheel::Key, clock: &Clock) -> bool {
-        let wall = record.wall().filter(|_| self.forget_wall(place));
+    /// A record's tick has come; `false` if its wall-clock deadline has not, or was missed.
+    fn start(&mut self, record: &Arc<Record>, clock: &Clock) -> bool {
+        let wall = record.wall().filter(|_| self.wall.unfollow(record));
         if let Some(wall) = wall {
             let early = wall.saturating_sub(clock.wall());
             if early > 0 {
-                // The clock was set back since it was last looked at, or runs slower.
+                // The clock was set back since it was last read, or runs slower.
                 self.place_at(record, clock.now().saturating_add(early));
+                self.wall.follow(record);
                 return false;
             }
         }
         #[cfg(feature = "cron")]
-        if let Some(course) = record.course()
-            && let Some(later) = course.start(wall, clock.wall())
-        {
-            record.set_wall(later);
-            self.place(record, later, clock);
-            return false;
+        if let Some(course) = record.course() {
+            let now = clock.wall();
+            if wall.is_some_and(|wall| course.is_missed(wall, now)) {
+                self.search_later(record);
+                return false;
+            }
+            course.start(wall, now);
         }
         if record.series.is_some() {
             record.set_fate(Fate::Running);
             self.held += 1;
         } else {
             record.set_fate(Fate::Fired);
-            self.names.forget_record(record);
+            self.forget(record);
         }
         true
+    }
+
+    /// A record has come to its end.
+    fn forget(&mut self, record: &Arc<Record>) {
+        self.wall.unfollow(record);
+        self.names.forget_record(record);
+        self.records.remove(record);
     }
 
     /// A periodic task has run: says whether it goes on.
@@ -365,7 +325,7 @@ impl State {
                 record.set_fate(if ends { Fate::Fired } else { Fate::Cancelled });
                 self.cancelled += u64::from(!ends);
             }
-            self.names.forget_record(record);
+            self.forget(record);
             return false;
         }
         let next = series.next(record.due_at(), clock.now());
@@ -378,12 +338,8 @@ impl State {
     pub(super) fn cancel(&mut self, record: &Arc<Record>) -> Cancelled {
         let cancelled = match record.fate() {
             Fate::Pending => {
-                let place = record.place();
-                self.forget_wall(place);
-                match self.wheel.remove(place) {
-                    Some(job) => Cancelled::Pending(job),
-                    None => return Cancelled::No,
-                }
+                let Some(job) = self.wheel.remove(record.place()) else { return Cancelled::No };
+                Cancelled::Pending(job)
             }
             Fate::Running => {
                 self.held -= 1;
@@ -392,9 +348,21 @@ impl State {
             Fate::Fired | Fate::Cancelled | Fate::Unfired => return Cancelled::No,
         };
         record.set_fate(Fate::Cancelled);
-        self.names.forget_record(record);
+        self.forget(record);
         self.cancelled += 1;
         cancelled
+    }
+
+    /// Cancels periodic tasks among a number of records before `unvisited`, which is moved on. The
+    /// answers are to be dropped without the lock.
+    pub(super) fn cancel_series(&mut self, unvisited: &mut usize) -> Vec<Cancelled> {
+        let end = self.records.len().min(*unvisited);
+        let start = end.saturating_sub(wall::STEP);
+        *unvisited = start;
+        let records: Vec<_> =
+            (start..end).map(|number| Arc::clone(&self.records[number])).collect();
+        let series = records.iter().filter(|record| record.series.is_some());
+        series.map(|record| self.cancel(record)).collect()
     }
 
     /// Cancels a plain task. The answer is to be dropped without the lock.
@@ -428,36 +396,16 @@ impl State {
         }
     }
 
-    /// Forgets all keys and wall-clock deadlines.
-    pub(super) fn forget_all(&mut self) {
-        self.names.forget_all();
-        self.walls = HashMap::new();
-    }
-
     /// Has the memory of a task fetched, while its caller does something else.
     #[inline]
     pub(super) fn prefetch(&self, place: wheel::Key) {
         either!(&self.wheel, wheel => wheel.prefetch(place));
     }
 
-    /// Moves the deadline of a task in the wheel; it is by the monotonic clock from then on.
+    /// Moves the deadline of a task in the wheel.
     pub(super) fn reset(&mut self, place: wheel::Key, at: Nanos) -> bool {
         let tick = self.tick_of(at);
-        let found = self.wheel.reset(place, tick);
-        if found {
-            self.forget_wall(place);
-        }
-        found
-    }
-
-    /// A task has no wall-clock deadline any more; says whether it had one.
-    #[inline]
-    fn forget_wall(&mut self, place: wheel::Key) -> bool {
-        let had = !self.walls.is_empty() && self.walls.remove(&place).is_some();
-        if had {
-            shrink(&mut self.walls);
-        }
-        had
+        self.wheel.reset(place, tick)
     }
 
     pub(super) fn stats(&self) -> Stats {
@@ -497,26 +445,9 @@ pub(super) fn shrink_set<K: Eq + Hash>(set: &mut HashSet<K>) {
 }
 
 /// Which capacity is enough, if there is much more.
-fn enough(len: usize, capacity: usize) -> Option<usize> {
+pub(super) fn enough(len: usize, capacity: usize) -> Option<usize> {
     const KEPT: usize = 1024;
     (capacity > KEPT && len < capacity / 8).then_some(2 * len)
-}
-
-/// When to look at the wall clock again. A manual clock tells when it is set.
-fn next_check(clock: &Clock, now: Nanos) -> Nanos {
-    match clock {
-        Clock::System { .. } => now.saturating_add(WALL_CHECK),
-        Clock::Manual(_) => Nanos::MAX,
-    }
-}
-
-/// When a wall-clock time comes by the monotonic clock, as things stand.
-fn to_monotonic(wall: Nanos, offset: i128) -> Nanos {
-    if wall == Nanos::MAX {
-        return Nanos::MAX;
-    }
-    let at = i128::from(wall) - offset;
-    u64::try_from(at.max(0)).unwrap_or(Nanos::MAX)
 }
 
 /// Either wheel, chosen when the timer is built.
@@ -544,18 +475,13 @@ impl AnyWheel {
     }
 
     #[inline]
-    fn reset(&mut self, place: wheel::Key, tick: u64) -> bool {
+    pub(super) fn reset(&mut self, place: wheel::Key, tick: u64) -> bool {
         either!(self, wheel => wheel.reset(place, tick))
     }
 
     #[inline]
     fn pop_due(&mut self, now: u64) -> Option<wheel::Due<Job>> {
         either!(self, wheel => wheel.pop_due(now))
-    }
-
-    #[cfg(feature = "cron")]
-    fn get(&self, place: wheel::Key) -> Option<&Job> {
-        either!(self, wheel => wheel.get(place))
     }
 
     pub(super) fn deadline(&self, place: wheel::Key) -> Option<u64> {
@@ -574,28 +500,15 @@ impl AnyWheel {
         either!(self, wheel => wheel.memory_usage())
     }
 
-    /// The records that are in the wheel.
-    fn records(&self) -> impl Iterator<Item = Arc<Record>> {
-        let jobs = either!(self, wheel => wheel.iter());
-        jobs.filter_map(|pending| pending.value.record().cloned())
+    /// Takes everything out, and leaves a wheel that takes no memory.
+    pub(super) fn take(&mut self) -> Self {
+        core::mem::replace(self, Self::new(WheelKind::Hierarchical))
     }
 
-    /// Takes every job out, with its place and its deadline, and leaves an empty one there: so the
-    /// place still tells that the task never ran.
-    pub(super) fn take_jobs(&mut self) -> std::vec::Vec<(wheel::Key, u64, Job)> {
-        either!(self, wheel => take_jobs(wheel))
+    /// Takes every job out, with its place and its deadline, in order of deadline.
+    pub(super) fn into_jobs(mut self) -> Vec<wheel::Due<Job>> {
+        let mut jobs: Vec<_> = either!(&mut self, wheel => wheel.drain()).collect();
+        jobs.sort_by_key(|due| due.deadline);
+        jobs
     }
-}
-
-fn take_jobs(wheel: &mut impl Wheel<Job>) -> std::vec::Vec<(wheel::Key, u64, Job)> {
-    let pending: std::vec::Vec<_> = wheel.iter().map(|p| (p.key, p.deadline)).collect();
-    let mut jobs: std::vec::Vec<_> = pending
-        .into_iter()
-        .filter_map(|(key, deadline)| {
-            let job = wheel.get_mut(key)?;
-            Some((key, deadline, core::mem::replace(job, Job::new(|| {}))))
-        })
-        .collect();
-    jobs.sort_by_key(|&(_, deadline, _)| deadline);
-    jobs
 }

@@ -14,6 +14,8 @@ pub(super) use std::sync::Condvar;
 #[cfg(not(tickwheel_loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 #[cfg(not(tickwheel_loom))]
+pub(super) use std::thread::yield_now;
+#[cfg(not(tickwheel_loom))]
 pub(super) use std::thread_local;
 
 #[cfg(tickwheel_loom)]
@@ -22,5 +24,7 @@ pub(super) use loom::sync::Condvar;
 pub(super) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
 #[cfg(tickwheel_loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};
+#[cfg(tickwheel_loom)]
+pub(super) use loom::thread::yield_now;
 #[cfg(tickwheel_loom)]
 pub(super) use loom::thread_local;

@@ -138,6 +138,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// # Panics
     ///
     /// If the capacity is zero.
+    #[track_caller]
     pub fn bounded(timer: &Timer, capacity: usize) -> Self {
         assert!(capacity > 0, "a queue for no items is not possible: take a capacity from 1 up");
         Self::with_capacity(timer, capacity)
@@ -460,7 +461,7 @@ impl<T> Inner<T> {
                     self.timer.shared().catch(|| waker.wake());
                     Ok(())
                 }
-                Next::Start(timer) => timer.shared().start_for_accepted(),
+                Next::Nudge(timer, nudge) => timer.shared().nudge(nudge),
             };
             state = self.lock();
             if started.is_err() {

@@ -17,7 +17,7 @@ use std::vec::Vec;
 
 use super::waiters::Waiters;
 use crate::future::{Deadline, Sleep};
-use crate::timer::{Nanos, shrink};
+use crate::timer::{Nanos, Nudge, shrink};
 use crate::wheel::{self, HierarchicalWheel};
 use crate::{Key, Timer};
 
@@ -42,8 +42,8 @@ struct Item<T> {
 /// What has to be done without the lock.
 pub(super) enum Next {
     Wake(Waker),
-    /// Start the thread of the timer that rings the alarm.
-    Start(Timer),
+    /// Wake or start the thread of the timer that rings the alarm.
+    Nudge(Timer, Nudge),
 }
 
 /// What time it is, asked for when it matters. That costs more than most of what is done here.
@@ -204,10 +204,10 @@ impl<T> State<T> {
             return None;
         }
         if first > now.tick()
-            && let (Poll::Pending, must_start) = self.alarm.wait_until(now.time_of(first), alarm)
+            && let (Poll::Pending, nudge) = self.alarm.wait_until(now.time_of(first), alarm)
         {
             self.alarm_tick = first;
-            return must_start.then(|| Next::Start(self.alarm.timer().clone()));
+            return nudge.is_needed().then(|| Next::Nudge(self.alarm.timer().clone(), nudge));
         }
         self.consumers.wake_next().map(Next::Wake)
     }

@@ -1,0 +1,265 @@
+//! Tasks that follow the wall clock: those for a `SystemTime`, and those by the calendar.
+//!
+//! Such a task is in the wheel at the monotonic time at which its wall-clock deadline comes, as far
+//! as the two clocks are known. While one is pending, the wall clock is read once a second. When it
+//! was set, every task that follows it is moved.
+//!
+//! Ground rules:
+//! * Moving tasks takes a bounded number of steps under the lock ([`STEP`]), then the lock is free
+//!   for others. No task is taken out of the wheel before all are moved, so that the order of
+//!   deadlines is kept.
+//! * A cron expression is searched without the lock: that takes microseconds, and for rare times
+//!   much longer. A task whose next time is being searched is pending all the while. If it was
+//!   cancelled, reset or handed back meanwhile, the result is dropped.
+
+use std::sync::Arc;
+
+use super::clock::{Clock, Nanos};
+#[cfg(feature = "cron")]
+use super::record::Fate;
+use super::record::Record;
+use super::state::State;
+
+/// How often the wall clock is read while a task follows it.
+const CHECK_INTERVAL: Nanos = 1_000_000_000;
+/// A change of the wall clock smaller than this is not followed until a task is due.
+const TOLERANCE: u128 = 1_000_000;
+/// The most tasks that are moved before the lock is released.
+pub(super) const STEP: usize = 512;
+
+/// What is known of the wall clock, and what is left to do since it was set.
+#[derive(Default)]
+pub(super) struct Wall {
+    /// How many pending tasks follow the wall clock.
+    followers: usize,
+    /// What the wall clock showed beyond the monotonic one when it was last read.
+    offset: i128,
+    /// When to read it again.
+    check_at: Nanos,
+    /// The records below this index have to be moved.
+    unmoved: usize,
+    /// The clock was set back: tasks by the calendar may be due sooner than they were.
+    #[cfg(feature = "cron")]
+    set_back: bool,
+    /// Tasks by the calendar whose next time is to be searched.
+    #[cfg(feature = "cron")]
+    searches: std::collections::VecDeque<Arc<Record>>,
+}
+
+impl Wall {
+    pub(super) fn has_followers(&self) -> bool {
+        self.followers > 0
+    }
+
+    /// When the wall clock is to be read again.
+    pub(super) fn check_at(&self) -> Nanos {
+        self.check_at
+    }
+
+    fn read(&mut self, clock: &Clock, now: Nanos) -> i128 {
+        self.check_at = match clock {
+            Clock::System { .. } => now.saturating_add(CHECK_INTERVAL),
+            // It tells when it is set.
+            Clock::Manual(_) => Nanos::MAX,
+        };
+        i128::from(clock.wall()) - i128::from(now)
+    }
+
+    /// A record in the wheel follows the wall clock from now on.
+    pub(super) fn follow(&mut self, record: &Record) {
+        if !record.follows_wall() {
+            record.set_follows_wall(true);
+            self.followers += 1;
+        }
+    }
+
+    /// It does no more; says whether it did.
+    pub(super) fn unfollow(&mut self, record: &Record) -> bool {
+        let followed = record.follows_wall();
+        if followed {
+            record.set_follows_wall(false);
+            self.followers -= 1;
+        }
+        followed
+    }
+}
+
+impl State {
+    /// When a wall-clock time comes by the monotonic clock, as far as is known.
+    pub(super) fn wall_to_monotonic(&mut self, wall: Nanos, clock: &Clock) -> Nanos {
+        if !self.wall.has_followers() {
+            self.wall.offset = self.wall.read(clock, clock.now());
+        }
+        to_monotonic(wall, self.wall.offset)
+    }
+
+    /// Reads the wall clock if it is time to, and moves tasks if it was set. Says whether there are
+    /// more to move.
+    pub(super) fn follow_wall(&mut self, clock: &Clock, now: Nanos) -> bool {
+        if !self.wall.has_followers() {
+            return false;
+        }
+        let manual = matches!(clock, Clock::Manual(_));
+        if manual || now >= self.wall.check_at {
+            let offset = self.wall.read(clock, now);
+            let change = (offset - self.wall.offset).unsigned_abs();
+            // A manual clock is followed to the nanosecond.
+            if change >= TOLERANCE || (manual && change > 0) {
+                #[cfg(feature = "cron")]
+                {
+                    self.wall.set_back |= offset < self.wall.offset;
+                }
+                self.wall.offset = offset;
+                self.wall.unmoved = self.records.len();
+            }
+        }
+        self.move_some()
+    }
+
+    /// Moves a number of tasks to where they are due by the new time. Says whether there are more.
+    fn move_some(&mut self) -> bool {
+        let end = self.wall.unmoved.min(self.records.len());
+        let start = end.saturating_sub(STEP);
+        self.wall.unmoved = start;
+        for number in (start..end).rev() {
+            let record = &self.records[number];
+            if let Some(wall) = record.wall().filter(|_| record.follows_wall()) {
+                let at = to_monotonic(wall, self.wall.offset);
+                let tick = if at == Nanos::MAX { u64::MAX } else { at.div_ceil(self.tick) };
+                record.set_due_at(at);
+                self.wheel.reset(record.place(), tick);
+                #[cfg(feature = "cron")]
+                if self.wall.set_back && record.course().is_some() {
+                    self.wall.searches.push_back(Arc::clone(record));
+                }
+            }
+        }
+        #[cfg(feature = "cron")]
+        if start == 0 {
+            self.wall.set_back = false;
+        }
+        start > 0
+    }
+}
+
+#[cfg(feature = "cron")]
+impl State {
+    /// Puts a task back into the wheel whose time was missed, until its next one is found.
+    pub(super) fn search_later(&mut self, record: &Arc<Record>) {
+        self.place_at(record, Nanos::MAX);
+        self.wall.follow(record);
+        self.wall.searches.push_back(Arc::clone(record));
+    }
+
+    /// A task by the calendar whose next time is to be searched, and the time that it has.
+    pub(super) fn next_search(&mut self) -> Option<(Arc<Record>, Nanos)> {
+        loop {
+            let record = self.wall.searches.pop_front()?;
+            if self.wall.searches.is_empty() {
+                self.wall.searches = std::collections::VecDeque::new();
+            }
+            let pending = record.fate() == Fate::Pending && record.follows_wall();
+            if let Some(due) = record.wall().filter(|_| pending) {
+                return Some((record, due));
+            }
+        }
+    }
+
+    /// Moves a task to the time that was found, if it still waits for it. Says when it is due.
+    pub(super) fn found(
+        &mut self,
+        record: &Arc<Record>,
+        due: Nanos,
+        next: Nanos,
+        clock: &Clock,
+    ) -> Option<Nanos> {
+        let waits = record.fate() == Fate::Pending && record.follows_wall();
+        if !waits || record.wall() != Some(due) {
+            return None;
+        }
+        record.set_wall(next);
+        let at = self.wall_to_monotonic(next, clock);
+        record.set_due_at(at);
+        let tick = self.tick_of(at);
+        self.wheel.reset(record.place(), tick);
+        Some(self.look_at(record))
+    }
+}
+
+/// When a wall-clock time comes by the monotonic clock, if the wall clock is ahead by `offset`.
+fn to_monotonic(wall: Nanos, offset: i128) -> Nanos {
+    if wall == Nanos::MAX {
+        return Nanos::MAX;
+    }
+    let at = i128::from(wall) - offset;
+    u64::try_from(at.max(0)).unwrap_or(Nanos::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::Popped;
+    use super::super::{ManualClock, Timer};
+    use core::time::Duration;
+    use std::vec::Vec;
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    /// Sets the wall clock while another call seems to run the timer, so that nothing is moved yet.
+    fn set_wall_quietly(clock: &ManualClock, timer: &Timer, time: std::time::SystemTime) {
+        timer.shared().lock().threads.turning = true;
+        clock.set_wall(time);
+        timer.shared().lock().threads.turning = false;
+    }
+
+    /// Tries to take a task out until all were moved; says how often the lock was released.
+    fn steps(timer: &Timer) -> usize {
+        let pop = || timer.shared().lock().pop(&timer.shared().clock);
+        core::iter::repeat_with(pop).take_while(|popped| matches!(popped, Popped::Again)).count()
+    }
+
+    #[test]
+    fn a_clock_that_is_set_moves_tasks_in_steps() {
+        let clock = ManualClock::new();
+        let timer = Timer::builder().clock(clock.clone()).build().unwrap();
+        let count = 3 * super::STEP + 1;
+        let tasks: Vec<_> =
+            (0..count).map(|_| timer.at(clock.wall() + 2 * HOUR, || {}).unwrap()).collect();
+        set_wall_quietly(&clock, &timer, clock.wall() + HOUR);
+        assert!(matches!(timer.shared().lock().pop(&timer.shared().clock), Popped::Again));
+        // Others have the lock in between.
+        assert!(tasks[0].cancel() && tasks[count - 1].cancel());
+        timer.at(clock.wall() + 2 * HOUR, || {}).unwrap();
+        assert_eq!(steps(&timer), 2);
+        assert_eq!((timer.pending(), timer.stats().fired), (count - 1, 0));
+        assert!(tasks[1..count - 1].iter().all(|task| task.remaining() == Some(HOUR)));
+        clock.set_wall(clock.wall() + HOUR);
+        assert_eq!((timer.pending(), timer.stats().fired), (1, count as u64 - 2));
+    }
+
+    #[cfg(feature = "cron")]
+    #[test]
+    fn a_calendar_is_searched_without_the_lock() {
+        use crate::cron::{Misfire, Schedule};
+
+        let clock = ManualClock::new();
+        clock.set_wall(std::time::UNIX_EPOCH);
+        let timer = Timer::builder().clock(clock.clone()).build().unwrap();
+        let hourly = Schedule::new("@hourly", "UTC").unwrap();
+        let start = || timer.calendar(hourly.clone()).misfire(Misfire::Skip).start(|| {}).unwrap();
+        let (skipped, cancelled, reset) = (start(), start(), start());
+        set_wall_quietly(&clock, &timer, clock.wall() + HOUR * 5 / 2);
+        assert_eq!(steps(&timer), 0);
+        assert_eq!(timer.pending(), 3, "they are pending while their next time is searched");
+        assert!(cancelled.cancel() && reset.reset(HOUR / 4));
+        timer.turn();
+        assert_eq!((timer.pending(), timer.stats().fired), (2, 0));
+        assert_eq!(skipped.remaining(), Some(HOUR / 2));
+        assert_eq!(reset.remaining(), Some(HOUR / 4));
+        // Back to before the first time: what has had no run is due sooner.
+        clock.set_wall(std::time::UNIX_EPOCH);
+        assert_eq!(skipped.remaining(), Some(HOUR));
+        assert_eq!(reset.remaining(), Some(HOUR / 4));
+        let unfired = timer.stop();
+        assert_eq!(unfired.len(), 2);
+    }
+}

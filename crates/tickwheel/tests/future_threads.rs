@@ -325,9 +325,14 @@ fn an_overdue_sleep_is_ready_whatever_the_threads_do() {
         Blocked::in_an_executor(),
         Blocked::in_a_waker(),
         Blocked { timer: build(Timer::builder().caller_driven()), _release: mpsc::channel().0 },
+        Blocked {
+            timer: build(Timer::builder().caller_driven().wake_hook(|| {})),
+            _release: mpsc::channel().0,
+        },
     ] {
         let timer = &blocked.timer;
         thread::sleep(2 * MS);
+        timer.next_deadline();
         let past = Instant::now().checked_sub(MS).unwrap();
         assert!(poll(&mut timer.sleep_until(past), Waker::noop()).is_ready(), "the first poll");
 

@@ -27,6 +27,7 @@ mod panics;
 mod periodic;
 mod record;
 mod shared;
+mod shutdown;
 #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "nobody sleeps but futures"))]
 mod sleepers;
 mod state;

@@ -413,10 +413,11 @@ impl State {
     #[inline]
     fn thread_looks_by(&self, at: Nanos) -> bool {
         let threads = &self.threads;
-        match threads.leader_until() {
-            Some(until) => until <= at,
-            None => threads.are_there() && self.running + self.queued + threads.waking == 0,
-        }
+        threads.are_there()
+            && match threads.leader_until() {
+                Some(until) => until <= at,
+                None => self.running + self.queued + threads.waking == 0,
+            }
     }
 
     /// Takes due sleepers out, up to a batch. Says whether there may be more.

@@ -10,6 +10,7 @@ mod crash;
 mod docs_check;
 mod examples_check;
 mod fuzz;
+mod hostile;
 mod process;
 mod sanitize;
 mod soak;
@@ -18,6 +19,7 @@ mod test;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 
 /// Every chore of the Tickwheel repository.
@@ -31,7 +33,11 @@ struct Cli {
 #[derive(Subcommand)]
 enum Chore {
     /// Run every check: format, clippy, tests, loom, the `no_std` build, rustdoc, documents and API
-    Test,
+    Test {
+        /// Run one part only
+        #[arg(value_parser = PossibleValuesParser::new(test::parts()))]
+        part: Option<String>,
+    },
     /// Run a benchmark of bench/; arguments are passed on, `--help` included
     #[command(disable_help_flag = true)]
     Bench {
@@ -64,6 +70,20 @@ enum Chore {
         #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
         seconds: u32,
     },
+    /// Attack a real server: tokens, floods, memory, full disks, vanished volumes, damaged files
+    ///
+    /// `cargo xtask test` runs a short form of every attack.
+    Hostile {
+        /// Run one attack only; an unknown name lists them
+        #[arg(long, value_name = "NAME")]
+        attack: Option<String>,
+        /// How often to repeat what is random
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        rounds: Option<u32>,
+        /// Run the short form
+        #[arg(long)]
+        short: bool,
+    },
     /// Check a real server against its description (installs schemathesis into target/)
     Api {
         /// For how long
@@ -76,12 +96,13 @@ enum Chore {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().chore {
-        Chore::Test => test::run(),
+        Chore::Test { part } => test::run(part.as_deref()),
         Chore::Bench { args } => bench::run(args),
         Chore::Fuzz { target, seconds } => fuzz::run(&target, seconds),
         Chore::Sanitize => sanitize::run(),
         Chore::Crash { rounds } => crash::run(rounds),
         Chore::Soak { clients, seconds } => soak::run(clients, seconds),
+        Chore::Hostile { attack, rounds, short } => hostile::run(attack, rounds, short),
         Chore::Api { seconds } => api_check::run(seconds),
         Chore::Docs => docs_check::run(),
     };
@@ -111,6 +132,18 @@ mod tests {
             panic!("parsed as another chore");
         };
         assert_eq!(args, ["wheel", "--json", "out.json", "--help"]);
+    }
+
+    #[test]
+    fn an_unknown_part_of_the_tests_lists_the_others() {
+        let Err(error) = Cli::try_parse_from(["xtask", "test", "lomo"]) else {
+            panic!("accepted");
+        };
+        let text = error.to_string();
+        assert!(
+            text.contains("lomo") && text.contains("loom") && text.contains("hostile"),
+            "{text}"
+        );
     }
 
     #[test]

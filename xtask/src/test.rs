@@ -1,8 +1,11 @@
 //! `cargo xtask test`: everything that has to hold before a change goes in.
 //!
 //! The steps run in order of how soon they can fail, and the first failure ends the run. A step
-//! that sets `RUSTFLAGS` has a target folder of its own: else it would throw away what the step
+//! that sets `RUSTFLAGS` has a target folder of its own: otherwise it would discard what the step
 //! before it compiled.
+//!
+//! `cargo xtask test PART` runs one step, or the tests of one crate or test program, which the
+//! full run covers with those of the whole workspace.
 
 use std::time::{Duration, Instant};
 
@@ -18,6 +21,8 @@ const OTHER_WORKSPACES: [&str; 3] = ["xtask/no-std-check", "bench", "fuzz"];
 const API_SECONDS: u32 = 90;
 
 struct Step {
+    /// What `cargo xtask test` calls it.
+    part: &'static str,
     name: &'static str,
     work: Work,
 }
@@ -28,10 +33,25 @@ enum Work {
     Api,
 }
 
-pub(crate) fn run() -> Result<(), Failure> {
-    let steps = steps();
+/// The names of all parts.
+pub(crate) fn parts() -> Vec<&'static str> {
+    steps().iter().chain(&excerpts()).map(|step| step.part).collect()
+}
+
+/// Runs every check, or only this part.
+pub(crate) fn run(part: Option<&str>) -> Result<(), Failure> {
+    let steps = match part {
+        None => steps(),
+        Some(part) => {
+            let all = steps().into_iter().chain(excerpts());
+            all.filter(|step| step.part == part).collect()
+        }
+    };
+    let has_api = steps.iter().any(|step| matches!(step.work, Work::Api));
     let start = Instant::now();
-    api_check::prepare();
+    if has_api {
+        api_check::prepare();
+    }
     let mut times = Vec::new();
     for (number, step) in (1..).zip(&steps) {
         let heading = format!("[{number}/{}] {}", steps.len(), step.name);
@@ -77,15 +97,20 @@ fn how_to_run_again(command: &str) {
     println!("\nTo run only this again, in {}:\n  {command}", root().display());
 }
 
+fn commands(part: &'static str, name: &'static str, commands: Vec<Invocation>) -> Step {
+    Step { part, name, work: Work::Commands(commands) }
+}
+
 fn steps() -> Vec<Step> {
-    let commands = |name, commands| Step { name, work: Work::Commands(commands) };
     vec![
-        commands("format", formats()),
+        commands("format", "format", formats()),
         Step {
+            part: "docs",
             name: "documents: READMEs agree, links resolve, public types have examples",
             work: Work::Documents,
         },
         commands(
+            "clippy",
             "clippy, warnings denied",
             vec![
                 cargo("clippy --workspace --all-targets --all-features -- -D warnings"),
@@ -93,12 +118,18 @@ fn steps() -> Vec<Step> {
                 cargo("clippy --package tickwheel --all-targets -- -D warnings"),
             ],
         ),
-        commands("tests and doc tests", vec![cargo("test --workspace --all-features")]),
         commands(
+            "workspace",
+            "tests and doc tests",
+            vec![cargo("test --workspace --all-features")],
+        ),
+        commands(
+            "no-default-features",
             "tests of the library without default features",
             vec![cargo("test --package tickwheel --no-default-features")],
         ),
         commands(
+            "loom",
             "models: loom tries every order in which threads can meet",
             vec![
                 cargo(
@@ -109,12 +140,14 @@ fn steps() -> Vec<Step> {
             ],
         ),
         commands(
+            "no-std",
             "the library where there is no std",
             vec![cargo(
                 "build --manifest-path xtask/no-std-check/Cargo.toml --target-dir target/no-std-check",
             )],
         ),
         commands(
+            "rustdoc",
             "rustdoc, warnings denied",
             vec![
                 cargo("doc --workspace --all-features --no-deps")
@@ -122,9 +155,31 @@ fn steps() -> Vec<Step> {
             ],
         ),
         Step {
+            part: "api",
             name: "API: a real server answers as its description says, whatever it is asked",
             work: Work::Api,
         },
+    ]
+}
+
+/// Excerpts of the step `workspace`, to be run alone.
+fn excerpts() -> Vec<Step> {
+    let of_crate = |name: &'static str| {
+        commands(name, name, vec![cargo(&format!("test --package {name} --all-features"))])
+    };
+    let of_program = |part, name, test: &str| {
+        // With the features of the whole workspace, so that nothing is compiled again.
+        commands(part, name, vec![cargo(&format!("test --workspace --all-features --test {test}"))])
+    };
+    vec![
+        of_crate("tickwheel"),
+        of_crate("tickwheel-queue"),
+        of_crate("tickwheel-server"),
+        of_crate("tickwheel-cli"),
+        of_crate("xtask"),
+        of_program("crash", "crash: a process is killed while it works on the queue", "crash"),
+        of_program("load", "load: many clients, and a server that is killed", "load"),
+        of_program("hostile", "hostile: the short form of every attack", "hostile"),
     ]
 }
 

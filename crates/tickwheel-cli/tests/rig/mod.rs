@@ -123,6 +123,34 @@ enum Folder {
     Given(PathBuf),
 }
 
+impl Folder {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Own(own) => own.path(),
+            Self::Given(path) => path,
+        }
+    }
+}
+
+fn serve(command: &mut Command, folder: &Path, listen: &str, args: &[&str]) {
+    command.args(["serve", "--listen", listen, "--data"]).arg(folder).args(args);
+}
+
+/// The binary with limits of the shell's `ulimit`. The shell becomes the binary, so both have the
+/// same process id.
+fn limited(limits: &str) -> Command {
+    let binary = binary();
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit {limits} && exec \"$0\" \"$@\"")]).arg(binary.get_program());
+    for (name, value) in binary.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell
+}
+
 impl Server {
     /// On a new directory.
     pub(crate) fn start() -> Self {
@@ -145,13 +173,23 @@ impl Server {
         Self::launch(Folder::Given(folder.to_owned()), address, &[])
     }
 
+    /// Starts a server on this directory, or returns the log of one that ended instead.
+    ///
+    /// `limits` are arguments of the shell's `ulimit`, like `-Sn 1024`, or empty.
+    pub(crate) fn try_start(folder: &Path, limits: &str, args: &[&str]) -> Result<Self, String> {
+        let mut command = if limits.is_empty() { binary() } else { limited(limits) };
+        serve(&mut command, folder, FREE_PORT, args);
+        Self::spawn(Folder::Given(folder.to_owned()), command)
+    }
+
     fn launch(folder: Folder, listen: &str, args: &[&str]) -> Self {
-        let path = match &folder {
-            Folder::Own(own) => own.path(),
-            Folder::Given(path) => path,
-        };
         let mut command = binary();
-        command.args(["serve", "--listen", listen, "--data"]).arg(path).args(args);
+        serve(&mut command, folder.path(), listen, args);
+        Self::spawn(folder, command)
+            .unwrap_or_else(|log| panic!("the server does not start:\n{log}"))
+    }
+
+    fn spawn(folder: Folder, mut command: Command) -> Result<Self, String> {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -159,16 +197,24 @@ impl Server {
             .spawn()
             .expect("the binary starts");
         let log = Arc::new(Mutex::new(String::new()));
-        collect(child.stderr.take().expect("a pipe"), log.clone());
-        let url = address(&mut child, &log);
-        Self { child, url, log, folder }
+        let collector = collect(child.stderr.take().expect("a pipe"), log.clone());
+        if let Some(url) = address(&mut child, &log) {
+            return Ok(Self { child, url, log, folder });
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        collector.join().expect("no panic");
+        let log = log.lock().expect("no panic");
+        Err(log.clone())
     }
 
     pub(crate) fn folder(&self) -> &Path {
-        match &self.folder {
-            Folder::Own(own) => own.path(),
-            Folder::Given(path) => path,
-        }
+        self.folder.path()
+    }
+
+    /// The id of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.child.id()
     }
 
     /// Runs a command against this server.
@@ -251,18 +297,18 @@ impl Drop for Server {
 }
 
 /// Gathers what a program writes, so that it never waits for a reader.
-fn collect(stream: impl Read + Send + 'static, into: Arc<Mutex<String>>) {
+fn collect(stream: impl Read + Send + 'static, into: Arc<Mutex<String>>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
             let mut log = into.lock().expect("nobody panics here");
             log.push_str(&line);
             log.push('\n');
         }
-    });
+    })
 }
 
-/// The address that the server says it listens at.
-fn address(child: &mut Child, log: &Mutex<String>) -> String {
+/// Waits for the address that the server logs. Returns `None` if it ends, or does not start in time.
+fn address(child: &mut Child, log: &Mutex<String>) -> Option<String> {
     let start = Instant::now();
     loop {
         let text = log.lock().expect("nobody panics here").clone();
@@ -273,12 +319,13 @@ fn address(child: &mut Child, log: &Mutex<String>) -> String {
             let rest = &text[place + scheme.len()..];
             let end = rest.find(|c: char| !(c.is_ascii_hexdigit() || ".:[]".contains(c)));
             if let Some(end) = end {
-                return format!("{scheme}{}", &rest[..end]);
+                return Some(format!("{scheme}{}", &rest[..end]));
             }
         }
-        let ended = child.try_wait().expect("it is ours");
-        assert!(ended.is_none(), "the server ended: {ended:?}\n{text}");
-        assert!(start.elapsed() < PATIENCE, "the server does not start:\n{text}");
+        let has_ended = child.try_wait().expect("it is ours").is_some();
+        if has_ended || start.elapsed() > PATIENCE {
+            return None;
+        }
         std::thread::sleep(Duration::from_millis(5));
     }
 }

@@ -1,0 +1,354 @@
+//! The authorization matrix: every route, by every scope, on own, foreign and unknown things.
+//!
+//! Two tenants share a server: tokens for `a-*` attack what belongs to `b-*`. Each route is called
+//! with a token of each scope, on things of the tenant's own, on foreign ones in every state, and on
+//! foreign ones that do not exist. The rules:
+//!
+//! - without the scope the answer is 403, the same for all targets;
+//! - with it, own things are served;
+//! - a foreign thing is answered exactly as one that does not exist, and nothing happens to it;
+//! - no answer names a foreign queue, schedule or job that the caller did not name.
+
+use serde_json::{Value, json};
+
+use crate::http::{Answer, Client};
+use crate::report::{Report, Scale};
+use crate::rig::Server;
+use crate::tokens::Token;
+
+const SCOPES: [&str; 4] = ["read", "produce", "consume", "admin"];
+const FAR: &str = "30d";
+
+/// A route with placeholders in its path and body, and the scope that it needs.
+struct Route {
+    method: &'static str,
+    path: &'static str,
+    body: &'static str,
+    scope: &'static str,
+}
+
+const fn route(
+    method: &'static str,
+    path: &'static str,
+    body: &'static str,
+    scope: &'static str,
+) -> Route {
+    Route { method, path, body, scope }
+}
+
+/// Routes that name a job by its id: tried on jobs in every state.
+const BY_ID: [Route; 15] = [
+    route("GET", "/v1/jobs/{id}", "", "read"),
+    route("DELETE", "/v1/jobs/{id}", "", "produce"),
+    route("POST", "/v1/jobs/{id}/reschedule", r#"{"delay":"1h"}"#, "produce"),
+    route("POST", "/v1/jobs/{id}/ack", r#"{"token":"{lease}"}"#, "consume"),
+    route("POST", "/v1/jobs/{id}/fail", r#"{"token":"{lease}","dead":true}"#, "consume"),
+    route("POST", "/v1/jobs/{id}/extend", r#"{"token":"{lease}","lease":"2h"}"#, "consume"),
+    route("POST", "/v1/jobs/{id}/release", r#"{"token":"{lease}"}"#, "consume"),
+    route("POST", "/v1/jobs/{id}/kick", "", "admin"),
+    route("POST", "/v1/jobs/batch/cancel", r#"{"items":[{"id":"{id}"}]}"#, "produce"),
+    route("POST", "/v1/jobs/batch/reschedule", r#"{"items":[{"id":"{id}","delay":1}]}"#, "produce"),
+    route(
+        "POST",
+        "/v1/jobs/batch/ack",
+        r#"{"items":[{"id":"{id}","token":"{lease}"}]}"#,
+        "consume",
+    ),
+    route(
+        "POST",
+        "/v1/jobs/batch/fail",
+        r#"{"items":[{"id":"{id}","token":"{lease}","dead":true}]}"#,
+        "consume",
+    ),
+    route(
+        "POST",
+        "/v1/jobs/batch/extend",
+        r#"{"items":[{"id":"{id}","token":"{lease}","lease":"2h"}]}"#,
+        "consume",
+    ),
+    route(
+        "POST",
+        "/v1/jobs/batch/release",
+        r#"{"items":[{"id":"{id}","token":"{lease}"}]}"#,
+        "consume",
+    ),
+    route("POST", "/v1/jobs/batch/kick", r#"{"items":[{"id":"{id}"}]}"#, "admin"),
+];
+
+/// Routes that name a queue, a key in it, or a schedule.
+const BY_NAME: [Route; 23] = [
+    route("POST", "/v1/queues/{queue}/jobs", r#"{"text":"x","delay":"1h"}"#, "produce"),
+    route(
+        "POST",
+        "/v1/jobs/batch",
+        r#"{"jobs":[{"queue":"{queue}","text":"x","delay":"1h"}]}"#,
+        "produce",
+    ),
+    route("GET", "/v1/queues/{queue}/jobs", "", "read"),
+    route("GET", "/v1/queues/{queue}/jobs?state=dead&key_prefix=k", "", "read"),
+    route("GET", "/v1/queues/{queue}/keys/{key}", "", "read"),
+    route("DELETE", "/v1/queues/{queue}/keys/{key}", "", "produce"),
+    route("POST", "/v1/queues/{queue}/keys/{key}/reschedule", r#"{"delay":"1h"}"#, "produce"),
+    route("POST", "/v1/queues/{queue}/reserve", r#"{"limit":10}"#, "consume"),
+    route("GET", "/v1/queues/{queue}", "", "read"),
+    route("PUT", "/v1/queues/{queue}/settings", "{}", "admin"),
+    route("PATCH", "/v1/queues/{queue}/settings", "{}", "admin"),
+    route("POST", "/v1/queues/{queue}/pause", "", "admin"),
+    route("POST", "/v1/queues/{queue}/resume", "", "admin"),
+    route("POST", "/v1/queues/{queue}/kick", "{}", "admin"),
+    route("POST", "/v1/queues/{queue}/purge", r#"{"state":"dead"}"#, "admin"),
+    route("POST", "/v1/queues/{queue}/drain", "", "admin"),
+    route(
+        "PUT",
+        "/v1/schedules/{schedule}",
+        r#"{"queue":"{queue}","cron":"0 3 1 1 *","text":"x"}"#,
+        "admin",
+    ),
+    route("GET", "/v1/schedules/{schedule}", "", "read"),
+    route("GET", "/v1/schedules/{schedule}/next?n=2", "", "read"),
+    route("POST", "/v1/schedules/{schedule}/pause", "", "admin"),
+    route("POST", "/v1/schedules/{schedule}/resume", "", "admin"),
+    route("DELETE", "/v1/schedules/{schedule}", "", "admin"),
+    route("DELETE", "/v1/queues/{queue}", "", "admin"),
+];
+
+/// Routes that concern everything: what they show has to be filtered.
+const LISTS: [&str; 4] = ["/v1/queues", "/v1/schedules", "/v1/stats", "/metrics"];
+
+/// Something that a request can name. What a route has no placeholder for is not used.
+#[derive(Clone, Debug)]
+struct Target {
+    queue: String,
+    key: String,
+    schedule: String,
+    /// Ids of jobs: scheduled, leased, dead.
+    ids: Vec<String>,
+    lease: String,
+}
+
+impl Target {
+    /// Makes a queue with a job in every state, and a schedule.
+    fn make(root: &Client, queue: &str) -> Self {
+        let (key, schedule) = (format!("key-of-{queue}"), format!("nightly-{queue}"));
+        let jobs = json!({ "jobs": [
+            { "queue": queue, "text": "secret", "delay": FAR, "key": key },
+            { "queue": queue, "text": "secret" },
+            { "queue": queue, "text": "secret" },
+        ]});
+        root.must("POST", "/v1/jobs/batch", &jobs);
+        let reserve = json!({ "limit": 2, "lease": "1d", "wait": "30s" });
+        let mut leased = Vec::new();
+        while leased.len() < 2 {
+            let answer = root.must("POST", &format!("/v1/queues/{queue}/reserve"), &reserve);
+            leased.extend(answer["deliveries"].as_array().cloned().unwrap_or_default());
+        }
+        let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        let dead = text(&leased[1]["job"]["id"]);
+        let fail = json!({ "token": leased[1]["token"], "dead": true });
+        root.must("POST", &format!("/v1/jobs/{dead}/fail"), &fail);
+        let plan = json!({ "queue": queue, "cron": "0 3 1 1 *", "text": "secret" });
+        root.must("PUT", &format!("/v1/schedules/{schedule}"), &plan);
+        let scheduled = root.must("GET", &format!("/v1/queues/{queue}/keys/{key}"), &Value::Null);
+        Self {
+            queue: queue.to_owned(),
+            key,
+            schedule,
+            ids: vec![text(&scheduled["id"]), text(&leased[0]["job"]["id"]), dead],
+            lease: text(&leased[0]["token"]),
+        }
+    }
+
+    /// Names that nothing has.
+    fn unknown(queue: &str) -> Self {
+        Self {
+            queue: queue.to_owned(),
+            key: "key-of-nothing".to_owned(),
+            schedule: format!("nightly-{queue}"),
+            ids: vec!["0190163d-8694-739b-aea5-966c26f8ad91".to_owned()],
+            lease: "0123456789abcdef".to_owned(),
+        }
+    }
+
+    fn fill(&self, text: &str, id: &str) -> String {
+        text.replace("{queue}", &self.queue)
+            .replace("{key}", &self.key)
+            .replace("{schedule}", &self.schedule)
+            .replace("{lease}", &self.lease)
+            .replace("{id}", id)
+    }
+
+    fn names<'a>(&'a self, id: &'a str) -> [&'a str; 5] {
+        // The key and the schedule contain the name of the queue: the longer names first.
+        [&self.key, &self.schedule, &self.lease, id, &self.queue]
+    }
+
+    fn call(&self, caller: &Client, route: &Route, id: &str) -> Answer {
+        caller.send(route.method, &self.fill(route.path, id), &self.fill(route.body, id))
+    }
+}
+
+pub(crate) fn run(_: &Scale, report: &mut Report) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = Token::new(folder.path(), &["admin"], "*");
+    let tokens = SCOPES.map(|scope| (scope, Token::new(folder.path(), &[scope], "a-*")));
+    let server = Server::start_on(folder.path());
+    let client = Client::new(&server);
+    let root = client.with_token(&root.secret);
+    let matrix = Matrix {
+        foreign: Target::make(&root, "b-secret"),
+        unknown: Target::unknown("b-nothing"),
+        root,
+    };
+    let before = matrix.what_is_there();
+    let mut count = 0;
+    for (scope, token) in &tokens {
+        let caller = client.with_token(&token.secret);
+        for route in BY_ID.iter().chain(&BY_NAME) {
+            count += matrix.try_route(report, &caller, scope, route);
+        }
+        for path in LISTS {
+            let answer = caller.get(path);
+            let expected = if matches!(*scope, "read" | "admin") { 200 } else { 403 };
+            report.check(answer.status == expected, || {
+                format!("{scope}: GET {path} gave {}, expected {expected}", answer.status)
+            });
+            matrix.check_silence(report, scope, path, &answer, "");
+            count += 1;
+        }
+        matrix.claim_foreign_names(report, &caller, scope);
+    }
+    let after = matrix.what_is_there();
+    report.check(before == after, || {
+        format!("the foreign queue has changed:\nbefore {before}\nafter  {after}")
+    });
+    report.fact(format!("{count} combinations of route, scope and target"));
+}
+
+struct Matrix {
+    root: Client,
+    foreign: Target,
+    unknown: Target,
+}
+
+impl Matrix {
+    /// Calls a route on all targets, and returns how many calls that were.
+    fn try_route(&self, report: &mut Report, caller: &Client, scope: &str, route: &Route) -> u64 {
+        let may = scope == route.scope || scope == "admin";
+        let what = |target: &str| format!("{scope}: {} {} on {target}", route.method, route.path);
+        let unknown = self.unknown.call(caller, route, &self.unknown.ids[0]);
+        let expected = without_names(&unknown, &self.unknown, &self.unknown.ids[0]);
+        report.check(matches!(first_status(&unknown), 403 | 404), || {
+            format!("{} gave {}", what("something unknown"), unknown.brief())
+        });
+        let states = if route.path.contains("{id}") || route.body.contains("{id}") { 3 } else { 1 };
+        for id in &self.foreign.ids[..states] {
+            let answer = self.foreign.call(caller, route, id);
+            let got = without_names(&answer, &self.foreign, id);
+            report.check(got == expected, || {
+                format!(
+                    "{} differs from the unknown:\n{got}\n{expected}",
+                    what("something foreign")
+                )
+            });
+            self.check_silence(report, scope, route.path, &answer, id);
+        }
+        let own = Target::make(&self.root, &format!("a-{}", id_part(&self.root)));
+        let mut served = 0;
+        for id in &own.ids[..states] {
+            let code = first_status(&own.call(caller, route, id));
+            report.check(may == !matches!(code, 401 | 403 | 404), || {
+                format!("{} gave {code}", what("its own"))
+            });
+            served += u64::from(code < 300);
+        }
+        report.check(!may || served > 0, || format!("{} was never served", what("its own")));
+        1 + 2 * states as u64
+    }
+
+    /// An answer may repeat what the request named, and nothing else that is foreign.
+    fn check_silence(
+        &self,
+        report: &mut Report,
+        scope: &str,
+        path: &str,
+        answer: &Answer,
+        id: &str,
+    ) {
+        let text = answer.text();
+        for secret in self.foreign.ids.iter().filter(|known| **known != id) {
+            report.check(!text.contains(secret), || {
+                format!("{scope}: {path} tells the id of a foreign job: {}", answer.brief())
+            });
+        }
+        for name in [&self.foreign.queue, &self.foreign.schedule, &self.foreign.lease] {
+            let asked = path.contains("{queue}") || path.contains("{schedule}") || !id.is_empty();
+            let is_told = text.contains(name.as_str());
+            // By id nothing was named but the id.
+            let by_id = path.contains("{id}") || path.contains("/batch/");
+            report.check(!is_told || (asked && !by_id), || {
+                format!("{scope}: {path} tells a foreign name: {}", answer.brief())
+            });
+        }
+    }
+
+    /// Puts jobs and schedules of the tenant's own under foreign ids, keys and names.
+    fn claim_foreign_names(&self, report: &mut Report, caller: &Client, scope: &str) {
+        if !matches!(scope, "produce" | "admin") {
+            return;
+        }
+        for id in &self.foreign.ids {
+            let job = json!({ "text": "x", "delay": FAR, "id": id });
+            let answer = caller.post("/v1/queues/a-claims/jobs", &job);
+            self.check_silence(report, scope, "put with the id of a foreign job", &answer, id);
+        }
+        let job = json!({ "text": "x", "delay": FAR, "key": self.foreign.key });
+        let answer = caller.post("/v1/queues/a-claims/jobs", &job);
+        report.check(answer.status < 300, || {
+            format!("{scope}: a key of a foreign queue is taken here: {}", answer.brief())
+        });
+        if scope == "admin" {
+            let plan = json!({ "queue": "a-claims", "cron": "0 3 1 1 *", "text": "x" });
+            let path = format!("/v1/schedules/{}", self.foreign.schedule);
+            let answer = caller.send("PUT", &path, &plan.to_string());
+            report.check(!answer.text().contains(&format!("\"{}\"", self.foreign.queue)), || {
+                format!("{scope}: PUT {path} tells a foreign queue: {}", answer.brief())
+            });
+        }
+    }
+
+    /// Everything about the foreign tenant, as its own admin sees it.
+    fn what_is_there(&self) -> String {
+        let Target { queue, schedule, .. } = &self.foreign;
+        let paths = [format!("/v1/queues/{queue}/jobs"), format!("/v1/schedules/{schedule}")];
+        let mut all: Vec<String> = paths.iter().map(|path| self.root.get(path).text()).collect();
+        let queue = self.root.get(&format!("/v1/queues/{queue}")).json();
+        all.push(format!("{} {}", queue["jobs"], queue["paused"]));
+        all.join("\n")
+    }
+}
+
+/// The status of an answer, or of the first item in the answer to a batch.
+fn first_status(answer: &Answer) -> u16 {
+    let item = answer.json()["results"][0]["error"]["status"].as_u64();
+    item.map_or(answer.status, |status| status as u16)
+}
+
+/// What the answer says, with every name of the target replaced by the same word.
+fn without_names(answer: &Answer, target: &Target, id: &str) -> String {
+    let mut json = answer.json();
+    for place in ["/request_id", "/results/0/error/request_id"] {
+        if let Some(id) = json.pointer_mut(place) {
+            *id = Value::Null;
+        }
+    }
+    let mut text = format!("{} {json}", answer.status);
+    for name in target.names(id) {
+        text = text.replace(name, "NAME");
+    }
+    text
+}
+
+/// A number that no other queue has: how many jobs were put so far.
+fn id_part(root: &Client) -> u64 {
+    root.must("GET", "/v1/stats", &Value::Null)["put"].as_u64().expect("a number")
+}

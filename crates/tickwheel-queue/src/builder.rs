@@ -10,6 +10,7 @@ use tickwheel::ManualClock;
 use crate::engine::EngineOptions;
 use crate::error::{Error, OpenError};
 use crate::hub::Hub;
+use crate::job::Job;
 use crate::queues::Queues;
 use crate::settings::Limits;
 use crate::stats::Durability;
@@ -47,6 +48,7 @@ pub struct Builder {
     limits: Limits,
     cache: u64,
     open_files: usize,
+    measure: fn(&Job) -> usize,
     events: usize,
     salvage: bool,
     reserve: u64,
@@ -63,6 +65,7 @@ impl Default for Builder {
             limits: Limits::default(),
             cache: StoreOptions::default().cache,
             open_files: StoreOptions::default().open_files,
+            measure: Job::bytes,
             events: 10_000,
             salvage: false,
             reserve: StoreOptions::default().reserve,
@@ -167,6 +170,24 @@ impl Builder {
     #[must_use]
     pub fn open_files(mut self, files: usize) -> Self {
         self.open_files = files;
+        self
+    }
+
+    /// How large a job is in an answer: a page of a list and an answer to `reserve` end once their
+    /// jobs have 16 MiB by this measure. Without this the bytes of payload and headers count. A
+    /// service that sends jobs in another form measures that.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::builder().measure(|_| 8 << 20).in_memory()?;
+    /// queues.put_all((0..5).map(|_| NewJob::new("mail", ""))).wait()?;
+    /// assert_eq!(queues.reserve("mail", 5, None).wait()?.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn measure(mut self, bytes: fn(&Job) -> usize) -> Self {
+        self.measure = bytes;
         self
     }
 
@@ -309,9 +330,14 @@ impl Builder {
         let at = |error| open_error(path.to_owned(), error);
         let store = disk.open(&store_options).map_err(at)?;
         let clock = self.clock.map_or(Clock::System, Clock::Manual);
-        let hub = Hub::new(store.clone(), clock, self.events);
+        let hub = Hub::new(store.clone(), clock, self.events, self.measure);
         let options = WriterOptions {
-            engine: EngineOptions { limits: self.limits, horizon: self.horizon, near: self.near },
+            engine: EngineOptions {
+                limits: self.limits,
+                horizon: self.horizon,
+                near: self.near,
+                measure: self.measure,
+            },
             store: store_options,
             durability: self.durability,
             patience: self.patience,

@@ -39,6 +39,8 @@ pub(crate) struct Hub {
     store_changed: Condvar,
     names: RwLock<Names>,
     pub(crate) clock: Clock,
+    /// How large a job is in an answer.
+    pub(crate) measure: fn(&Job) -> usize,
     pub(crate) feed: Arc<Feed>,
     pub(crate) this: Weak<Self>,
 }
@@ -108,7 +110,12 @@ pub(crate) enum Outcome {
 }
 
 impl Hub {
-    pub(crate) fn new(store: Arc<dyn Store>, clock: Clock, events: usize) -> Arc<Self> {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        clock: Clock,
+        events: usize,
+        measure: fn(&Job) -> usize,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             inbox: Inbox::new(MAX_ITEMS, MAX_BYTES),
             readers: Readers::default(),
@@ -116,6 +123,7 @@ impl Hub {
             store_changed: Condvar::new(),
             names: RwLock::default(),
             clock,
+            measure,
             feed: Arc::new(Feed::new(events)),
             this: this.clone(),
         })

@@ -333,7 +333,8 @@ impl Queues {
     /// Takes up to so many ready jobs of a queue, in order of due time, priority and insertion.
     /// They are the caller's for the length of the lease, which is the queue's setting if `None`
     /// and cannot be zero.
-    /// The list is empty if nothing is ready, and ends early once it has 16 MiB of payloads.
+    /// The list is empty if nothing is ready, and ends early once its jobs have 16 MiB
+    /// (see [`Builder::measure`](crate::Builder::measure)).
     ///
     /// ```
     /// use std::time::Duration;

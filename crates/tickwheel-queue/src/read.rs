@@ -60,8 +60,11 @@ pub struct List {
     pub due_to: Time,
     /// Only live jobs whose key begins with this.
     pub key_prefix: Option<String>,
-    /// At most so many; from 1 to 10,000. A page ends earlier when it has 16 MiB of payloads.
+    /// At most so many; from 1 to 10,000.
     pub limit: usize,
+    /// A page ends earlier once its jobs have so many bytes, at most 16 MiB; see
+    /// [`Builder::measure`](crate::Builder::measure).
+    pub bytes: usize,
     /// Where the page before this one ended.
     pub after: Option<PageToken>,
 }
@@ -81,6 +84,7 @@ impl List {
             due_to: Time::MAX,
             key_prefix: None,
             limit: 100,
+            bytes: ANSWER_BYTES,
             after: None,
         }
     }
@@ -242,7 +246,11 @@ pub(crate) struct Reading {
 
 impl Reading {
     pub(crate) fn new(read: Read, access: Access) -> Self {
-        let room = Room { rows: MAX_ROWS, bytes: ANSWER_BYTES, looked_at: MAX_BYTES };
+        let bytes = match &read {
+            Read::List(list) => list.bytes.clamp(1, ANSWER_BYTES),
+            _ => ANSWER_BYTES,
+        };
+        let room = Room { rows: MAX_ROWS, bytes, looked_at: MAX_BYTES };
         Self { read, access, view: None, found: Vec::new(), page: Page::default(), room }
     }
 
@@ -296,7 +304,7 @@ impl Reading {
 struct Room {
     /// Rows to look at.
     rows: usize,
-    /// Of payloads and headers; the job that exceeds it is the last.
+    /// Of jobs in the answer; the job that exceeds it is the last.
     bytes: usize,
     /// The same of all jobs that are looked at, also of those that are not wanted.
     looked_at: usize,
@@ -553,7 +561,7 @@ impl Reader<'_> {
                         room.looked_at = room.looked_at.saturating_sub(job.bytes());
                         step.bytes = step.bytes.saturating_sub(job.bytes());
                         if matches(list, &job) {
-                            room.bytes = room.bytes.saturating_sub(job.bytes());
+                            room.bytes = room.bytes.saturating_sub((self.hub.measure)(&job));
                             page.jobs.push(job);
                         }
                     }

@@ -451,6 +451,7 @@ mod tests {
     use super::*;
     use crate::access::EVERYTHING;
     use crate::answer::Answer;
+    use crate::job::Job;
     use crate::settings::Limits;
     use crate::store::MemoryDisk;
 
@@ -458,9 +459,13 @@ mod tests {
     fn writer() -> (Arc<Hub>, Writer) {
         let disk = MemoryDisk::new();
         let store = disk.open(&StoreOptions::default()).unwrap();
-        let hub = Hub::new(Arc::clone(&store), Clock::System, 1);
-        let engine =
-            EngineOptions { limits: Limits::default(), horizon: Duration::from_secs(1), near: 100 };
+        let hub = Hub::new(Arc::clone(&store), Clock::System, 1, Job::bytes);
+        let engine = EngineOptions {
+            limits: Limits::default(),
+            horizon: Duration::from_secs(1),
+            near: 100,
+            measure: Job::bytes,
+        };
         let options = WriterOptions {
             engine,
             store: StoreOptions::default(),

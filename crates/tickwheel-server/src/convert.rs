@@ -7,6 +7,7 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 use tickwheel_queue::{self as queue, NewJob, Time, When};
 
+use crate::api::escaped;
 use crate::api::{
     Code, Content, Delay, Delivery, Job, JobId, LeaseInfo, LeaseToken, Pacing, PutRequest,
     QueueSettings, Retry, Timestamp, rfc3339,
@@ -221,10 +222,13 @@ pub(crate) fn headers_of(headers: Vec<(String, String)>) -> BTreeMap<String, Str
     map
 }
 
-pub(crate) fn content_of(bytes: &[u8], headers: &[(String, String)]) -> Content {
+fn content_type(headers: &[(String, String)]) -> Option<&str> {
     let is_type = |name: &str| name.eq_ignore_ascii_case(CONTENT_TYPE);
-    let kind = headers.iter().find(|(name, _)| is_type(name)).map(|(_, value)| &value[..]);
-    Content::of(bytes, kind)
+    headers.iter().find(|(name, _)| is_type(name)).map(|(_, value)| &value[..])
+}
+
+pub(crate) fn content_of(bytes: &[u8], headers: &[(String, String)]) -> Content {
+    Content::of(bytes, content_type(headers))
 }
 
 /// The three fields of a payload, one of them filled.
@@ -236,6 +240,18 @@ pub(crate) fn shown(content: Content) -> Shown {
         Content::Text(text) => (None, Some(text), None),
         Content::Base64(text) => (None, None, Some(text)),
     }
+}
+
+/// How many bytes a job has as JSON, at most.
+pub(crate) fn encoded_bytes(job: &queue::Job) -> usize {
+    /// Names, times and numbers.
+    const FIXED: usize = 512;
+    let text = |text: &str| escaped(text.as_bytes());
+    let optional = |it: &Option<String>| it.as_deref().map_or(0, text);
+    let headers = job.headers.iter().map(|(name, value)| text(name) + text(value) + 6);
+    let payload = Content::max_encoded(&job.payload, content_type(&job.headers));
+    let texts = optional(&job.key) + optional(&job.group) + optional(&job.last_error);
+    FIXED + job.queue.len() + headers.sum::<usize>() + texts + payload
 }
 
 pub(crate) fn job_of(job: queue::Job) -> Job {
@@ -322,4 +338,38 @@ pub(crate) fn settings_of(settings: QueueSettings) -> Result<queue::QueueSetting
         pacing: pacing_of(&settings.pacing, "/pacing")?,
         group_pacing: pacing_of(&settings.group_pacing, "/group_pacing")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use tickwheel_queue::Queues;
+
+    use super::*;
+
+    #[test]
+    fn a_job_is_never_longer_than_it_counts() {
+        let queues = Queues::in_memory();
+        let json = ("content-type".to_owned(), "application/json".to_owned());
+        let plain = ("content-type".to_owned(), "text/plain".to_owned());
+        let zeros = vec![0; 10_000];
+        let quotes = format!("[{}]", vec![r#""\\""#; 2_000].join(","));
+        for (payload, kind) in [
+            (&zeros[..], Some(&plain)),
+            (&zeros, None),
+            (&[0xff; 10_001], Some(&plain)),
+            (quotes.as_bytes(), Some(&json)),
+            (quotes.as_bytes(), Some(&plain)),
+            (&[b'9'; 5_000], Some(&json)),
+            (b"", None),
+        ] {
+            let mut job = NewJob::new("q", payload.to_vec()).key("\u{1}".repeat(500));
+            job.headers =
+                kind.into_iter().cloned().chain([("x".into(), "\t".repeat(99))]).collect();
+            let id = queues.put(job).wait().unwrap().id;
+            let job = queues.get(id).wait().unwrap().unwrap();
+            let counted = encoded_bytes(&job);
+            let written = serde_json::to_vec(&job_of(job)).unwrap().len();
+            assert!(written <= counted && counted <= 2 * written + 512, "{written} {counted}");
+        }
+    }
 }

@@ -397,6 +397,9 @@ fn wrong_field(pointer: String, error: &serde_json::Error) -> Failure {
         let last = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
         if pointer.ends_with(&last) { pointer.clone() } else { format!("{pointer}{last}") }
     };
+    if what.starts_with(crate::api::TOO_MANY_ITEMS) {
+        return Failure::new(Code::TooLarge, what).at(pointer);
+    }
     if let Some(name) = quoted("unknown field `") {
         return Failure::new(Code::UnknownField, what).at(field(name));
     }

@@ -108,12 +108,15 @@ async fn tell_due_of_kept(
     if kept.is_empty() {
         return Ok(());
     }
-    let jobs = app.queues().get_all(kept.iter().map(|(_, id)| *id)).await?;
-    for ((place, _), job) in kept.into_iter().zip(jobs) {
-        let due = job.ok().flatten().map(|job| job.due);
-        if let Ok(answer) = &mut verdicts[place] {
-            answer.due = due.map(rfc3339);
-            answer.due_ms = due.map(Time::as_millis);
+    // Jobs come with their payloads: not all of them at once.
+    for some in kept.chunks(16) {
+        let jobs = app.queues().get_all(some.iter().map(|(_, id)| *id)).await?;
+        for ((place, _), job) in some.iter().zip(jobs) {
+            let due = job.ok().flatten().map(|job| job.due);
+            if let Ok(answer) = &mut verdicts[*place] {
+                answer.due = due.map(rfc3339);
+                answer.due_ms = due.map(Time::as_millis);
+            }
         }
     }
     Ok(())

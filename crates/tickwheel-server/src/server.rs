@@ -287,6 +287,7 @@ fn open(config: &Config, files: usize) -> Result<Opened, StartError> {
         .near(config.near)
         .cache(config.cache)
         .open_files(files)
+        .measure(crate::convert::encoded_bytes)
         .salvage(config.salvage)
         .limits(limits);
     if let Some(clock) = &config.clock {

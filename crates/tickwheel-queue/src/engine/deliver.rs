@@ -94,7 +94,7 @@ impl Engine {
                     }
                     self.lease(number, place, entry, &known, reserve.lease);
                     let delivery = self.delivery(known);
-                    bytes += delivery.job.bytes();
+                    bytes += (self.options.measure)(&delivery.job);
                     deliveries.push(delivery);
                 }
                 Err(Error::Damaged { why, .. }) if self.tally.damaged < MOST_DAMAGED => {

@@ -49,7 +49,7 @@ use crate::access::Access;
 use crate::error::Error;
 use crate::event::EventKind;
 use crate::id::{JobId, scramble};
-use crate::job::State;
+use crate::job::{Job, State};
 use crate::settings::Limits;
 use crate::stats::Tally;
 use crate::store::records::{LeaseRow, Totals};
@@ -69,6 +69,8 @@ pub(crate) struct EngineOptions {
     pub(crate) horizon: Duration,
     /// About how many jobs are kept in memory, of all queues together.
     pub(crate) near: usize,
+    /// How large a job is in an answer.
+    pub(crate) measure: fn(&Job) -> usize,
 }
 
 pub(crate) struct Engine {

@@ -43,7 +43,12 @@ impl Bench {
     fn new() -> Self {
         let store = MemoryDisk::new().open(&StoreOptions::default()).expect("it opens");
         let horizon = Duration::from_secs(60);
-        let options = EngineOptions { limits: Limits::default(), horizon, near: 500_000 };
+        let options = EngineOptions {
+            limits: Limits::default(),
+            horizon,
+            near: 500_000,
+            measure: crate::job::Job::bytes,
+        };
         let now = Now(Duration::from_secs(1_700_000_000));
         let engine = Engine::open(&*store, options, now).expect("it opens");
         Self { store: Counted { store, gets: AtomicUsize::new(0) }, engine, now }

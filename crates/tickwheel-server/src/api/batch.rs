@@ -1,9 +1,49 @@
 //! Many at once: one commit, and an answer for each item in the order of the request.
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Error, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 
 use super::{Delay, JobId, LeaseToken, Problem, PutRequest, Timestamp};
+
+/// Items of a batch.
+const MAX_ITEMS: usize = 10_000;
+/// How the error of a list with more begins.
+pub(crate) const TOO_MANY_ITEMS: &str = "more than 10000 items";
+
+/// Reads a list of a batch. An item takes many times more memory than `{}` in the request, so
+/// reading stops at the largest batch there can be.
+fn bounded<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    struct Bounded<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Bounded<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a sequence")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
+            let mut items = Vec::new();
+            while let Some(item) = list.next_element()? {
+                if items.len() == MAX_ITEMS {
+                    return Err(A::Error::custom(format!(
+                        "{TOO_MANY_ITEMS}: send several batches"
+                    )));
+                }
+                items.push(item);
+            }
+            Ok(items)
+        }
+    }
+
+    deserializer.deserialize_seq(Bounded(PhantomData))
+}
 
 /// Jobs to put, each with its queue.
 ///
@@ -17,6 +57,7 @@ use super::{Delay, JobId, LeaseToken, Problem, PutRequest, Timestamp};
 #[serde(deny_unknown_fields)]
 pub struct BatchPut {
     /// The jobs.
+    #[serde(deserialize_with = "bounded")]
     #[schema(max_items = 10_000)]
     pub jobs: Vec<PutRequest>,
 }
@@ -64,6 +105,7 @@ pub struct Results<T> {
 #[serde(deny_unknown_fields)]
 pub struct BatchLease {
     /// The items.
+    #[serde(deserialize_with = "bounded")]
     #[schema(max_items = 10_000)]
     pub items: Vec<LeaseItem>,
 }
@@ -80,6 +122,7 @@ pub struct BatchLease {
 #[serde(deny_unknown_fields)]
 pub struct BatchFail {
     /// The items.
+    #[serde(deserialize_with = "bounded")]
     #[schema(max_items = 10_000)]
     pub items: Vec<FailItem>,
 }
@@ -96,6 +139,7 @@ pub struct BatchFail {
 #[serde(deny_unknown_fields)]
 pub struct BatchExtend {
     /// The items.
+    #[serde(deserialize_with = "bounded")]
     #[schema(max_items = 10_000)]
     pub items: Vec<ExtendItem>,
 }
@@ -112,6 +156,7 @@ pub struct BatchExtend {
 #[serde(deny_unknown_fields)]
 pub struct BatchRelease {
     /// The items.
+    #[serde(deserialize_with = "bounded")]
     #[schema(max_items = 10_000)]
     pub items: Vec<ReleaseItem>,
 }
@@ -128,6 +173,7 @@ pub struct BatchRelease {
 #[serde(deny_unknown_fields)]
 pub struct BatchCancel {
     /// The items.
+    #[serde(deserialize_with = "bounded")]
     #[schema(max_items = 10_000)]
     pub items: Vec<CancelItem>,
 }
@@ -144,6 +190,7 @@ pub struct BatchCancel {
 #[serde(deny_unknown_fields)]
 pub struct BatchReschedule {
     /// The items.
+    #[serde(deserialize_with = "bounded")]
     #[schema(max_items = 10_000)]
     pub items: Vec<RescheduleItem>,
 }
@@ -160,6 +207,7 @@ pub struct BatchReschedule {
 #[serde(deny_unknown_fields)]
 pub struct BatchKick {
     /// The items.
+    #[serde(deserialize_with = "bounded")]
     #[schema(max_items = 10_000)]
     pub items: Vec<CancelItem>,
 }

@@ -16,6 +16,7 @@ mod stats;
 mod time;
 mod worker;
 
+pub(crate) use batch::TOO_MANY_ITEMS;
 pub use batch::{
     BatchCancel, BatchExtend, BatchFail, BatchKick, BatchLease, BatchPut, BatchRelease,
     BatchReschedule, CancelItem, ExtendItem, FailItem, LeaseItem, ReleaseItem, RescheduleItem,
@@ -27,6 +28,7 @@ pub use job::{
     Cancelled, Conflict, Job, JobId, JobPage, JobState, LeaseInfo, PutOutcome, PutRequest,
     PutResponse, RescheduleRequest, Rescheduled,
 };
+pub(crate) use payload::escaped;
 pub use payload::{Content, JSON_TYPE, TEXT_TYPE, check_json, compact};
 pub use problem::{Code, Problem};
 pub use queue::{

@@ -59,21 +59,29 @@ impl Content {
     /// assert!(matches!(Content::of(b"hello", None), Content::Base64(_)));
     /// ```
     pub fn of(bytes: &[u8], content_type: Option<&str>) -> Self {
-        let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
-        let essence = essence.trim().to_ascii_lowercase();
-        if essence == JSON_TYPE || essence.ends_with("+json") {
+        let form = Form::of(content_type);
+        if form == Form::Json {
             if let Ok(json) = serde_json::from_slice::<Box<RawValue>>(bytes) {
                 return match check_json(json.get()) {
                     Ok(()) => Self::Json(json),
                     Err(_) => Self::Text(Box::<str>::from(json).into_string()),
                 };
             }
-        } else if essence.starts_with("text/")
+        } else if form == Form::Text
             && let Ok(text) = std::str::from_utf8(bytes)
         {
             return Self::Text(text.to_owned());
         }
         Self::Base64(STANDARD.encode(bytes))
+    }
+
+    /// How many bytes [`Content::of`] has as JSON, at most.
+    pub(crate) fn max_encoded(bytes: &[u8], content_type: Option<&str>) -> usize {
+        let base64 = bytes.len().div_ceil(3) * 4;
+        match Form::of(content_type) {
+            Form::Base64 => base64,
+            Form::Json | Form::Text => base64.max(escaped(bytes)),
+        }
     }
 
     /// The bytes to store; an error says what is wrong with the base 64 or the JSON.
@@ -117,6 +125,35 @@ impl Content {
             Self::Base64(_) => None,
         }
     }
+}
+
+/// The form that a content type asks for.
+#[derive(PartialEq, Eq)]
+enum Form {
+    Json,
+    Text,
+    Base64,
+}
+
+impl Form {
+    fn of(content_type: Option<&str>) -> Self {
+        let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
+        let essence = essence.trim().to_ascii_lowercase();
+        if essence == JSON_TYPE || essence.ends_with("+json") {
+            Self::Json
+        } else if essence.starts_with("text/") {
+            Self::Text
+        } else {
+            Self::Base64
+        }
+    }
+}
+
+/// How many bytes a text has in a string of JSON, where a zero is `\u0000` and a quote `\"`.
+pub(crate) fn escaped(text: &[u8]) -> usize {
+    let control = text.iter().filter(|&&byte| byte < 0x20).count();
+    let quoted = text.iter().filter(|&&byte| byte == b'"' || byte == b'\\').count();
+    text.len() + 5 * control + quoted
 }
 
 /// Levels of arrays and objects in a payload.

@@ -7,6 +7,7 @@
 //! * A part is left for small shares, so that large requests cannot keep small ones out.
 //! * What is asked for alone is always given, however large: else a job that is larger than the
 //!   budget could never be fetched.
+//! * An answer that must not be lost, because it reports a change, takes its share in any case.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -86,6 +87,12 @@ impl Share {
         self.bytes += bytes;
         Ok(())
     }
+
+    /// Takes so many bytes more, whether there are or not.
+    pub(crate) fn grow_anyway(&mut self, bytes: usize) {
+        self.memory.0.used.fetch_add(bytes, Ordering::Relaxed);
+        self.bytes += bytes;
+    }
 }
 
 impl Drop for Share {
@@ -121,11 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn a_giant_goes_alone() {
+    fn a_giant_goes_alone_and_what_must_be_told_goes_anyway() {
         let memory = Memory::new(100 << 10);
         let mut giant = memory.share();
         giant.grow(1 << 20).unwrap();
         assert!(memory.check(1).is_err());
+        let mut told = memory.share();
+        told.grow_anyway(10);
+        assert_eq!(memory.used(), (1 << 20) + 10);
         drop(giant);
         assert!(memory.check(1).is_ok());
     }

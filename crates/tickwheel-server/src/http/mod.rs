@@ -1,11 +1,13 @@
 //! Connections: who gets one, and what it may cost.
 //!
+//! - [`answer`] makes answers that carry jobs, in steps if they are large.
 //! - [`descriptors`] shares the file descriptors of the process out between store and connections.
 //! - [`connections`] counts connections, and chooses which to close when there are too many.
 //! - [`listener`] accepts connections and serves the requests on them.
 //! - [`memory`] bounds what requests and answers in flight take together.
 //! - [`stall`] gives up on clients that do not read their answers.
 
+pub(crate) mod answer;
 pub(crate) mod connections;
 pub(crate) mod descriptors;
 pub(crate) mod listener;

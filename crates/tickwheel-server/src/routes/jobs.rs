@@ -13,8 +13,9 @@ use crate::api::{
 };
 use crate::app::App;
 use crate::auth::Caller;
-use crate::convert::{job_of, when_of};
+use crate::convert::when_of;
 use crate::extract::{Body, BodyAndBytes, Params, PathId, PathKey, QueueName};
+use crate::http::answer;
 use crate::idempotency::{IdempotencyKey, Repeatable};
 use crate::problem::Failure;
 use crate::puts;
@@ -97,7 +98,7 @@ pub(crate) async fn list(
     caller: Caller,
     QueueName(queue): QueueName,
     params: Params,
-) -> Result<Json<JobPage>, Failure> {
+) -> Result<Response, Failure> {
     caller.may(Scope::Read, &queue)?;
     params.only(&["state", "due_from", "due_to", "key_prefix", "limit", "page"])?;
     let time = |name| params.parse(name, str::parse::<Timestamp>);
@@ -108,21 +109,15 @@ pub(crate) async fn list(
     list.key_prefix = params.get("key_prefix").map(str::to_owned);
     list.limit = params.number("limit", 1, 1_000)?.unwrap_or(100);
     list.after = params.parse("page", str::parse::<PageToken>)?;
-    let page = app.queues().list(list).await?;
-    Ok(Json(JobPage {
-        jobs: page.jobs.into_iter().map(job_of).collect(),
-        next: page.next.map(|token| token.to_string()),
-        damaged: page.damaged.into_iter().map(Into::into).collect(),
-        gaps: page.gaps,
-    }))
+    answer::page(&app, app.queues().clone(), list).await
 }
 
 /// Looks a job up; if the caller may see it.
-async fn find(app: &App, caller: &Caller, job: JobRef) -> Result<Json<Job>, Failure> {
+async fn find(app: &App, caller: &Caller, job: JobRef) -> Result<Response, Failure> {
     let missing = || Failure::from(tickwheel_queue::Error::NotFound(job.clone()));
     let found = app.queues().get(job.clone()).await?.ok_or_else(missing)?;
     caller.may(Scope::Read, &found.queue)?;
-    Ok(Json(job_of(found)))
+    answer::job(app, found).await
 }
 
 /// Whether the caller may do this to a job.
@@ -152,7 +147,7 @@ pub(crate) async fn get_by_id(
     State(app): State<App>,
     caller: Caller,
     PathId(id): PathId,
-) -> Result<Json<Job>, Failure> {
+) -> Result<Response, Failure> {
     caller.may_somewhere(Scope::Read)?;
     find(&app, &caller, id.into()).await
 }
@@ -167,7 +162,7 @@ pub(crate) async fn get_by_key(
     caller: Caller,
     QueueName(queue): QueueName,
     PathKey(key): PathKey,
-) -> Result<Json<Job>, Failure> {
+) -> Result<Response, Failure> {
     caller.may(Scope::Read, &queue)?;
     find(&app, &caller, (queue, key).into()).await
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
+use axum::response::Response;
 use tickwheel_queue::{Lease, Retry, When};
 
 use super::jobs::check_job;
@@ -13,8 +14,8 @@ use crate::api::{
 };
 use crate::app::App;
 use crate::auth::Caller;
-use crate::convert::delivery_of;
 use crate::extract::{Body, OptionalBody, PathId, QueueName};
+use crate::http::answer;
 use crate::problem::Failure;
 use crate::tokens::Scope;
 
@@ -37,7 +38,7 @@ pub(crate) async fn reserve(
     caller: Caller,
     QueueName(queue): QueueName,
     OptionalBody(request): OptionalBody<ReserveRequest>,
-) -> Result<Json<Deliveries>, Failure> {
+) -> Result<Response, Failure> {
     caller.may(Scope::Consume, &queue)?;
     let limit = request.limit.unwrap_or(1);
     if !(1..=MOST_JOBS).contains(&limit) {
@@ -50,14 +51,16 @@ pub(crate) async fn reserve(
         let why = format!("a wait of {wait} is not possible: take at most 60s, and ask again");
         return Err(Failure::field(Code::InvalidField, "/wait", why));
     }
-    let answer = app.queues().reserve_within(queue, limit as usize, lease, wait.0);
+    // Jobs that are leased have to be sent, so this is asked before.
+    app.memory().check(0)?;
+    let reserved = app.queues().reserve_within(queue, limit as usize, lease, wait.0);
     let deliveries = tokio::select! {
         biased;
-        deliveries = answer => deliveries?,
+        deliveries = reserved => deliveries?,
         // What it is given after this is given back.
         () = app.shutdown().begun(), if !wait.0.is_zero() => Vec::new(),
     };
-    Ok(Json(Deliveries { deliveries: deliveries.into_iter().map(delivery_of).collect() }))
+    answer::deliveries(&app, deliveries)
 }
 
 pub(super) fn check_lease(lease: Delay) -> Result<Duration, Failure> {

@@ -280,7 +280,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     async fn read(&mut self) -> usize {
-        let mut bytes = [0; 4096];
+        let mut bytes = vec![0; 64 << 10];
         let read = tokio::time::timeout(PATIENCE, self.stream.read(&mut bytes));
         let count = read.await.expect("an answer in time").unwrap_or(0);
         self.buffer.extend(&bytes[..count]);

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
 use crate::client::{PATIENCE, Request, Service};
@@ -256,6 +256,93 @@ async fn unfinished_bodies_take_a_bounded_part_of_the_memory() {
         }
     };
     tokio::time::timeout(PATIENCE, freed).await.expect("all of it is given back");
+    service.stop().await;
+}
+
+/// All jobs of a queue, page by page, and how many each page had.
+async fn pages(service: &Service, queue: &str) -> (Vec<Value>, Vec<usize>) {
+    let (mut jobs, mut sizes, mut page) = (Vec::new(), Vec::new(), String::new());
+    loop {
+        let path = format!("/v1/queues/{queue}/jobs?limit=1000{page}");
+        let answer = service.get(&path).await.json();
+        let some = answer["jobs"].as_array().expect("a list");
+        sizes.push(some.len());
+        jobs.extend(some.iter().cloned());
+        match answer["next"].as_str() {
+            Some(next) => page = format!("&page={next}"),
+            None => return (jobs, sizes),
+        }
+    }
+}
+
+#[tokio::test]
+async fn answers_are_limited_by_what_they_are_as_json() {
+    let service = Service::start().await;
+    // As JSON each has 6 MiB.
+    let zeros = "\0".repeat(1 << 20);
+    for _ in 0..5 {
+        service.put_text("q", &zeros).await;
+    }
+    let (jobs, sizes) = pages(&service, "q").await;
+    assert_eq!(sizes, [3, 2]);
+    assert!(jobs.iter().all(|job| job["text"] == zeros[..]));
+    let mut ids: Vec<_> = jobs.iter().map(|job| job["id"].to_string()).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 5);
+    let path = format!("/v1/jobs/{}", jobs[0]["id"].as_str().expect("an id"));
+    assert_eq!(service.get(&path).await.json()["text"], zeros[..]);
+    let mut reserved = Vec::new();
+    for _ in 0..2 {
+        let answer = service.post("/v1/queues/q/reserve", json!({"limit": 1000})).await.json();
+        let deliveries = answer["deliveries"].as_array().expect("a list");
+        assert!(deliveries.iter().all(|delivery| delivery["job"]["text"] == zeros[..]));
+        reserved.push(deliveries.len());
+    }
+    assert_eq!(reserved, [3, 2]);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_page_that_is_made_in_steps_is_whole() {
+    let service = Service::start().await;
+    let text = |number: usize| format!("{number} {}", "\"".repeat(4_000));
+    for batch in 0..10 {
+        let job = |number| {
+            let due = format!("2099-01-01T00:{:02}:{:02}Z", number / 60, number % 60);
+            json!({"queue": "q", "text": text(number), "due": due})
+        };
+        let jobs: Vec<_> = (batch * 100..batch * 100 + 100).map(job).collect();
+        assert_eq!(service.post("/v1/jobs/batch", json!({"jobs": jobs})).await.status, 200);
+    }
+    let (jobs, sizes) = pages(&service, "q").await;
+    assert_eq!(sizes, [1_000]);
+    for (number, job) in jobs.iter().enumerate() {
+        assert_eq!(job["text"], text(number));
+    }
+    let freed = async {
+        while !service.get("/metrics").await.body.contains("tickwheel_http_memory_bytes 0\n") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, freed).await.expect("all of it is given back");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_batch_is_not_read_beyond_the_largest_there_can_be() {
+    let service = Service::start().await;
+    for (path, field) in [("/v1/jobs/batch", "jobs"), ("/v1/jobs/batch/cancel", "items")] {
+        let item = if field == "jobs" {
+            "{}"
+        } else {
+            r#"{"id": "0190163d-8694-739b-aea5-966c26f8ad91"}"#
+        };
+        let body = format!(r#"{{"{field}": [{}]}}"#, vec![item; 10_001].join(","));
+        let request = Request::new("POST", path).body("application/json", body.as_bytes());
+        let refused = service.send(request).await.problem(413, "too-large");
+        assert_eq!(refused, Some(format!("/{field}")));
+    }
     service.stop().await;
 }
 

@@ -22,15 +22,15 @@ use std::vec::Vec;
 use super::alarm::{Alarm, AlarmState};
 use super::builder::Bounds;
 use super::engine::Now;
-use super::index::Index;
 use super::lane::{Lane, Outlook};
 use super::limit::Rate;
 use super::permit::Start;
-use super::pool::Pool;
 use super::queue::{Stage, Submission, Submissions};
 use super::{Attempt, PaceError, PaceKey, PacerStats};
 use crate::timer::{Job, Nanos};
 use crate::wheel::HierarchicalWheel;
+use crate::wheel::hash_index::HashIndex;
+use crate::wheel::pool::Pool;
 
 /// How many lanes are checked before another thread may have the lock.
 const CHECKS_PER_LOCK: usize = 64;
@@ -44,7 +44,7 @@ const KEPT_BYTES: usize = 16 << 10;
 pub(super) struct Lanes<K> {
     pool: Pool<Lane<K>>,
     /// Finds a key's lane.
-    index: Index,
+    index: HashIndex,
     tasks: Submissions,
     pub(super) ready: VecDeque<u32>,
     pub(super) wheel: HierarchicalWheel<u32>,
@@ -107,7 +107,7 @@ impl<K: PaceKey> Lanes<K> {
     pub(super) fn new(rate: Rate, bounds: Bounds, now: Nanos) -> Self {
         Self {
             pool: Pool::new(),
-            index: Index::new(),
+            index: HashIndex::new(),
             tasks: Submissions::new(),
             ready: VecDeque::new(),
             wheel: HierarchicalWheel::with_start(now / bounds.tick),
@@ -320,7 +320,7 @@ impl<K: PaceKey> Lanes<K> {
             self.tasks.shrink();
             self.wheel = HierarchicalWheel::with_start(self.wheel.now());
             self.ready = VecDeque::new();
-            self.index = Index::new();
+            self.index = HashIndex::new();
         }
     }
 

@@ -72,14 +72,12 @@ mod alarm;
 mod builder;
 mod engine;
 mod error;
-mod index;
 mod keyed;
 mod lane;
 mod lanes;
 mod limit;
 mod pacer;
 mod permit;
-mod pool;
 mod queue;
 mod ticket;
 

@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::vec::Vec;
 
 use super::permit::Start;
-use super::pool::Pool;
 use super::ticket::Attempt;
 use crate::timer::Job;
 use crate::wheel::arena::NIL;
+use crate::wheel::pool::Pool;
 
 pub(super) type Submissions = Pool<Submission>;
 

@@ -2,7 +2,7 @@
 //!
 //! A task with a key is an entry of the wheel like any other. What its key adds is kept beside the
 //! wheel, in pages that are addressed as the wheel's entries are: a [`Slot`] with the key at the
-//! index of the entry. A table in open addressing finds the index by the key's hash. So neither
+//! index of the entry. A [`HashIndex`] finds the index by the key's hash. So neither
 //! direction allocates for a task, and a key costs 32 bytes and some 16 of the table; both are in
 //! huge pages once they are large. Where only a few entries of a page have a key, their slots are
 //! in a map instead, so that some keys among many tasks do not cost a page each. A task that has a
@@ -28,10 +28,11 @@ use super::record::Record;
 use super::state::{shrink, shrink_set};
 use crate::wheel;
 use crate::wheel::block::Block;
+use crate::wheel::hash_index::HashIndex;
 
 /// Slots in a page, which has the size of a huge page of the system then.
 const PAGE: usize = 1 << 16;
-/// A table or a page has at least so many places.
+/// A page has at least so many places.
 const SMALLEST: usize = 64;
 /// Up to so many slots of a page are in a map: clearing a page takes as long as using the map a
 /// thousand times. The tests have both with few steps.
@@ -52,9 +53,7 @@ pub(super) struct Names {
     pages: Vec<Page>,
     /// The slots of a page that was emptied, kept for the next one that needs some.
     spare: Block<Slot>,
-    buckets: Block<Bucket>,
-    /// How many buckets are taken.
-    taken: usize,
+    index: HashIndex,
     records: HashMap<Key, Arc<Record>>,
     /// Plain tasks that were cancelled by their key, and whose handle is still there.
     cancelled: HashSet<wheel::Key>,
@@ -79,33 +78,12 @@ struct Slot {
     mark: u32,
 }
 
-/// Where to look for a key: some bits of its hash, and the index plus one. Zero is a free bucket.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-struct Bucket(u64);
-
-impl Bucket {
-    const FREE: Self = Self(0);
-
-    fn new(hash: u32, index: u32) -> Self {
-        Self(u64::from(hash) << 32 | (u64::from(index) + 1))
-    }
-
-    fn hash(self) -> u32 {
-        (self.0 >> 32) as u32
-    }
-
-    fn index(self) -> u32 {
-        (self.0 as u32).wrapping_sub(1)
-    }
-}
-
 impl Names {
     pub(super) fn new() -> Self {
         Self {
             pages: Vec::new(),
             spare: Block::EMPTY,
-            buckets: Block::EMPTY,
-            taken: 0,
+            index: HashIndex::new(),
             records: HashMap::new(),
             cancelled: HashSet::new(),
         }
@@ -126,43 +104,26 @@ impl Names {
 
     #[inline]
     fn find_plain(&self, key: &Key, hash: u32, near: impl Fn(u32)) -> Option<wheel::Key> {
-        if self.taken == 0 {
-            return None;
-        }
-        let mut at = self.home(hash);
-        loop {
-            let bucket = self.buckets[at];
-            if bucket == Bucket::FREE {
-                return None;
-            }
-            if bucket.hash() == hash {
-                near(bucket.index());
-                let slot = self.slot(bucket.index())?;
-                if slot.key.as_ref() == Some(key) {
-                    return Some(wheel::Key { index: bucket.index(), generation: slot.generation });
-                }
-            }
-            at = self.after(at);
-        }
+        let mut generation = 0;
+        let index = self.index.find(hash, |index| {
+            near(index);
+            let slot = self.slot(index).filter(|slot| slot.key.as_ref() == Some(key));
+            slot.inspect(|slot| generation = slot.generation).is_some()
+        })?;
+        Some(wheel::Key { index, generation })
     }
 
     /// Has the memory fetched in which a key will be looked for.
     #[inline]
     pub(super) fn prefetch(&self, hash: u64) {
-        if self.taken > 0 {
-            self.buckets.prefetch(self.home(short(hash)));
-        }
+        self.index.prefetch(short(hash));
     }
 
     /// A key that no task has is given to a plain one, whose handle is there.
     #[inline]
     pub(super) fn insert(&mut self, key: Key, hash: u64, place: wheel::Key) {
         let hash = short(hash);
-        if self.taken >= self.buckets.len() / 4 * 3 {
-            // Without a quarter of free buckets searches would get long.
-            self.rebuild(self.buckets.len() * 2);
-        }
-        self.take_bucket(Bucket::new(hash, place.index));
+        self.index.insert(hash, place.index);
         let slot = Slot { key: Some(key), generation: place.generation, mark: hash | WATCHED };
         let (number, offset) = split(place.index);
         match self.pages.get_mut(number) {
@@ -234,7 +195,7 @@ impl Names {
         } else if page.used == 0 {
             self.spare = core::mem::take(&mut page.slots);
         }
-        self.free_bucket(Bucket::new(mark & !WATCHED, place.index));
+        self.index.remove(mark & !WATCHED, place.index);
         Some((key, mark & WATCHED != 0))
     }
 
@@ -278,7 +239,7 @@ impl Names {
         (slots + self.spare.capacity()) * size_of::<Slot>()
             + few * size_of::<(u16, Slot)>()
             + self.pages.capacity() * size_of::<Page>()
-            + self.buckets.capacity() * size_of::<Bucket>()
+            + self.index.memory_usage()
             + self.records.capacity() * size_of::<(Key, Arc<Record>)>()
             + self.cancelled.capacity() * size_of::<wheel::Key>()
     }
@@ -294,68 +255,6 @@ impl Names {
         let (number, offset) = split(index);
         let page = self.pages.get_mut(number)?;
         page.slots.get_mut(offset).or_else(|| page.few.get_mut(&(offset as u16)))
-    }
-
-    /// Where a hash is looked for first.
-    fn home(&self, hash: u32) -> usize {
-        hash as usize & (self.buckets.len() - 1)
-    }
-
-    fn after(&self, at: usize) -> usize {
-        (at + 1) & (self.buckets.len() - 1)
-    }
-
-    fn rebuild(&mut self, buckets: usize) {
-        let mut empty = Block::with_capacity(buckets.max(SMALLEST));
-        empty.fill_up(|| Bucket::FREE);
-        let old = core::mem::replace(&mut self.buckets, empty);
-        self.taken = 0;
-        for &bucket in old.iter().filter(|&&bucket| bucket != Bucket::FREE) {
-            self.take_bucket(bucket);
-        }
-    }
-
-    fn take_bucket(&mut self, bucket: Bucket) {
-        let mut at = self.home(bucket.hash());
-        while self.buckets[at] != Bucket::FREE {
-            at = self.after(at);
-        }
-        self.buckets[at] = bucket;
-        self.taken += 1;
-    }
-
-    /// Frees a bucket and moves those behind it up, so that no search meets a gap.
-    fn free_bucket(&mut self, bucket: Bucket) {
-        let mut gap = self.home(bucket.hash());
-        while self.buckets[gap] != bucket {
-            gap = self.after(gap);
-        }
-        let mask = self.buckets.len() - 1;
-        let mut at = gap;
-        loop {
-            at = self.after(at);
-            let next = self.buckets[at];
-            if next == Bucket::FREE {
-                break;
-            }
-            // It may move unless its home lies behind the gap.
-            let from_home = at.wrapping_sub(self.home(next.hash())) & mask;
-            if from_home >= at.wrapping_sub(gap) & mask {
-                self.buckets[gap] = next;
-                gap = at;
-            }
-        }
-        self.buckets[gap] = Bucket::FREE;
-        self.taken -= 1;
-        self.give_back();
-    }
-
-    /// Gives back the memory of a table that was much larger once.
-    fn give_back(&mut self) {
-        const KEPT: usize = 2048;
-        if self.buckets.len() > KEPT && self.taken < self.buckets.len() / 16 {
-            self.rebuild(self.buckets.len() / 4);
-        }
     }
 }
 
@@ -449,7 +348,7 @@ mod tests {
                         }
                     }
                 }
-                prop_assert_eq!(names.taken, model.len());
+                prop_assert_eq!(names.index.len(), model.len());
                 prop_assert_eq!(names.pages.iter().map(|page| page.used).sum::<usize>(), model.len());
                 prop_assert_eq!(&names.cancelled, &cancelled);
                 for key in 0..200 {

@@ -46,11 +46,15 @@ mod api;
 pub(crate) mod arena;
 pub(crate) mod block;
 mod entries;
+#[cfg(feature = "std")]
+pub(crate) mod hash_index;
 mod hashed;
 mod hierarchical;
 mod invariants;
 mod min_tree;
 mod overdue;
+#[cfg(feature = "pace")]
+pub(crate) mod pool;
 mod references;
 mod sweep;
 

@@ -1,17 +1,16 @@
-//! Records of one kind, named by index, in memory that goes back when it is not needed: the arena
-//! of the wheels.
+//! A pool: records of one type, addressed by index, in an [`Arena`], which frees unused memory.
 
 use core::ops::{Index, IndexMut};
 
-use crate::wheel::arena::{Arena, NIL, Record, Vacancy};
+use super::arena::{Arena, NIL, Record, Vacancy};
 
-pub(super) struct Pool<T> {
+pub(crate) struct Pool<T> {
     places: Arena<Place<T>>,
 }
 
 enum Place<T> {
     Taken(T),
-    /// A link to the next free place.
+    /// The index of the next free place.
     Free(u32),
 }
 
@@ -35,16 +34,16 @@ impl<T> Record for Place<T> {
 }
 
 impl<T> Pool<T> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { places: Arena::new(()) }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
     #[inline]
-    pub(super) fn insert(&mut self, record: T) -> u32 {
+    pub(crate) fn insert(&mut self, record: T) -> u32 {
         let (index, vacancy) = self.places.vacancy();
         match vacancy {
             Vacancy::Used(place) => *place = Place::Taken(record),
@@ -54,41 +53,41 @@ impl<T> Pool<T> {
     }
 
     #[inline]
-    pub(super) fn remove(&mut self, index: u32) -> T {
+    pub(crate) fn remove(&mut self, index: u32) -> T {
         let taken =
             self.places.free(index, |place| match core::mem::replace(place, Place::Free(NIL)) {
                 Place::Taken(record) => Some((record, true)),
                 Place::Free(_) => None,
             });
-        taken.expect("a record is removed once")
+        taken.expect("the record is in use")
     }
 
     #[inline]
-    pub(super) fn get(&self, index: u32) -> Option<&T> {
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
         match self.places.get(index)? {
             Place::Taken(record) => Some(record),
             Place::Free(_) => None,
         }
     }
 
-    /// The index of every record.
-    pub(super) fn indices(&self) -> impl Iterator<Item = u32> {
+    /// Returns the indices of all records.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = u32> {
         let taken = |(index, place)| matches!(place, &Place::Taken(_)).then_some(index);
         self.places.iter().filter_map(taken)
     }
 
-    /// Tells the processor that a record will be needed soon.
+    /// Has the processor fetch a record that will be needed soon.
     #[inline]
-    pub(super) fn prefetch(&self, index: u32) {
+    pub(crate) fn prefetch(&self, index: u32) {
         self.places.prefetch(index);
     }
 
-    /// Gives back what memory it can.
-    pub(super) fn shrink(&mut self) {
+    /// Frees memory without records.
+    pub(crate) fn shrink(&mut self) {
         self.places.shrink_to_fit();
     }
 
-    pub(super) fn memory_usage(&self) -> usize {
+    pub(crate) fn memory_usage(&self) -> usize {
         self.places.memory_usage()
     }
 }
@@ -98,7 +97,7 @@ impl<T> Index<u32> for Pool<T> {
 
     #[inline]
     fn index(&self, index: u32) -> &T {
-        self.get(index).expect("a record that is in use")
+        self.get(index).expect("the record is in use")
     }
 }
 
@@ -107,7 +106,7 @@ impl<T> IndexMut<u32> for Pool<T> {
     fn index_mut(&mut self, index: u32) -> &mut T {
         match self.places.get_mut(index) {
             Some(Place::Taken(record)) => record,
-            _ => panic!("a record that is in use"),
+            _ => panic!("the record is not in use"),
         }
     }
 }

@@ -205,10 +205,13 @@ impl Builder {
         self
     }
 
-    /// Go on with what can be read if the directory is damaged, instead of refusing to open it.
-    /// Everything is read for that, damage is left out, the index is put right, and jobs are
-    /// counted anew; files that this changes are kept in the folder `damaged`. It takes a while
-    /// where there are millions of jobs, so it is for the one opening after damage was reported.
+    /// Continues with what can be read of a damaged directory, instead of refusing to open it.
+    ///
+    /// The whole store is read, the index is repaired from the jobs, and jobs are counted again.
+    /// What cannot be read is left out: the files are kept in the folder `damaged`, each part is
+    /// logged with its file, and [`Stats::damaged`](crate::Stats::damaged) counts the parts and
+    /// the lost jobs. This takes a while where there are millions of jobs, so it is for the one
+    /// opening after damage was reported.
     ///
     /// ```
     /// use tickwheel_queue::Queues;
@@ -342,7 +345,9 @@ impl Builder {
             durability: self.durability,
             patience: self.patience,
         };
-        let writer = Writer::new(&hub, Box::new(disk), store, options).map_err(at)?;
+        let writer = Writer::new(&hub, Box::new(disk), Arc::clone(&store), options)
+            .map_err(|error| at(store.explain(error)))?;
+        drop(store);
         let thread = std::thread::Builder::new().name("tickwheel-writer".into());
         let thread = thread
             .spawn({

@@ -328,6 +328,9 @@ impl Writer {
                 open.sync_at.get_or_insert(now + interval);
             }
             self.hub.add_names(open.engine.queues());
+        } else {
+            // Statistics are answered while the store is there, not only until the next commit.
+            open.store.check()?;
         }
         if open.sync_at.is_some_and(|at| at <= now) {
             open.store.sync()?;

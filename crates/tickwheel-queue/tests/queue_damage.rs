@@ -198,7 +198,11 @@ fn copy(from: &Path, to: &Path) {
 fn delivered(queues: Result<Queues, OpenError>) -> Option<usize> {
     let queues = match queues {
         Ok(queues) => queues,
-        Err(OpenError::Damaged { .. }) => return None,
+        Err(error @ OpenError::Damaged { .. }) => {
+            let text = error.to_string();
+            assert!(text.contains("/tables/") && text.contains("salvage"), "{text}");
+            return None;
+        }
         Err(error) => panic!("{error}"),
     };
     let mut all = BTreeSet::new();

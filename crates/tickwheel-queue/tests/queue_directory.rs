@@ -173,6 +173,94 @@ fn a_journal_cut_short_is_noticed() {
     Queues::open(folder.path()).unwrap();
 }
 
+/// The end of the journal was acknowledged: nothing of it may go without a word.
+#[test]
+fn salvaging_keeps_counts_and_names_an_acknowledged_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let queues = Queues::open(folder.path()).unwrap();
+    let ids = put(&queues, 20);
+    drop(queues);
+    let path = journal(folder.path());
+    let mut bytes = fs::read(&path).unwrap();
+    let last = find(&bytes, "job 19 ");
+    bytes[last + 3] ^= 0x10;
+    fs::write(&path, &bytes).unwrap();
+    let error = Queues::open(folder.path()).unwrap_err().to_string();
+    assert!(error.contains(path.to_str().unwrap()) && error.contains("salvage"), "{error}");
+    let queues = Queues::builder().salvage(true).open(folder.path()).unwrap();
+    assert_eq!(present(&queues, &ids), 19);
+    assert_eq!(queues.stats().wait().unwrap().damaged, 1);
+    let kept = folder.path().join("damaged").join("1.jnl.0");
+    assert_eq!(fs::read(kept).unwrap(), bytes, "the journal as it was");
+    drop(queues);
+    let queues = Queues::open(folder.path()).unwrap();
+    assert_eq!(queues.stats().wait().unwrap().damaged, 0);
+    assert_eq!(present(&queues, &ids), 19);
+}
+
+/// A crash at any step of a creation leaves one of these.
+#[test]
+fn what_an_interrupted_creation_leaves_is_taken_for_new_or_completed() {
+    let whole = tempfile::tempdir().unwrap();
+    drop(Queues::open(whole.path()).unwrap());
+    let check = |folder: &Path| {
+        let queues = Queues::open(folder).unwrap_or_else(|error| panic!("{error}"));
+        put(&queues, 1);
+        drop(queues);
+        let mut left: Vec<String> = fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["FORMAT", "acknowledged", "store"]);
+    };
+    // Before `FORMAT` is written: any part of the new store, in any length.
+    let mut files = vec![PathBuf::new()];
+    while let Some(file) = files.pop() {
+        let path = whole.path().join("store").join(&file);
+        if path.is_dir() {
+            files.extend(path.read_dir().unwrap().map(|it| file.join(it.unwrap().file_name())));
+            continue;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("new").join(&file);
+        fs::create_dir_all(target.parent().unwrap()).unwrap();
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&target, &bytes[..bytes.len().min(1_000) / 2]).unwrap();
+        fs::write(folder.path().join("creating"), "").unwrap();
+        fs::write(folder.path().join("FORMAT.draft"), "tickwh").unwrap();
+        check(folder.path());
+    }
+    // After that: the new store is complete, but has another name.
+    let folder = tempfile::tempdir().unwrap();
+    drop(Queues::open(folder.path()).unwrap());
+    fs::rename(folder.path().join("store"), folder.path().join("new")).unwrap();
+    fs::write(folder.path().join("creating"), "").unwrap();
+    check(folder.path());
+    // Earlier versions wrote `FORMAT` first, and the store in its place.
+    for version in ["", "FJL", "FJL\u{3}"] {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("FORMAT"), "tickwheel queue, format 1\n").unwrap();
+        fs::create_dir_all(folder.path().join("store/keyspaces")).unwrap();
+        fs::write(folder.path().join("store/lock"), "").unwrap();
+        fs::write(folder.path().join("store/version"), version).unwrap();
+        fs::write(folder.path().join("store/0.jnl"), [0; 100]).unwrap();
+        check(folder.path());
+    }
+}
+
+#[test]
+fn a_store_that_is_missing_is_not_created_again() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(Queues::open(folder.path()).unwrap());
+    fs::remove_dir_all(folder.path().join("store")).unwrap();
+    for salvages in [false, true] {
+        let error = Queues::builder().salvage(salvages).open(folder.path()).unwrap_err();
+        assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+        assert!(!folder.path().join("store").exists());
+    }
+}
+
 #[test]
 fn space_of_finished_jobs_comes_back() {
     use tickwheel_queue::store::{Directory, Disk, Persist, StoreOptions, Table, WriteBatch};

@@ -10,6 +10,7 @@
 //! | remove `creating` | a complete store |
 
 use std::fs::{self, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::StoreError;
@@ -57,11 +58,10 @@ pub(super) fn create(folder: &Path) -> Result<(), StoreError> {
         }
         finish(folder)?;
     }
-    fs::remove_file(&path)?;
-    sync_directory(folder)
+    remove_lock(folder)
 }
 
-/// Puts a store in its place that is complete, since `FORMAT` is there.
+/// Completes a creation that was interrupted after `FORMAT` was written.
 pub(super) fn finish(folder: &Path) -> Result<(), StoreError> {
     let (draft, store) = (folder.join(DRAFT), folder.join("store"));
     if draft.exists() && !store.exists() {
@@ -69,6 +69,14 @@ pub(super) fn finish(folder: &Path) -> Result<(), StoreError> {
         sync_directory(folder)?;
     }
     Ok(())
+}
+
+/// Removes the lock of a creation that was interrupted at its end.
+pub(super) fn remove_lock(folder: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(folder.join(LOCK)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 /// Makes the files of a folder durable, and their names.

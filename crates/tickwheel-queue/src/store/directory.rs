@@ -336,10 +336,12 @@ impl Disk for Directory {
         let journals = Journals::read(&store)?;
         let mut left_out = self.check_journals(options, &journals, &acknowledged)?;
         salvage::discard_unfinished(&self.path)?;
+        creation::remove_lock(&self.path)?;
         journal::remove_drafts(&store)?;
         self.copy_journals(options)?;
         drop(lock);
-        let mut opened = EmbeddedStore::open(&store, options);
+        let mut opened = EmbeddedStore::open(&store, options)
+            .map_err(|error| inventory::name_tables(&store, error));
         if options.salvage {
             let damaged = opened.map_err(beyond_salvage)?;
             let salvaged = salvage::salvage(&self.path, damaged, left_out, options)?;

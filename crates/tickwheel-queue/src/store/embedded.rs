@@ -18,6 +18,7 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Sn
 use super::acknowledged::Acknowledged;
 use super::format::StoreId;
 use super::home::Home;
+use super::inventory;
 use super::records::Totals;
 use super::space::{self, Reserve, SCARCE, Space};
 use super::{
@@ -241,6 +242,17 @@ impl Store for EmbeddedStore {
 
     fn left_out(&self) -> u64 {
         self.home.as_ref().map_or(0, Home::left_out)
+    }
+
+    fn check(&self) -> Result<(), StoreError> {
+        self.home.as_ref().map_or(Ok(()), Home::check_now_and_then)
+    }
+
+    fn explain(&self, error: StoreError) -> StoreError {
+        match &self.home {
+            Some(home) => inventory::name_tables(home.store(), error),
+            None => error,
+        }
     }
 
     fn view(&self) -> Box<dyn View> {

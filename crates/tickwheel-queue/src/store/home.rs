@@ -17,7 +17,7 @@ use super::format::StoreId;
 use super::journal;
 use crate::time::instant_now;
 
-/// How often commits that are not synced check that the directory is there.
+/// How often the directory is looked for without a durable commit.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct Home {
@@ -69,6 +69,10 @@ impl Home {
 
     pub(super) fn id(&self) -> StoreId {
         self.id
+    }
+
+    pub(super) fn store(&self) -> &Path {
+        &self.store
     }
 
     pub(super) fn left_out(&self) -> u64 {

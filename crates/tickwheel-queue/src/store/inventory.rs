@@ -55,6 +55,31 @@ pub(super) fn check(store: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// The tables that do not match the checksum in the manifest of their keyspace. All of them are
+/// read, so this is for a store that is known to be damaged.
+pub(super) fn damaged_tables(store: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let mut damaged = Vec::new();
+    for id in keyspaces(store)? {
+        for table in manifest(&keyspace(store, id))? {
+            if xxh3_128(&read(&table.path)?) != table.checksum {
+                damaged.push(table.path);
+            }
+        }
+    }
+    Ok(damaged)
+}
+
+/// Adds the names of damaged tables to an error that does not have them.
+pub(super) fn name_tables(store: &Path, error: StoreError) -> StoreError {
+    match (error, damaged_tables(store)) {
+        (StoreError::Damaged(why), Ok(tables)) if !tables.is_empty() => {
+            let names: Vec<String> = tables.iter().map(|it| it.display().to_string()).collect();
+            StoreError::Damaged(format!("{why}, in the file {}", names.join(" or ")))
+        }
+        (error, _) => error,
+    }
+}
+
 /// Whether no row was ever written to a table: a keyspace has no tables, or is not there.
 pub(super) fn has_no_tables(store: &Path) -> Result<bool, StoreError> {
     for id in keyspaces(store)?.into_iter().filter(|id| *id != NAMES) {

@@ -157,6 +157,22 @@ pub trait Store: View + Sync {
         0
     }
 
+    /// Returns an error if the store is not found any more where it was opened. Commits check that
+    /// themselves.
+    ///
+    /// # Errors
+    ///
+    /// If its directory was removed, renamed or unmounted.
+    fn check(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Adds to an error of this store which files are damaged, where that can be found out. May
+    /// read the whole store.
+    fn explain(&self, error: StoreError) -> StoreError {
+        error
+    }
+
     /// What is there now, for reading at leisure on another thread.
     ///
     /// ```

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::directory::{free_name, sync_directory};
 use super::embedded::EmbeddedStore;
+use super::inventory;
 use super::tolerant::Tolerant;
 use super::{Persist, Store, StoreError, StoreOptions, Table, View, WriteBatch, rows};
 
@@ -39,6 +40,9 @@ pub(super) fn salvage(
     }
     if left_out == 0 {
         return Ok((store, 0));
+    }
+    for table in inventory::damaged_tables(&folder.join("store"))? {
+        tracing::error!(file = %table.display(), "a table does not match its checksum");
     }
     let path = folder.join("salvaged");
     EmbeddedStore::create(&path)?;

@@ -15,8 +15,9 @@ mod account;
 mod load;
 mod log;
 
+use std::io::{BufRead, BufReader, Lines};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Child, ChildStdout, Command, ExitCode, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -28,6 +29,8 @@ use tickwheel_queue::Queues;
 use tickwheel_queue::store::MemoryDisk;
 
 const ROUNDS: u64 = 20;
+/// Creations that are interrupted for each other round.
+const CREATIONS: u64 = 3;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -83,28 +86,54 @@ fn logs(folder: &Path) -> PathBuf {
     folder.join("accounts")
 }
 
+/// What a child says before it opens its queue, and once it is open.
+const BEGINS: &str = "begins";
+const IS_OPEN: &str = "is open";
+
 fn work_until_killed(folder: &Path, round: u64) {
+    println!("{BEGINS}");
     let queues = Queues::open(folder.join("queue")).expect("the queue opens");
+    println!("{IS_OPEN}");
     let load = Load::new(queues, round);
     load.run(|thread| Log::file(&logs(folder), round, thread));
 }
 
-/// Starts a child and kills it after this time.
-fn start_and_kill(folder: &Path, round: u64, after: Duration) -> Result<(), String> {
-    std::fs::create_dir_all(logs(folder)).map_err(|error| error.to_string())?;
-    let this = std::env::current_exe().map_err(|error| error.to_string())?;
-    let mut child = Command::new(this)
-        .arg("child")
-        .arg(folder)
-        .arg(round.to_string())
-        .spawn()
-        .map_err(|error| format!("the child does not start: {error}"))?;
-    std::thread::sleep(after);
-    child.kill().map_err(|error| format!("the child cannot be killed: {error}"))?;
-    let status = child.wait().map_err(|error| error.to_string())?;
-    match status.code() {
-        Some(_) => Err(format!("round {round}: the child ended by itself: {status}")),
-        None => Ok(()),
+/// A process that works on a queue.
+struct Worker {
+    child: Child,
+    says: Lines<BufReader<ChildStdout>>,
+}
+
+impl Worker {
+    fn start(folder: &Path, round: u64) -> Result<Self, String> {
+        std::fs::create_dir_all(logs(folder)).map_err(|error| error.to_string())?;
+        let this = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut child = Command::new(this)
+            .arg("child")
+            .arg(folder)
+            .arg(round.to_string())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("the child does not start: {error}"))?;
+        let stdout = child.stdout.take().ok_or("the child has no output")?;
+        Ok(Self { child, says: BufReader::new(stdout).lines() })
+    }
+
+    /// Waits until the child says this, however long a busy machine takes to start it.
+    fn wait_for(&mut self, text: &str) -> Result<(), String> {
+        match self.says.find(|line| line.as_ref().is_ok_and(|line| line == text)) {
+            Some(_) => Ok(()),
+            None => Err(format!("the child ended before it said {text:?}")),
+        }
+    }
+
+    fn kill(mut self) -> Result<(), String> {
+        self.child.kill().map_err(|error| format!("the child cannot be killed: {error}"))?;
+        let status = self.child.wait().map_err(|error| error.to_string())?;
+        match status.code() {
+            Some(_) => Err(format!("the child ended by itself: {status}")),
+            None => Ok(()),
+        }
     }
 }
 
@@ -116,27 +145,43 @@ fn still(builder: tickwheel_queue::Builder) -> tickwheel_queue::Builder {
     builder.clock(clock)
 }
 
-/// Kills while the directory is being made: it has to open after that.
+/// Kills while the directory is being created: the next opening has to succeed. The moments are
+/// spread over the time that a creation takes.
 fn creation_rounds(folder: &Path, rounds: u64) -> Result<(), String> {
+    let rounds = rounds * CREATIONS;
+    let mut duration = Duration::ZERO;
     for round in 0..rounds {
         let folder = folder.join(format!("new-{round}"));
-        start_and_kill(&folder, round, Duration::from_micros(chance(20_000)))?;
+        let mut worker = Worker::start(&folder, round)?;
+        worker.wait_for(BEGINS)?;
+        let start = Instant::now();
+        if round == 0 {
+            worker.wait_for(IS_OPEN)?;
+            duration = start.elapsed();
+        } else {
+            std::thread::sleep(duration.mul_f64(round as f64 / rounds as f64));
+        }
+        worker.kill().map_err(|why| format!("round {round}: {why}"))?;
         let mut account = Account::default();
         account.add(log::read(&logs(&folder), round)?);
         let queues = still(Queues::builder())
             .open(folder.join("queue"))
-            .map_err(|error| format!("killed while it was made, round {round}: {error}"))?;
+            .map_err(|error| format!("killed during creation, round {round}: {error}"))?;
         account.check(&queues)?;
         drop(queues);
         std::fs::remove_dir_all(&folder).map_err(|error| error.to_string())?;
     }
+    println!("killed {rounds} times during a creation of {duration:.1?}");
     Ok(())
 }
 
 fn kill_rounds(folder: &Path, rounds: u64) -> Result<(), String> {
     let mut account = Account::default();
     for round in 0..rounds {
-        start_and_kill(folder, round, Duration::from_millis(30 + chance(250)))?;
+        let mut worker = Worker::start(folder, round)?;
+        worker.wait_for(IS_OPEN)?;
+        std::thread::sleep(Duration::from_millis(30 + chance(250)));
+        worker.kill().map_err(|why| format!("round {round}: {why}"))?;
         account.add(log::read(&logs(folder), round)?);
         let queues = still(Queues::builder())
             .open(folder.join("queue"))

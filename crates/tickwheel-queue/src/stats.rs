@@ -85,7 +85,7 @@ pub struct Stats {
     pub cancelled: u64,
     /// Dead jobs brought back.
     pub kicked: u64,
-    /// Rows and jobs that could not be read, and were passed over.
+    /// Rows and jobs that could not be read since the opening, and what `salvage` left out.
     pub damaged: u64,
     /// Groups of commands that were committed.
     pub commits: u64,

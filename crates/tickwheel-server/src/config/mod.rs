@@ -82,7 +82,7 @@ options! {
     "horizon", "LENGTH", "5m", "How far ahead jobs are kept in memory";
     "near", "NUMBER", "500000", "About how many jobs are kept in memory";
     "cache", "SIZE", "32MiB", "Memory for what is read from disk";
-    "salvage", "BOOLEAN", "false", "Go on with what can be read if the directory is damaged";
+    "salvage", "BOOLEAN", "false", "Open a damaged directory with what can be read; the rest is kept in damaged/, logged and counted";
     "access_log", "all|errors|none", "all", "Which requests are logged";
     "log", "text|json", "text", "Form of the log, which goes to standard error";
     "log_level", "LEVEL", "info", "What is logged: error, warn, info, debug, trace, also by part";
@@ -331,7 +331,7 @@ pub struct Config {
     pub near: usize,
     /// Bytes of cache for what is read from disk.
     pub cache: u64,
-    /// Go on with what can be read if the directory is damaged.
+    /// Opens a damaged directory with what can be read.
     pub salvage: bool,
     /// Which requests are logged.
     pub access_log: AccessLog,

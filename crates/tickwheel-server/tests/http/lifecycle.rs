@@ -6,7 +6,7 @@ use serde_json::json;
 use tickwheel_server::{Server, StartError};
 use tokio::net::TcpStream;
 
-use crate::client::{Client, Request, Service, config};
+use crate::client::{Answer, Client, PATIENCE, Request, Service, config};
 
 #[tokio::test]
 async fn what_is_in_flight_is_answered_before_the_end() {
@@ -129,4 +129,47 @@ async fn a_new_data_directory_is_for_its_owner_alone() {
     let before = mode("old");
     drop(Server::bind(config(&folder.path().join("old"))).await.unwrap());
     assert_eq!(mode("old"), before);
+}
+
+/// Asks until the answer has this status.
+async fn await_status(service: &Service, path: &str, status: u16) -> Answer {
+    let asking = async {
+        loop {
+            let answer = service.get(path).await;
+            if answer.status == status {
+                return answer;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asking).await.expect("the status changes")
+}
+
+#[tokio::test]
+#[cfg(unix)]
+async fn a_service_whose_volume_is_gone_is_not_ready_until_it_is_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, aside) = (folder.path().join("data"), folder.path().join("aside"));
+    let service = Service::with(|config| config.data.clone_from(&data)).await;
+    let id = service.put_text("q", "kept").await;
+    // The volume is unmounted, which leaves the empty directory that it was mounted on.
+    std::fs::rename(&data, &aside).unwrap();
+    std::fs::create_dir(&data).unwrap();
+    await_status(&service, "/readyz", 503).await;
+    let put = service.post("/v1/queues/q/jobs", json!({"text": "lost"})).await;
+    assert_eq!(put.status, 503);
+    // Long enough for an attempt to open it again.
+    for _ in 0..30 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let ready = service.get("/readyz").await;
+        assert_eq!(ready.status, 503, "{}", ready.body);
+    }
+    let detail = service.get("/readyz").await.body;
+    assert!(detail.contains("found no directory"), "{detail}");
+    assert_eq!(std::fs::read_dir(&data).unwrap().count(), 0, "nothing was created");
+    std::fs::remove_dir(&data).unwrap();
+    std::fs::rename(&aside, &data).unwrap();
+    await_status(&service, "/readyz", 200).await;
+    assert_eq!(service.get(&format!("/v1/jobs/{id}")).await.status, 200);
+    service.stop().await;
 }

@@ -211,6 +211,7 @@ fn what_an_interrupted_creation_leaves_is_taken_for_new_or_completed() {
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .collect();
+        left.retain(|name| name != "reserve");
         left.sort();
         assert_eq!(left, ["FORMAT", "acknowledged", "store"]);
     };

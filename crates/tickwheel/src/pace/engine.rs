@@ -124,7 +124,7 @@ impl<K: PaceKey> Engine<K> {
         let now = Now::new(&self.host);
         let mut lanes = self.lock();
         lanes.prefetch(hash);
-        // A refused key and task are dropped after the lock, in the order of declaration.
+        // A refused key and task are dropped after the guard: parameters outlive local variables.
         self.ensure_open(&mut lanes)?;
         let found = lanes.find(hash, &key);
         lanes.ensure_room(found)?;

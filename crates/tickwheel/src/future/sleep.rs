@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::Deadline;
 use crate::Timer;
-use crate::timer::{Nanos, Nudge, Progress, nanos};
+use crate::timer::{Moved, Nanos, Nudge, Progress, nanos};
 
 /// A future that waits for its deadline: made by [`Timer::sleep`] and [`Timer::sleep_until`].
 ///
@@ -92,23 +92,30 @@ impl Sleep {
     /// # Ok::<(), tickwheel::BuildError>(())
     /// ```
     pub fn reset(&mut self, deadline: impl Into<Deadline>) {
-        let (waker, nudge) = self.set(deadline.into().on(&self.timer));
-        // While a future waits there is a thread: none has to be started, which could fail.
-        let _ = self.timer.shared().nudge(nudge);
-        if let Some(waker) = waker {
-            waker.wake();
+        match self.set(deadline.into().on(&self.timer)) {
+            Moved::Waits(nudge) if nudge.is_needed() => {
+                // While a future waits there is a thread: none has to be started, which could fail.
+                let _ = self.timer.shared().nudge(nudge);
+            }
+            Moved::Passed(waker) => waker.wake(),
+            Moved::Waits(_) | Moved::Woken => {}
         }
     }
 
-    /// Sets the deadline. If it has come already, gives the waker that is to be called.
-    fn set(&mut self, at: Nanos) -> (Option<Waker>, Nudge) {
+    /// Sets the deadline.
+    #[inline]
+    fn set(&mut self, at: Nanos) -> Moved {
         self.at = at;
-        let (progress, waker, nudge) = match self.progress {
+        let moved = match &mut self.progress {
             Progress::Waits(place) => self.timer.shared().sleep_till(place, at),
-            Progress::New | Progress::Elapsed => (Progress::New, None, Nudge::default()),
+            Progress::New | Progress::Elapsed => Moved::Woken,
         };
-        self.progress = progress;
-        (waker, nudge)
+        match moved {
+            Moved::Waits(_) => {}
+            Moved::Passed(_) => self.progress = Progress::Elapsed,
+            Moved::Woken => self.progress = Progress::New,
+        }
+        moved
     }
 
     /// Goes on to another deadline after the last has come, where it is known what time it is.
@@ -120,10 +127,9 @@ impl Sleep {
     /// Sets the deadline and waits for it. Calls nothing of a caller's: the nudge is for when no
     /// lock is held.
     pub(super) fn wait_until(&mut self, at: Nanos, waker: &Waker) -> (Poll<()>, Nudge) {
-        let (_waker, nudge) = self.set(at);
-        match self.progress {
-            Progress::Waits(_) => (Poll::Pending, nudge),
-            _ => self.poll_quietly(waker),
+        match self.set(at) {
+            Moved::Waits(nudge) => (Poll::Pending, nudge),
+            Moved::Passed(_) | Moved::Woken => self.poll_quietly(waker),
         }
     }
 
@@ -178,7 +184,9 @@ impl Sleep {
     #[inline]
     pub(super) fn poll_elapsed(&mut self, cx: &Context<'_>) -> Poll<()> {
         let (polled, nudge) = self.poll_quietly(cx.waker());
-        if let Err(error) = self.timer.shared().nudge(nudge) {
+        if nudge.is_needed()
+            && let Err(error) = self.timer.shared().nudge(nudge)
+        {
             self.leave();
             panic!("nobody can wake this future: {error}");
         }

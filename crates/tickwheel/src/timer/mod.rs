@@ -68,7 +68,7 @@ pub(crate) use job::Job;
 pub(crate) use shared::Nudge;
 pub(crate) use shared::Shared;
 #[cfg(feature = "async")]
-pub(crate) use sleepers::Progress;
+pub(crate) use sleepers::{Moved, Progress};
 #[cfg(feature = "async")]
 pub(crate) use state::shrink;
 #[cfg(feature = "async")]

@@ -38,7 +38,7 @@ pub(crate) struct Nudge {
 
 impl Nudge {
     /// Whether there is anything to do.
-    #[cfg(feature = "async")]
+    #[inline]
     pub(crate) fn is_needed(self) -> bool {
         self.wake || self.start || self.watch
     }
@@ -117,7 +117,7 @@ impl Shared {
         at: Nanos,
     ) -> Result<(), ScheduleError> {
         let nudge = self.unlock_after(state, at);
-        self.nudge(nudge)
+        if nudge.is_needed() { self.nudge(nudge) } else { Ok(()) }
     }
 
     /// Unlocks after something was scheduled for `at`. Says what is left to do, which may call hooks
@@ -133,7 +133,7 @@ impl Shared {
     }
 
     /// Wakes or starts the leader. No lock may be held.
-    #[inline]
+    #[cold]
     pub(crate) fn nudge(self: &Arc<Self>, nudge: Nudge) -> Result<(), ScheduleError> {
         if nudge.wake {
             match &self.config.wake_hook {

@@ -101,6 +101,16 @@ pub(crate) enum Progress {
     Elapsed,
 }
 
+/// What moving the deadline of a future that waits has met.
+pub(crate) enum Moved {
+    /// It waits for the new deadline.
+    Waits(Nudge),
+    /// The new deadline has passed: the waker is the caller's to call.
+    Passed(Waker),
+    /// It was woken before, and has to begin anew.
+    Woken,
+}
+
 impl Unlocked {
     pub(super) fn new() -> Self {
         Self {
@@ -196,7 +206,7 @@ impl Shared {
             return Nudge::default();
         }
         let tick = state.tick_of(at);
-        if self.has_passed(&state, at) {
+        if self.has_passed(&state, at, tick) {
             *progress = Progress::Elapsed;
             return Nudge::default();
         }
@@ -212,9 +222,8 @@ impl Shared {
 
     /// Whether a deadline has passed, to the nanosecond.
     #[inline]
-    fn has_passed(&self, state: &State, at: Nanos) -> bool {
-        state.tick_of(at) <= state.sleepers.wheel.now()
-            || (!state.thread_looks_by(at) && at <= self.clock.now())
+    fn has_passed(&self, state: &State, at: Nanos, tick: u64) -> bool {
+        tick <= state.sleepers.wheel.now() || (!state.thread_looks_by(at) && at <= self.clock.now())
     }
 
     /// Whether it is sure that a future goes on waiting with this waker.
@@ -239,7 +248,7 @@ impl Shared {
         match state.sleepers.wheel.get(place.key).map(Option::as_ref) {
             // A thread is taking out the sleepers of this tick: it will take this waker too.
             Some(_) if place.tick <= state.sleepers.wheel.now() => Progress::Elapsed,
-            Some(_) if self.has_passed(&state, state.time_of(place.tick)) => {
+            Some(_) if self.has_passed(&state, state.time_of(place.tick), place.tick) => {
                 self.wake_up(state, place)
             }
             Some(Some(known)) if known.will_wake(waker) => Progress::Waits(place),
@@ -279,22 +288,21 @@ impl Shared {
         }
     }
 
-    /// Moves the deadline of a future that waits. One that was woken meanwhile has to begin anew;
-    /// one whose new deadline has come waits no more, and its waker is the caller's to wake.
-    pub(crate) fn sleep_till(&self, place: Place, at: Nanos) -> (Progress, Option<Waker>, Nudge) {
+    /// Moves the deadline of a future that waits.
+    #[inline]
+    pub(crate) fn sleep_till(&self, place: &mut Place, at: Nanos) -> Moved {
         let mut state = self.lock();
         let tick = state.tick_of(at);
-        if self.has_passed(&state, at) {
+        if self.has_passed(&state, at, tick) {
             let waker = state.sleepers.remove(place.key);
             state.fired += u64::from(waker.is_some());
-            let progress = if waker.is_some() { Progress::Elapsed } else { Progress::New };
-            return (progress, waker, Nudge::default());
+            return waker.map_or(Moved::Woken, Moved::Passed);
         }
         if !state.sleepers.wheel.reset(place.key, tick) {
-            return (Progress::New, None, Nudge::default());
+            return Moved::Woken;
         }
-        let nudge = self.unlock_after(state, at);
-        (Progress::Waits(Place { tick, ..place }), None, nudge)
+        place.tick = tick;
+        Moved::Waits(self.unlock_after(state, at))
     }
 
     /// Ends the waiting of a future that is dropped.

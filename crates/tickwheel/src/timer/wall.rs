@@ -12,6 +12,7 @@
 //!   much longer. A task whose next time is being searched is pending all the while. If it was
 //!   cancelled, reset or handed back meanwhile, the result is dropped.
 
+#[cfg(feature = "cron")]
 use std::sync::Arc;
 
 use super::clock::{Clock, Nanos};

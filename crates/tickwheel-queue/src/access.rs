@@ -107,7 +107,7 @@ impl Access {
     }
 
     /// Returns `true` if some queue is not included.
-    pub(crate) fn is_limited(&self) -> bool {
+    pub fn is_limited(&self) -> bool {
         self.grant.as_ref().is_some_and(|grant| !grant.is_everything)
     }
 

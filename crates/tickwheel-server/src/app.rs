@@ -18,6 +18,7 @@ use crate::limits::Buckets;
 use crate::metrics::HttpCounts;
 use crate::problem::Failure;
 use crate::shutdown::Shutdown;
+use crate::tokens::Scope;
 
 /// Requests without a valid token that an address may make at once, and then in a second, before
 /// the answer is only that they are too many.
@@ -83,8 +84,15 @@ impl App {
         }))
     }
 
+    /// The queues, for what the service does by itself.
     pub(crate) fn queues(&self) -> &Queues {
         &self.0.queues
+    }
+
+    /// The queues as far as a caller may touch them; refused if it has no such scope at all.
+    pub(crate) fn queues_for(&self, caller: &Caller, scope: Scope) -> Result<Queues, Failure> {
+        caller.has(scope)?;
+        Ok(self.0.queues.limited_to(caller.access().clone()))
     }
 
     pub(crate) fn config(&self) -> &Config {
@@ -152,8 +160,8 @@ impl App {
     /// Refuses a client who asks too fast.
     pub(crate) fn check_rate(&self, caller: &Caller, address: IpAddr) -> Result<(), Failure> {
         let client = match caller {
-            Caller::Token(token) => Client::Token(token.id.clone()),
-            Caller::Anyone => Client::Address(neighbourhood(address)),
+            Caller::Token(known) => Client::Token(known.token.id.clone()),
+            Caller::Anyone(_) => Client::Address(neighbourhood(address)),
         };
         self.0.requests.take(client, Instant::now()).map_err(|wait| {
             let rate = self.0.config.limits.rate;

@@ -12,48 +12,49 @@ use axum::extract::FromRequestParts;
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method};
+use tickwheel_queue::Access;
 
 use crate::api::Code;
 use crate::app::App;
 use crate::problem::Failure;
-use crate::tokens::{Ring, Scope, Token, TokenError, TokenStore};
+use crate::tokens::{KnownToken, Ring, Scope, Token, TokenError, TokenStore};
 
 /// Who asks.
 #[derive(Clone, Debug)]
 pub(crate) enum Caller {
-    /// Anybody: no token is needed.
-    Anyone,
+    /// Anybody, as long as no token is needed.
+    Anyone(Access),
     /// Whoever has this token.
-    Token(Arc<Token>),
+    Token(Arc<KnownToken>),
 }
 
 impl Caller {
-    /// Whether this is allowed with a queue.
-    pub(crate) fn may(&self, scope: Scope, queue: &str) -> Result<(), Failure> {
+    /// What the caller may touch. It is revoked when the caller would not be let in any more.
+    pub(crate) fn access(&self) -> &Access {
         match self {
-            Self::Anyone => Ok(()),
-            Self::Token(token) if token.allows(scope, queue) => Ok(()),
-            Self::Token(token) => {
-                let why = format!(
-                    "token {} ({}) has no scope {scope:?} for queue {queue:?}",
-                    token.id,
-                    token.name,
-                    scope = scope.as_str()
-                );
-                Err(Failure::new(Code::Forbidden, why))
-            }
+            Self::Anyone(access) => access,
+            Self::Token(known) => &known.access,
         }
     }
 
-    /// Whether this is allowed with some queue, or concerns none.
-    pub(crate) fn may_somewhere(&self, scope: Scope) -> Result<(), Failure> {
+    /// The same, and the markers of idempotency keys.
+    pub(crate) fn access_with_markers(&self) -> &Access {
         match self {
-            Self::Token(token) if !token.has(scope) => {
+            Self::Anyone(access) => access,
+            Self::Token(known) => &known.access_with_markers,
+        }
+    }
+
+    /// Refuses a queue that a request names and the token does not include, whether that queue is
+    /// there or not. Jobs and schedules are checked where they are looked up.
+    pub(crate) fn may(&self, scope: Scope, queue: &str) -> Result<(), Failure> {
+        self.has(scope)?;
+        match self {
+            Self::Token(known) if !known.access.allows(queue) => {
+                let Token { id, name, .. } = &known.token;
                 let why = format!(
-                    "token {} ({}) has no scope {:?}",
-                    token.id,
-                    token.name,
-                    scope.as_str()
+                    "token {id} ({name}) has no scope {scope:?} for queue {queue:?}",
+                    scope = scope.as_str()
                 );
                 Err(Failure::new(Code::Forbidden, why))
             }
@@ -61,23 +62,23 @@ impl Caller {
         }
     }
 
-    pub(crate) fn sees(&self, queue: &str) -> bool {
-        self.may(Scope::Read, queue).is_ok()
-    }
-
-    /// Whether this is allowed with every queue, so that none has to be looked up.
-    pub(crate) fn may_everywhere(&self, scope: Scope) -> bool {
+    /// Refuses what the token has no scope for, with whichever queue.
+    pub(crate) fn has(&self, scope: Scope) -> Result<(), Failure> {
         match self {
-            Self::Anyone => true,
-            Self::Token(token) => token.has(scope) && token.allows_all_queues(),
+            Self::Token(known) if !known.token.has(scope) => {
+                let Token { id, name, .. } = &known.token;
+                let why = format!("token {id} ({name}) has no scope {:?}", scope.as_str());
+                Err(Failure::new(Code::Forbidden, why))
+            }
+            _ => Ok(()),
         }
     }
 
     /// What tells callers apart.
     pub(crate) fn id(&self) -> &str {
         match self {
-            Self::Anyone => "",
-            Self::Token(token) => &token.id,
+            Self::Anyone(_) => "",
+            Self::Token(known) => &known.token.id,
         }
     }
 }
@@ -104,6 +105,8 @@ pub(crate) struct Gate {
     store: TokenStore,
     ring: RwLock<Arc<Ring>>,
     is_needed: AtomicBool,
+    /// The access of those who come without a token; revoked once one is needed.
+    anyone: Access,
     /// Nobody else can reach the address, so a browser's word about the host counts.
     is_private: bool,
 }
@@ -121,6 +124,7 @@ impl Gate {
             store,
             ring: RwLock::new(ring.into()),
             is_needed: is_needed.into(),
+            anyone: Access::to(["*"]),
             is_private: is_loopback,
         })
     }
@@ -158,11 +162,12 @@ impl Gate {
         let Ok(tokens) = tokio::task::spawn_blocking(move || store.list()).await else { return };
         match tokens {
             Ok(tokens) => {
-                let ring = Ring::new(tokens);
+                let mut ring = self.ring.write().unwrap_or_else(PoisonError::into_inner);
+                *ring = ring.followed_by(tokens).into();
                 if !ring.is_empty() {
                     self.is_needed.store(true, Ordering::Relaxed);
+                    self.anyone.revoke();
                 }
-                *self.ring.write().unwrap_or_else(PoisonError::into_inner) = ring.into();
             }
             Err(error) => {
                 tracing::error!(%error, "the tokens could not be read again; those known before hold");
@@ -170,12 +175,9 @@ impl Gate {
         }
     }
 
-    /// Whether a caller who came in earlier would still come in.
-    pub(crate) fn still_admits(&self, caller: &Caller) -> bool {
-        match caller {
-            Caller::Anyone => !self.is_needed.load(Ordering::Relaxed),
-            Caller::Token(token) => self.ring().has(token),
-        }
+    /// Somebody who shows no token, to what needs none.
+    pub(crate) fn anyone(&self) -> Caller {
+        Caller::Anyone(self.anyone.clone())
     }
 
     /// Who asks; an error if they show nothing valid.
@@ -192,7 +194,7 @@ impl Gate {
             }
         }
         if !self.is_needed.load(Ordering::Relaxed) {
-            return Ok(Caller::Anyone);
+            return Ok(self.anyone());
         }
         let why = match shown {
             None => {

@@ -220,7 +220,7 @@ impl Repeatable {
         }
         marker.is_draft = false;
         let marker_job = marker_job(key.to_owned(), &marker, now);
-        let verdicts = puts::put_planned(&self.app, plan, Some(marker_job)).await?;
+        let verdicts = puts::put_planned(&self.app, &self.caller, plan, Some(marker_job)).await?;
         if is_single && verdicts[0].is_err() {
             // Whoever cannot drop it now finds it dropped in a day.
             if self.app.queues().cancel((MARKERS, key)).await.is_ok() {

@@ -13,7 +13,6 @@ use tickwheel::Histogram;
 use tickwheel_queue::{QueueInfo, Stats};
 
 use crate::app::App;
-use crate::extract::is_name;
 use crate::problem::Failure;
 
 /// The upper bounds of the buckets that are shown, in seconds.
@@ -96,19 +95,17 @@ impl HttpCounts {
     }
 }
 
-/// The numbers of the queue, as its clients see them.
-pub(crate) async fn stats(app: &App) -> Result<Stats, Failure> {
+/// The numbers of the service, as a client sees them who sees these queues.
+pub(crate) async fn stats(app: &App, seen: &[QueueInfo]) -> Result<Stats, Failure> {
     let mut stats = app.queues().stats().await?;
     let markers = app.markers().counts();
     stats.put = stats.put.saturating_sub(markers.put);
     stats.cancelled = stats.cancelled.saturating_sub(markers.cancelled);
     stats.delivered = stats.delivered.saturating_sub(markers.dropped);
     stats.acked = stats.acked.saturating_sub(markers.dropped);
-    let queues = app.queues().queues().await?;
-    let clients = || queues.iter().filter(|queue| is_name(&queue.name));
-    stats.queues = clients().count() as u64;
-    stats.leased = clients().map(|queue| queue.leased).sum();
-    stats.pending = clients().map(|queue| queue.scheduled + queue.ready + queue.leased).sum();
+    stats.queues = seen.len() as u64;
+    stats.leased = seen.iter().map(|queue| queue.leased).sum();
+    stats.pending = seen.iter().map(|queue| queue.scheduled + queue.ready + queue.leased).sum();
     Ok(stats)
 }
 
@@ -128,6 +125,13 @@ pub(crate) fn text(
         "Bytes of request bodies and answers in flight",
         memory as u64,
     );
+    page.0
+}
+
+/// The numbers of some queues alone.
+pub(crate) fn text_of_queues(queues: &[QueueInfo]) -> String {
+    let mut page = Page(String::new());
+    of_queues(&mut page, queues);
     page.0
 }
 

@@ -1,6 +1,6 @@
 //! Putting jobs: what a request plans, and what became of it.
 
-use tickwheel_queue::{NewJob, Put, PutKind, Time};
+use tickwheel_queue::{NewJob, Put, PutKind, Queues, Time};
 
 use crate::api::{Code, JobId, PutOutcome, PutRequest, PutResponse, rfc3339};
 use crate::app::App;
@@ -56,6 +56,7 @@ pub(crate) fn plan(
 /// Puts what is planned, and a marker before it, in one commit; the answers in the same order.
 pub(crate) async fn put_planned(
     app: &App,
+    caller: &Caller,
     plan: Vec<Result<Planned, Failure>>,
     marker: Option<NewJob>,
 ) -> Result<Vec<Result<PutResponse, Failure>>, Failure> {
@@ -74,7 +75,9 @@ pub(crate) async fn put_planned(
     if sent.iter().all(Result::is_err) {
         return Ok(sent.into_iter().filter_map(Result::err).map(Err).collect());
     }
-    let mut outcomes = app.queues().put_all(jobs).await?.into_iter();
+    let access = if has_marker { caller.access_with_markers() } else { caller.access() };
+    let queues = app.queues().limited_to(access.clone());
+    let mut outcomes = queues.put_all(jobs).await?.into_iter();
     if has_marker && let Some(marker) = outcomes.next() {
         app.markers().count_put(&marker?);
     }
@@ -95,13 +98,13 @@ pub(crate) async fn put_planned(
             Ok(answer(put.id, queue, outcome, replaced, Some(due)))
         }));
     }
-    tell_due_of_kept(app, kept, &mut verdicts).await?;
+    tell_due_of_kept(&queues, kept, &mut verdicts).await?;
     Ok(verdicts)
 }
 
 /// A job that was kept has a due time of its own.
 async fn tell_due_of_kept(
-    app: &App,
+    queues: &Queues,
     kept: Vec<(usize, tickwheel_queue::JobId)>,
     verdicts: &mut [Result<PutResponse, Failure>],
 ) -> Result<(), Failure> {
@@ -110,7 +113,7 @@ async fn tell_due_of_kept(
     }
     // Jobs come with their payloads: not all of them at once.
     for some in kept.chunks(16) {
-        let jobs = app.queues().get_all(some.iter().map(|(_, id)| *id)).await?;
+        let jobs = queues.get_all(some.iter().map(|(_, id)| *id)).await?;
         for ((place, _), job) in some.iter().zip(jobs) {
             let due = job.ok().flatten().map(|job| job.due);
             if let Ok(answer) = &mut verdicts[*place] {

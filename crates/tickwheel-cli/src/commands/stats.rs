@@ -16,6 +16,10 @@ pub(crate) fn run(context: &Context) -> Result<(), Failure> {
     context.output.answer(&answer, |stats: &Stats| {
         context.output.line("Now")?;
         context.output.table(&now(stats))?;
+        // A token that is limited to some queues sees no more.
+        if stats.put.is_none() {
+            return Ok(());
+        }
         context.output.line("\nSince the server started")?;
         context.output.table(&since(stats))
     })
@@ -29,8 +33,10 @@ fn now(stats: &Stats) -> Table {
     table.field("queues", grouped(stats.queues));
     table.field("pending", grouped(stats.pending));
     table.field("leased", grouped(stats.leased));
-    table.field("in memory", grouped(stats.in_memory));
-    table.field("on disk", bytes(stats.disk_bytes));
+    if let (Some(jobs), Some(disk)) = (stats.in_memory, stats.disk_bytes) {
+        table.field("in memory", grouped(jobs));
+        table.field("on disk", bytes(disk));
+    }
     table
 }
 
@@ -51,17 +57,15 @@ fn since(stats: &Stats) -> Table {
         ("store failures", stats.failures),
     ];
     for (name, count) in counts {
-        table.field(name, grouped(count));
+        table.field(name, grouped(count.unwrap_or_default()));
     }
-    table.field("commit time", percentiles(&stats.commit_time));
-    table.field("lateness", percentiles(&stats.lateness));
+    table.field("commit time", percentiles(stats.commit_time.as_ref()));
+    table.field("lateness", percentiles(stats.lateness.as_ref()));
     table
 }
 
-fn percentiles(times: &Percentiles) -> String {
-    if times.count == 0 {
-        return "-".to_owned();
-    }
+fn percentiles(times: Option<&Percentiles>) -> String {
+    let Some(times) = times.filter(|times| times.count > 0) else { return "-".to_owned() };
     let told = |micros| match Duration::from_micros(micros) {
         short if short < Duration::from_millis(1) => format!("{micros}µs"),
         time => rough(time),

@@ -70,10 +70,14 @@ impl From<&tickwheel::Histogram> for Percentiles {
 
 /// What happened since the start, and what is there now.
 ///
+/// A caller that is limited to some queues sees how many of those there are, and of their jobs.
+/// What is `None` then is about the whole service.
+///
 /// ```
 /// use tickwheel_server::api::Stats;
 /// let stats = Stats::from(&tickwheel_queue::Stats::default());
-/// assert_eq!(stats.put, 0);
+/// assert_eq!(stats.put, Some(0));
+/// assert_eq!(stats.of_some_queues().put, None);
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Stats {
@@ -81,44 +85,75 @@ pub struct Stats {
     pub durability: Durability,
     /// How far ahead jobs are kept in memory.
     pub horizon: Delay,
-    /// Queues.
+    /// Queues that the caller may see.
     pub queues: u64,
-    /// Jobs that are scheduled, ready or leased.
+    /// Their jobs that are scheduled, ready or leased.
     pub pending: u64,
-    /// Jobs that are leased.
+    /// Their jobs that are leased.
     pub leased: u64,
     /// Jobs and leases that are in memory.
-    pub in_memory: u64,
+    pub in_memory: Option<u64>,
     /// Bytes on disk, as of a few seconds ago.
-    pub disk_bytes: u64,
+    pub disk_bytes: Option<u64>,
     /// Jobs put.
-    pub put: u64,
+    pub put: Option<u64>,
     /// Deliveries to workers.
-    pub delivered: u64,
+    pub delivered: Option<u64>,
     /// Jobs acknowledged.
-    pub acked: u64,
+    pub acked: Option<u64>,
     /// Attempts that workers reported as failed.
-    pub failed: u64,
+    pub failed: Option<u64>,
     /// Leases that ran out.
-    pub expired: u64,
+    pub expired: Option<u64>,
     /// Jobs given back by workers.
-    pub released: u64,
+    pub released: Option<u64>,
     /// Jobs that died.
-    pub died: u64,
+    pub died: Option<u64>,
     /// Jobs cancelled or replaced.
-    pub cancelled: u64,
+    pub cancelled: Option<u64>,
     /// Dead jobs brought back.
-    pub kicked: u64,
+    pub kicked: Option<u64>,
     /// Rows and jobs that could not be read.
-    pub damaged: u64,
+    pub damaged: Option<u64>,
     /// Groups of commands that were committed.
-    pub commits: u64,
+    pub commits: Option<u64>,
     /// How often the store failed and was opened again.
-    pub failures: u64,
+    pub failures: Option<u64>,
     /// How long commits took, the sync included.
-    pub commit_time: Percentiles,
+    pub commit_time: Option<Percentiles>,
     /// By how much jobs were delivered after they were due.
-    pub lateness: Percentiles,
+    pub lateness: Option<Percentiles>,
+}
+
+impl Stats {
+    /// Without what is about the whole service.
+    #[must_use]
+    pub fn of_some_queues(self) -> Self {
+        let Self { durability, horizon, queues, pending, leased, .. } = self;
+        Self {
+            durability,
+            horizon,
+            queues,
+            pending,
+            leased,
+            in_memory: None,
+            disk_bytes: None,
+            put: None,
+            delivered: None,
+            acked: None,
+            failed: None,
+            expired: None,
+            released: None,
+            died: None,
+            cancelled: None,
+            kicked: None,
+            damaged: None,
+            commits: None,
+            failures: None,
+            commit_time: None,
+            lateness: None,
+        }
+    }
 }
 
 impl From<&queue::Stats> for Stats {
@@ -129,22 +164,22 @@ impl From<&queue::Stats> for Stats {
             queues: stats.queues,
             pending: stats.pending,
             leased: stats.leased,
-            in_memory: stats.in_memory,
-            disk_bytes: stats.disk,
-            put: stats.put,
-            delivered: stats.delivered,
-            acked: stats.acked,
-            failed: stats.failed,
-            expired: stats.expired,
-            released: stats.released,
-            died: stats.died,
-            cancelled: stats.cancelled,
-            kicked: stats.kicked,
-            damaged: stats.damaged,
-            commits: stats.commits,
-            failures: stats.failures,
-            commit_time: (&stats.commit_time).into(),
-            lateness: (&stats.lateness).into(),
+            in_memory: Some(stats.in_memory),
+            disk_bytes: Some(stats.disk),
+            put: Some(stats.put),
+            delivered: Some(stats.delivered),
+            acked: Some(stats.acked),
+            failed: Some(stats.failed),
+            expired: Some(stats.expired),
+            released: Some(stats.released),
+            died: Some(stats.died),
+            cancelled: Some(stats.cancelled),
+            kicked: Some(stats.kicked),
+            damaged: Some(stats.damaged),
+            commits: Some(stats.commits),
+            failures: Some(stats.failures),
+            commit_time: Some((&stats.commit_time).into()),
+            lateness: Some((&stats.lateness).into()),
         }
     }
 }

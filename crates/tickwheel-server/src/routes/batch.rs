@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use tickwheel_queue::{Error, JobId, Time};
+use tickwheel_queue::{Error, Queues, Time};
 
 use super::jobs::with_replayed;
 use super::json;
@@ -21,9 +21,6 @@ use crate::idempotency::{IdempotencyKey, Repeatable, verdict_of};
 use crate::problem::Failure;
 use crate::puts;
 use crate::tokens::Scope;
-
-/// So many jobs are read at a time to see whether a caller may touch them.
-const SCREENED: usize = 16;
 
 fn check_size(app: &App, items: usize, field: &str) -> Result<(), Failure> {
     let allowed = app.queue_limits().batch;
@@ -61,13 +58,13 @@ pub(crate) async fn put(
     IdempotencyKey(key): IdempotencyKey,
     BodyAndBytes(request, body): BodyAndBytes<BatchPut>,
 ) -> Result<Response, Failure> {
-    caller.may_somewhere(Scope::Produce)?;
+    caller.has(Scope::Produce)?;
     check_size(&app, request.jobs.len(), "/jobs")?;
     let (verdicts, replayed) = match key {
         None => {
             let (jobs, now) = (request.jobs.into_iter(), app.now());
             let plan = jobs.map(|job| puts::plan(&app, &caller, job, None, now)).collect();
-            (puts::put_planned(&app, plan, None).await?, false)
+            (puts::put_planned(&app, &caller, plan, None).await?, false)
         }
         Some(key) => {
             let repeatable = Repeatable { app, caller, key, body, queue: None };
@@ -82,49 +79,33 @@ pub(crate) async fn put(
 
 /// A batch of items on its way: what is refused already, and what is sent to the queue.
 struct Screened<C> {
+    /// The queues as far as the caller may touch them.
+    queues: Queues,
     refused: Vec<Option<Failure>>,
     sent: Vec<C>,
 }
 
-/// Turns items into what the queue takes, and leaves out those that make no sense or that the
-/// caller may not touch.
-async fn screen<I, C>(
+/// Turns items into what the queue takes, and leaves out those that make no sense.
+fn screen<I, C>(
     app: &App,
     caller: &Caller,
     scope: Scope,
     items: Vec<I>,
-    convert: impl Fn(I) -> Result<(JobId, C), Failure>,
+    convert: impl Fn(I) -> Result<C, Failure>,
 ) -> Result<Screened<C>, Failure> {
-    caller.may_somewhere(scope)?;
+    let queues = app.queues_for(caller, scope)?;
     check_size(app, items.len(), "/items")?;
-    let converted: Vec<_> = items.into_iter().map(convert).collect();
-    let mut forbidden = vec![None; converted.len()];
-    if !caller.may_everywhere(scope) {
-        let sound = converted.iter().enumerate();
-        let sound = sound.filter_map(|(place, item)| Some((place, item.as_ref().ok()?.0)));
-        let sound: Vec<_> = sound.collect();
-        // Jobs come with their payloads: not all of them at once.
-        for some in sound.chunks(SCREENED) {
-            let jobs = app.queues().get_all(some.iter().map(|(_, id)| *id)).await?;
-            for ((place, _), job) in some.iter().zip(jobs) {
-                // What is not there is for the queue to say.
-                if let Ok(Some(job)) = job {
-                    forbidden[*place] = caller.may(scope, &job.queue).err();
-                }
-            }
-        }
-    }
     let (mut refused, mut sent) = (Vec::new(), Vec::new());
-    for (item, forbidden) in converted.into_iter().zip(forbidden) {
-        match (item, forbidden) {
-            (Ok((_, command)), None) => {
+    for item in items {
+        match convert(item) {
+            Ok(item) => {
                 refused.push(None);
-                sent.push(command);
+                sent.push(item);
             }
-            (Ok(_), Some(failure)) | (Err(failure), _) => refused.push(Some(failure)),
+            Err(failure) => refused.push(Some(failure)),
         }
     }
-    Ok(Screened { refused, sent })
+    Ok(Screened { queues, refused, sent })
 }
 
 /// The answers of all items, in order.
@@ -155,11 +136,11 @@ pub(crate) async fn ack(
     caller: Caller,
     Body(request): Body<BatchLease>,
 ) -> Result<Json<Results<Acked>>, Failure> {
-    let Screened { refused, sent } = screen(&app, &caller, Scope::Consume, request.items, |item| {
-        Ok((item.id.0, lease_of(item.id.0, item.token)))
-    })
-    .await?;
-    Ok(merge(refused, app.queues().ack_all(sent).await?, |()| Acked::default()))
+    let Screened { queues, refused, sent } =
+        screen(&app, &caller, Scope::Consume, request.items, |item| {
+            Ok(lease_of(item.id.0, item.token))
+        })?;
+    Ok(merge(refused, queues.ack_all(sent).await?, |()| Acked::default()))
 }
 
 /// Say that many jobs failed.
@@ -173,12 +154,12 @@ pub(crate) async fn fail(
     caller: Caller,
     Body(request): Body<BatchFail>,
 ) -> Result<Json<Results<Failed>>, Failure> {
-    let Screened { refused, sent } = screen(&app, &caller, Scope::Consume, request.items, |item| {
-        let retry = retry_of(item.delay, item.dead)?;
-        Ok((item.id.0, (lease_of(item.id.0, item.token), check_error(item.error)?, retry)))
-    })
-    .await?;
-    let outcomes = app.queues().fail_all(sent).await?;
+    let Screened { queues, refused, sent } =
+        screen(&app, &caller, Scope::Consume, request.items, |item| {
+            let retry = retry_of(item.delay, item.dead)?;
+            Ok((lease_of(item.id.0, item.token), check_error(item.error)?, retry))
+        })?;
+    let outcomes = queues.fail_all(sent).await?;
     Ok(merge(refused, outcomes, |state| Failed { state: state.into() }))
 }
 
@@ -197,11 +178,11 @@ pub(crate) async fn extend(
     caller: Caller,
     Body(request): Body<BatchExtend>,
 ) -> Result<Json<Results<Extended>>, Failure> {
-    let Screened { refused, sent } = screen(&app, &caller, Scope::Consume, request.items, |item| {
-        Ok((item.id.0, (lease_of(item.id.0, item.token), check_lease(item.lease)?)))
-    })
-    .await?;
-    Ok(merge(refused, app.queues().extend_all(sent).await?, extended))
+    let Screened { queues, refused, sent } =
+        screen(&app, &caller, Scope::Consume, request.items, |item| {
+            Ok((lease_of(item.id.0, item.token), check_lease(item.lease)?))
+        })?;
+    Ok(merge(refused, queues.extend_all(sent).await?, extended))
 }
 
 /// Give many jobs back undone.
@@ -215,11 +196,11 @@ pub(crate) async fn release(
     caller: Caller,
     Body(request): Body<BatchRelease>,
 ) -> Result<Json<Results<Released>>, Failure> {
-    let Screened { refused, sent } = screen(&app, &caller, Scope::Consume, request.items, |item| {
-        Ok((item.id.0, (lease_of(item.id.0, item.token), when_released(item.delay))))
-    })
-    .await?;
-    Ok(merge(refused, app.queues().release_all(sent).await?, |()| Released::default()))
+    let Screened { queues, refused, sent } =
+        screen(&app, &caller, Scope::Consume, request.items, |item| {
+            Ok((lease_of(item.id.0, item.token), when_released(item.delay)))
+        })?;
+    Ok(merge(refused, queues.release_all(sent).await?, |()| Released::default()))
 }
 
 /// Cancel many jobs.
@@ -233,10 +214,9 @@ pub(crate) async fn cancel(
     caller: Caller,
     Body(request): Body<BatchCancel>,
 ) -> Result<Json<Results<Cancelled>>, Failure> {
-    let Screened { refused, sent } =
-        screen(&app, &caller, Scope::Produce, request.items, |item| Ok((item.id.0, item.id.0)))
-            .await?;
-    let outcomes = app.queues().cancel_all(sent).await?;
+    let Screened { queues, refused, sent } =
+        screen(&app, &caller, Scope::Produce, request.items, |item| Ok(item.id.0))?;
+    let outcomes = queues.cancel_all(sent).await?;
     Ok(merge(refused, outcomes, |was| Cancelled { was: was.into() }))
 }
 
@@ -251,11 +231,11 @@ pub(crate) async fn reschedule(
     caller: Caller,
     Body(request): Body<BatchReschedule>,
 ) -> Result<Json<Results<Rescheduled>>, Failure> {
-    let Screened { refused, sent } = screen(&app, &caller, Scope::Produce, request.items, |item| {
-        Ok((item.id.0, (item.id.0, when_of(item.delay, item.due)?)))
-    })
-    .await?;
-    let outcomes = app.queues().reschedule_all(sent).await?;
+    let Screened { queues, refused, sent } =
+        screen(&app, &caller, Scope::Produce, request.items, |item| {
+            Ok((item.id.0, when_of(item.delay, item.due)?))
+        })?;
+    let outcomes = queues.reschedule_all(sent).await?;
     Ok(merge(refused, outcomes, |due| Rescheduled { due: rfc3339(due), due_ms: due.as_millis() }))
 }
 
@@ -270,8 +250,7 @@ pub(crate) async fn kick(
     caller: Caller,
     Body(request): Body<BatchKick>,
 ) -> Result<Json<Results<Kicked>>, Failure> {
-    let Screened { refused, sent } =
-        screen(&app, &caller, Scope::Admin, request.items, |item| Ok((item.id.0, item.id.0)))
-            .await?;
-    Ok(merge(refused, app.queues().kick_all(sent).await?, |()| Kicked::default()))
+    let Screened { queues, refused, sent } =
+        screen(&app, &caller, Scope::Admin, request.items, |item| Ok(item.id.0))?;
+    Ok(merge(refused, queues.kick_all(sent).await?, |()| Kicked::default()))
 }

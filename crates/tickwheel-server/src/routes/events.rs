@@ -70,9 +70,8 @@ pub(crate) async fn all(
     caller: Caller,
     from: GoOn,
 ) -> Result<Response, Failure> {
-    caller.may_somewhere(Scope::Read)?;
-    let events = app.queues().events(from.0);
-    Ok(stream(EventBody::new(app, caller, events)))
+    let events = app.queues_for(&caller, Scope::Read)?.events(from.0);
+    Ok(stream(EventBody::new(app, events)))
 }
 
 /// Follow what happens in a queue.
@@ -95,6 +94,6 @@ pub(crate) async fn of_queue(
     from: GoOn,
 ) -> Result<Response, Failure> {
     caller.may(Scope::Read, &queue)?;
-    let events = app.queues().events(from.0).of_queue(queue);
-    Ok(stream(EventBody::new(app, caller, events)))
+    let events = app.queues_for(&caller, Scope::Read)?.events(from.0).of_queue(queue);
+    Ok(stream(EventBody::new(app, events)))
 }

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use tickwheel_queue::{JobRef, List, PageToken, Time};
+use tickwheel_queue::{Error, JobRef, List, PageToken, Queues, Time};
 
 use super::json;
 use crate::api::{
@@ -49,7 +49,7 @@ pub(crate) async fn put(
     let (mut verdicts, replayed) = match key {
         None => {
             let plan = puts::plan(&app, &caller, request, Some(&queue), app.now())?;
-            (puts::put_planned(&app, vec![Ok(plan)], None).await?, false)
+            (puts::put_planned(&app, &caller, vec![Ok(plan)], None).await?, false)
         }
         Some(key) => {
             let repeatable = Repeatable { app, caller, key, body, queue: Some(queue) };
@@ -109,33 +109,13 @@ pub(crate) async fn list(
     list.key_prefix = params.get("key_prefix").map(str::to_owned);
     list.limit = params.number("limit", 1, 1_000)?.unwrap_or(100);
     list.after = params.parse("page", str::parse::<PageToken>)?;
-    answer::page(&app, app.queues().clone(), list).await
+    answer::page(&app, app.queues_for(&caller, Scope::Read)?, list).await
 }
 
-/// Looks a job up; if the caller may see it.
+/// A job, if the caller may see it.
 async fn find(app: &App, caller: &Caller, job: JobRef) -> Result<Response, Failure> {
-    let missing = || Failure::from(tickwheel_queue::Error::NotFound(job.clone()));
-    let found = app.queues().get(job.clone()).await?.ok_or_else(missing)?;
-    caller.may(Scope::Read, &found.queue)?;
-    answer::job(app, found).await
-}
-
-/// Whether the caller may do this to a job.
-pub(super) async fn check_job(
-    app: &App,
-    caller: &Caller,
-    scope: Scope,
-    id: tickwheel_queue::JobId,
-) -> Result<(), Failure> {
-    if caller.may_everywhere(scope) {
-        return Ok(());
-    }
-    caller.may_somewhere(scope)?;
-    // What is not there is for the queue to say.
-    match app.queues().get(id).await? {
-        Some(job) => caller.may(scope, &job.queue),
-        None => Ok(()),
-    }
+    let found = app.queues_for(caller, Scope::Read)?.get(job.clone()).await?;
+    answer::job(app, found.ok_or_else(|| Failure::from(Error::NotFound(job)))?).await
 }
 
 /// See a job.
@@ -148,7 +128,6 @@ pub(crate) async fn get_by_id(
     caller: Caller,
     PathId(id): PathId,
 ) -> Result<Response, Failure> {
-    caller.may_somewhere(Scope::Read)?;
     find(&app, &caller, id.into()).await
 }
 
@@ -182,8 +161,7 @@ pub(crate) async fn cancel_by_id(
     caller: Caller,
     PathId(id): PathId,
 ) -> Result<Json<Cancelled>, Failure> {
-    check_job(&app, &caller, Scope::Produce, id).await?;
-    let was = app.queues().cancel(id).await?.into();
+    let was = app.queues_for(&caller, Scope::Produce)?.cancel(id).await?.into();
     Ok(Json(Cancelled { was }))
 }
 
@@ -202,16 +180,16 @@ pub(crate) async fn cancel_by_key(
     PathKey(key): PathKey,
 ) -> Result<Json<Cancelled>, Failure> {
     caller.may(Scope::Produce, &queue)?;
-    let was = app.queues().cancel((queue, key)).await?.into();
+    let was = app.queues_for(&caller, Scope::Produce)?.cancel((queue, key)).await?.into();
     Ok(Json(Cancelled { was }))
 }
 
 async fn move_to(
-    app: &App,
+    queues: &Queues,
     job: JobRef,
     request: RescheduleRequest,
 ) -> Result<Json<Rescheduled>, Failure> {
-    let due = app.queues().reschedule(job, when_of(request.delay, request.due)?).await?;
+    let due = queues.reschedule(job, when_of(request.delay, request.due)?).await?;
     Ok(Json(Rescheduled { due: rfc3339(due), due_ms: due.as_millis() }))
 }
 
@@ -230,8 +208,7 @@ pub(crate) async fn reschedule_by_id(
     PathId(id): PathId,
     Body(request): Body<RescheduleRequest>,
 ) -> Result<Json<Rescheduled>, Failure> {
-    check_job(&app, &caller, Scope::Produce, id).await?;
-    move_to(&app, id.into(), request).await
+    move_to(&app.queues_for(&caller, Scope::Produce)?, id.into(), request).await
 }
 
 /// Give the waiting job that has a key another due time.
@@ -251,5 +228,5 @@ pub(crate) async fn reschedule_by_key(
     Body(request): Body<RescheduleRequest>,
 ) -> Result<Json<Rescheduled>, Failure> {
     caller.may(Scope::Produce, &queue)?;
-    move_to(&app, (queue, key).into(), request).await
+    move_to(&app.queues_for(&caller, Scope::Produce)?, (queue, key).into(), request).await
 }

@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use tickwheel_queue::{Error, QueueInfo};
+use tickwheel_queue::{Error, QueueInfo, Queues};
 
 use crate::api::{
     Count, KickRequest, PurgeRequest, Queue, QueueList, QueueSettings, QueueSettingsPatch,
@@ -16,8 +16,8 @@ use crate::tokens::Scope;
 
 /// The queues that a caller may see; never those that are no client's.
 pub(crate) async fn seen_by(app: &App, caller: &Caller) -> Result<Vec<QueueInfo>, Failure> {
-    let mut queues = app.queues().queues().await?;
-    queues.retain(|queue| is_name(&queue.name) && caller.sees(&queue.name));
+    let mut queues = app.queues_for(caller, Scope::Read)?.queues().await?;
+    queues.retain(|queue| is_name(&queue.name));
     queues.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(queues)
 }
@@ -31,18 +31,23 @@ pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<Json<QueueList>, Failure> {
-    caller.may_somewhere(Scope::Read)?;
     let queues = seen_by(&app, &caller).await?;
     Ok(Json(QueueList { queues: queues.iter().map(Into::into).collect() }))
 }
 
-async fn info(app: &App, name: String) -> Result<QueueInfo, Failure> {
-    let found = app.queues().queue(name.clone()).await?;
+async fn info(queues: &Queues, name: String) -> Result<QueueInfo, Failure> {
+    let found = queues.queue(name.clone()).await?;
     found.ok_or_else(|| Error::NoSuchQueue(name).into())
 }
 
-async fn shown(app: &App, name: String) -> Result<Json<Queue>, Failure> {
-    Ok(Json((&info(app, name).await?).into()))
+async fn shown(queues: &Queues, name: String) -> Result<Json<Queue>, Failure> {
+    Ok(Json((&info(queues, name).await?).into()))
+}
+
+/// The queues for whoever may administer this one.
+fn named(app: &App, caller: &Caller, name: &str) -> Result<Queues, Failure> {
+    caller.may(Scope::Admin, name)?;
+    app.queues_for(caller, Scope::Admin)
 }
 
 /// See a queue.
@@ -56,7 +61,7 @@ pub(crate) async fn get(
     QueueName(name): QueueName,
 ) -> Result<Json<Queue>, Failure> {
     caller.may(Scope::Read, &name)?;
-    shown(&app, name).await
+    shown(&app.queues_for(&caller, Scope::Read)?, name).await
 }
 
 /// Set everything of a queue. What is left out gets its default.
@@ -73,11 +78,11 @@ pub(crate) async fn put_settings(
     QueueName(name): QueueName,
     Body(settings): Body<QueueSettings>,
 ) -> Result<Json<Queue>, Failure> {
-    caller.may(Scope::Admin, &name)?;
+    let queues = named(&app, &caller, &name)?;
     let settings = settings_of(settings)?;
     let _alone = app.settings_lock().lock().await;
-    app.queues().configure(name.clone(), settings).await?;
-    shown(&app, name).await
+    queues.configure(name.clone(), settings).await?;
+    shown(&queues, name).await
 }
 
 /// Change some settings of a queue that is there.
@@ -92,12 +97,12 @@ pub(crate) async fn patch_settings(
     QueueName(name): QueueName,
     Body(patch): Body<QueueSettingsPatch>,
 ) -> Result<Json<Queue>, Failure> {
-    caller.may(Scope::Admin, &name)?;
+    let queues = named(&app, &caller, &name)?;
     let _alone = app.settings_lock().lock().await;
-    let current = QueueSettings::from(&info(&app, name.clone()).await?.settings);
+    let current = QueueSettings::from(&info(&queues, name.clone()).await?.settings);
     let settings = settings_of(patch.apply(current))?;
-    app.queues().configure(name.clone(), settings).await?;
-    shown(&app, name).await
+    queues.configure(name.clone(), settings).await?;
+    shown(&queues, name).await
 }
 
 /// Hold deliveries back.
@@ -112,9 +117,9 @@ pub(crate) async fn pause(
     caller: Caller,
     QueueName(name): QueueName,
 ) -> Result<Json<Queue>, Failure> {
-    caller.may(Scope::Admin, &name)?;
-    app.queues().pause(name.clone()).await?;
-    shown(&app, name).await
+    let queues = named(&app, &caller, &name)?;
+    queues.pause(name.clone()).await?;
+    shown(&queues, name).await
 }
 
 /// Deliver again.
@@ -127,10 +132,10 @@ pub(crate) async fn resume(
     caller: Caller,
     QueueName(name): QueueName,
 ) -> Result<Json<Queue>, Failure> {
-    caller.may(Scope::Admin, &name)?;
-    info(&app, name.clone()).await?;
-    app.queues().resume(name.clone()).await?;
-    shown(&app, name).await
+    let queues = named(&app, &caller, &name)?;
+    info(&queues, name.clone()).await?;
+    queues.resume(name.clone()).await?;
+    shown(&queues, name).await
 }
 
 /// Bring dead jobs back, the oldest first.
@@ -145,8 +150,8 @@ pub(crate) async fn kick(
     QueueName(name): QueueName,
     OptionalBody(request): OptionalBody<KickRequest>,
 ) -> Result<Json<Count>, Failure> {
-    caller.may(Scope::Admin, &name)?;
-    let count = app.queues().kick_some(name, request.limit.unwrap_or(u64::MAX)).await?;
+    let queues = named(&app, &caller, &name)?;
+    let count = queues.kick_some(name, request.limit.unwrap_or(u64::MAX)).await?;
     Ok(Json(Count { count }))
 }
 
@@ -162,13 +167,13 @@ pub(crate) async fn purge(
     QueueName(name): QueueName,
     Body(request): Body<PurgeRequest>,
 ) -> Result<Json<Count>, Failure> {
-    caller.may(Scope::Admin, &name)?;
+    let queues = named(&app, &caller, &name)?;
     let age = request.older_than.unwrap_or_default().as_millis();
     let before = match request.older_than {
         Some(_) => tickwheel_queue::Time::from_millis(app.now().as_millis().saturating_sub(age)),
         None => tickwheel_queue::Time::MAX,
     };
-    let count = app.queues().purge(name, request.state.into(), before).await?;
+    let count = queues.purge(name, request.state.into(), before).await?;
     Ok(Json(Count { count }))
 }
 
@@ -182,7 +187,7 @@ pub(crate) async fn drain(
     caller: Caller,
     QueueName(name): QueueName,
 ) -> Result<Json<Count>, Failure> {
-    caller.may(Scope::Admin, &name)?;
-    let count = app.queues().drain(name).await?;
+    let queues = named(&app, &caller, &name)?;
+    let count = queues.drain(name).await?;
     Ok(Json(Count { count }))
 }

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use tickwheel_queue::cron::Misfire as QueueMisfire;
-use tickwheel_queue::{Error, NewJob, NewSchedule, Time, Timing, When};
+use tickwheel_queue::{Error, NewJob, NewSchedule, Queues, Time, Timing, When};
 
 use crate::api::{
     Code, Delay, Misfire, NextRun, NextRuns, Schedule, ScheduleList, ScheduleRequest, rfc3339,
@@ -153,24 +153,10 @@ fn shown(schedule: tickwheel_queue::Schedule) -> Schedule {
     }
 }
 
-/// A schedule that is there, if the caller may do this to it.
-async fn find(
-    app: &App,
-    caller: &Caller,
-    scope: Scope,
-    name: &str,
-) -> Result<tickwheel_queue::Schedule, Failure> {
-    caller.may_somewhere(scope)?;
-    let found = app.queues().schedule(name).await?;
-    let found = found.ok_or_else(|| Failure::from(Error::NoSuchSchedule(name.to_owned())))?;
-    caller.may(scope, &found.job.queue)?;
-    Ok(found)
-}
-
-async fn shown_by_name(app: &App, name: &str) -> Result<Json<Schedule>, Failure> {
-    let found = app.queues().schedule(name).await?;
-    let gone = || Failure::from(Error::NoSuchSchedule(name.to_owned()));
-    Ok(Json(shown(found.ok_or_else(gone)?)))
+/// A schedule that is there for these queues.
+async fn find(queues: &Queues, name: &str) -> Result<tickwheel_queue::Schedule, Failure> {
+    let found = queues.schedule(name).await?;
+    found.ok_or_else(|| Error::NoSuchSchedule(name.to_owned()).into())
 }
 
 /// See all schedules.
@@ -182,10 +168,8 @@ pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<Json<ScheduleList>, Failure> {
-    caller.may_somewhere(Scope::Read)?;
-    let schedules = app.queues().schedules().await?;
-    let seen = schedules.into_iter().filter(|schedule| caller.sees(&schedule.job.queue));
-    Ok(Json(ScheduleList { schedules: seen.map(shown).collect() }))
+    let schedules = app.queues_for(&caller, Scope::Read)?.schedules().await?;
+    Ok(Json(ScheduleList { schedules: schedules.into_iter().map(shown).collect() }))
 }
 
 /// Add a schedule, or replace it as a whole.
@@ -205,17 +189,12 @@ pub(crate) async fn put(
     ScheduleName(name): ScheduleName,
     Body(request): Body<ScheduleRequest>,
 ) -> Result<(StatusCode, Json<Schedule>), Failure> {
-    caller.may_somewhere(Scope::Admin)?;
+    let queues = app.queues_for(&caller, Scope::Admin)?;
     let schedule = new_schedule(&app, name.clone(), request)?;
     caller.may(Scope::Admin, &schedule.job.queue)?;
-    // Nobody takes over a schedule of a queue that is not theirs.
-    let _alone = app.settings_lock().lock().await;
-    if let Some(old) = app.queues().schedule(name.clone()).await? {
-        caller.may(Scope::Admin, &old.job.queue)?;
-    }
-    let put = app.queues().put_schedule(schedule).await?;
+    let put = queues.put_schedule(schedule).await?;
     let status = if put.replaced { StatusCode::OK } else { StatusCode::CREATED };
-    Ok((status, shown_by_name(&app, &name).await?))
+    Ok((status, Json(shown(find(&queues, &name).await?))))
 }
 
 /// See a schedule.
@@ -228,7 +207,8 @@ pub(crate) async fn get(
     caller: Caller,
     ScheduleName(name): ScheduleName,
 ) -> Result<Json<Schedule>, Failure> {
-    Ok(Json(shown(find(&app, &caller, Scope::Read, &name).await?)))
+    let queues = app.queues_for(&caller, Scope::Read)?;
+    Ok(Json(shown(find(&queues, &name).await?)))
 }
 
 /// Remove a schedule. Jobs that it has put stay.
@@ -241,8 +221,9 @@ pub(crate) async fn delete(
     caller: Caller,
     ScheduleName(name): ScheduleName,
 ) -> Result<Json<Schedule>, Failure> {
-    let found = find(&app, &caller, Scope::Admin, &name).await?;
-    app.queues().remove_schedule(name).await?;
+    let queues = app.queues_for(&caller, Scope::Admin)?;
+    let found = find(&queues, &name).await?;
+    queues.remove_schedule(name).await?;
     Ok(Json(shown(found)))
 }
 
@@ -261,8 +242,7 @@ pub(crate) async fn next(
 ) -> Result<Json<NextRuns>, Failure> {
     params.only(&["n"])?;
     let times = params.number("n", 1, 1_000)?.unwrap_or(5);
-    find(&app, &caller, Scope::Read, &name).await?;
-    let times = app.queues().next_times(name, times).await?;
+    let times = app.queues_for(&caller, Scope::Read)?.next_times(name, times).await?;
     let run = |time| NextRun { due: rfc3339(time), due_ms: time.as_millis() };
     Ok(Json(NextRuns { next: times.into_iter().map(run).collect() }))
 }
@@ -277,9 +257,9 @@ pub(crate) async fn pause(
     caller: Caller,
     ScheduleName(name): ScheduleName,
 ) -> Result<Json<Schedule>, Failure> {
-    find(&app, &caller, Scope::Admin, &name).await?;
-    app.queues().pause_schedule(name.clone()).await?;
-    shown_by_name(&app, &name).await
+    let queues = app.queues_for(&caller, Scope::Admin)?;
+    queues.pause_schedule(name.clone()).await?;
+    Ok(Json(shown(find(&queues, &name).await?)))
 }
 
 /// Let a schedule go on.
@@ -292,7 +272,7 @@ pub(crate) async fn resume(
     caller: Caller,
     ScheduleName(name): ScheduleName,
 ) -> Result<Json<Schedule>, Failure> {
-    find(&app, &caller, Scope::Admin, &name).await?;
-    app.queues().resume_schedule(name.clone()).await?;
-    shown_by_name(&app, &name).await
+    let queues = app.queues_for(&caller, Scope::Admin)?;
+    queues.resume_schedule(name.clone()).await?;
+    Ok(Json(shown(find(&queues, &name).await?)))
 }

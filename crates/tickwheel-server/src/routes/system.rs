@@ -14,21 +14,22 @@ use crate::auth::Caller;
 use crate::extract::PathCode;
 use crate::metrics;
 use crate::problem::Failure;
-use crate::tokens::Scope;
 
 /// A service that takes longer to answer than this is not ready.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// See what happened since the start, and what is there now.
 ///
-/// The numbers are those of all queues.
+/// A token that is limited to some queues sees how many of those there are, and of their jobs; the
+/// other numbers are those of the whole service, and `null` without a token for all queues.
 #[utoipa::path(
     get, path = "/v1/stats", tag = "system", operation_id = "getStats",
     responses((status = 200, description = "The numbers", body = Stats))
 )]
 pub(crate) async fn stats(State(app): State<App>, caller: Caller) -> Result<Json<Stats>, Failure> {
-    caller.may_somewhere(Scope::Read)?;
-    Ok(Json((&metrics::stats(&app).await?).into()))
+    let queues = seen_by(&app, &caller).await?;
+    let stats = Stats::from(&metrics::stats(&app, &queues).await?);
+    Ok(Json(if caller.access().is_limited() { stats.of_some_queues() } else { stats }))
 }
 
 fn health(status: &str) -> Json<Health> {
@@ -69,16 +70,21 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Failu
 }
 
 /// Numbers for Prometheus. The list is in docs/SERVER.md.
+///
+/// A token that is limited to some queues gets the numbers of those alone.
 #[utoipa::path(
     get, path = "/metrics", tag = "system", operation_id = "metrics",
     responses((status = 200, description = "The numbers", body = String,
                content_type = "text/plain; version=0.0.4; charset=utf-8"))
 )]
 pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<Response, Failure> {
-    caller.may_somewhere(Scope::Read)?;
     let queues = seen_by(&app, &caller).await?;
-    let stats = metrics::stats(&app).await?;
-    let text = metrics::text(&stats, &queues, app.counts(), app.memory().used());
+    let text = if caller.access().is_limited() {
+        metrics::text_of_queues(&queues)
+    } else {
+        let stats = metrics::stats(&app, &queues).await?;
+        metrics::text(&stats, &queues, app.counts(), app.memory().used())
+    };
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 

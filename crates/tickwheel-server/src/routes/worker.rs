@@ -7,7 +7,6 @@ use axum::extract::State;
 use axum::response::Response;
 use tickwheel_queue::{Lease, Retry, When};
 
-use super::jobs::check_job;
 use crate::api::{
     AckRequest, Acked, Code, Delay, Deliveries, ExtendRequest, Extended, FailRequest, Failed,
     Kicked, LeaseToken, ReleaseRequest, Released, ReserveRequest, rfc3339,
@@ -53,7 +52,8 @@ pub(crate) async fn reserve(
     }
     // Jobs that are leased have to be sent, so this is asked before.
     app.memory().check(0)?;
-    let reserved = app.queues().reserve_within(queue, limit as usize, lease, wait.0);
+    let queues = app.queues_for(&caller, Scope::Consume)?;
+    let reserved = queues.reserve_within(queue, limit as usize, lease, wait.0);
     let deliveries = tokio::select! {
         biased;
         deliveries = reserved => deliveries?,
@@ -114,8 +114,7 @@ pub(crate) async fn ack(
     PathId(id): PathId,
     Body(request): Body<AckRequest>,
 ) -> Result<Json<Acked>, Failure> {
-    check_job(&app, &caller, Scope::Consume, id).await?;
-    app.queues().ack(lease_of(id, request.token)).await?;
+    app.queues_for(&caller, Scope::Consume)?.ack(lease_of(id, request.token)).await?;
     Ok(Json(Acked::default()))
 }
 
@@ -137,10 +136,10 @@ pub(crate) async fn fail(
     PathId(id): PathId,
     Body(request): Body<FailRequest>,
 ) -> Result<Json<Failed>, Failure> {
-    check_job(&app, &caller, Scope::Consume, id).await?;
+    let queues = app.queues_for(&caller, Scope::Consume)?;
     let retry = retry_of(request.delay, request.dead)?;
     let error = check_error(request.error)?;
-    let state = app.queues().fail(lease_of(id, request.token), error, retry).await?.into();
+    let state = queues.fail(lease_of(id, request.token), error, retry).await?.into();
     Ok(Json(Failed { state }))
 }
 
@@ -159,9 +158,9 @@ pub(crate) async fn extend(
     PathId(id): PathId,
     Body(request): Body<ExtendRequest>,
 ) -> Result<Json<Extended>, Failure> {
-    check_job(&app, &caller, Scope::Consume, id).await?;
+    let queues = app.queues_for(&caller, Scope::Consume)?;
     let lease = check_lease(request.lease)?;
-    let until = app.queues().extend(lease_of(id, request.token), lease).await?;
+    let until = queues.extend(lease_of(id, request.token), lease).await?;
     Ok(Json(Extended { until: rfc3339(until), until_ms: until.as_millis() }))
 }
 
@@ -180,8 +179,8 @@ pub(crate) async fn release(
     PathId(id): PathId,
     Body(request): Body<ReleaseRequest>,
 ) -> Result<Json<Released>, Failure> {
-    check_job(&app, &caller, Scope::Consume, id).await?;
-    app.queues().release(lease_of(id, request.token), when_released(request.delay)).await?;
+    let queues = app.queues_for(&caller, Scope::Consume)?;
+    queues.release(lease_of(id, request.token), when_released(request.delay)).await?;
     Ok(Json(Released::default()))
 }
 
@@ -198,7 +197,6 @@ pub(crate) async fn kick(
     caller: Caller,
     PathId(id): PathId,
 ) -> Result<Json<Kicked>, Failure> {
-    check_job(&app, &caller, Scope::Admin, id).await?;
-    app.queues().kick(id).await?;
+    app.queues_for(&caller, Scope::Admin)?.kick(id).await?;
     Ok(Json(Kicked::default()))
 }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub(crate) use self::ring::Ring;
+pub(crate) use self::ring::{KnownToken, Ring};
 pub use self::scope::{Pattern, Scope};
 pub use self::store::TokenStore;
 pub(crate) use self::store::make_private;
@@ -70,10 +70,6 @@ impl Token {
 
     pub(crate) fn has(&self, scope: Scope) -> bool {
         self.scopes.iter().any(|&has| has == scope || has == Scope::Admin)
-    }
-
-    pub(crate) fn allows_all_queues(&self) -> bool {
-        self.queues.iter().any(Pattern::is_all)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The service through real HTTP, on a free port of this machine.
 
+mod access;
 mod client;
 mod events;
 mod idempotency;

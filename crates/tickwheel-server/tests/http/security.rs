@@ -83,7 +83,7 @@ async fn scopes_and_patterns_bound_what_a_token_can_do() {
     let text = json!({"text": ""});
     let delay = json!({"delay": 1});
     let lease = json!({"token": "00000000000000ff"});
-    // Who, what, on ours, on theirs; what the other scopes get is 403 each time.
+    // Who, what, and the status on ours; what the other scopes get is 403 each time.
     let cases = [
         (&reader, "GET", "/v1/queues/{q}", json!({}), 200),
         (&reader, "GET", "/v1/queues/{q}/jobs", json!({}), 200),
@@ -118,7 +118,10 @@ async fn scopes_and_patterns_bound_what_a_token_can_do() {
         let theirs = path.replace("{q}", "b").replace("{id}", &theirs);
         let answer = send(who, method, &ours, body.clone()).await;
         assert_eq!(answer.status, wanted, "{method} {ours}: {answer:?}");
-        send(who, method, &theirs, body.clone()).await.problem(403, "forbidden");
+        // A queue that the caller names is refused; a job of such a queue is not there.
+        let (status, code) =
+            if path.contains("{q}") { (403, "forbidden") } else { (404, "not-found") };
+        send(who, method, &theirs, body.clone()).await.problem(status, code);
         for other in [&reader, &producer, &consumer] {
             if other != who {
                 send(other, method, &ours, body.clone()).await.problem(403, "forbidden");
@@ -133,7 +136,7 @@ async fn scopes_and_patterns_bound_what_a_token_can_do() {
     let results =
         send(&producer, "POST", "/v1/jobs/batch/cancel", batch.clone()).await.json()["results"]
             .clone();
-    assert_eq!(results[0]["error"]["code"], "forbidden");
+    assert_eq!(results[0]["error"]["code"], "not-found");
     assert_eq!(results[1]["ok"]["was"], "ready");
     send(&reader, "POST", "/v1/jobs/batch/cancel", batch).await.problem(403, "forbidden");
     let names = send(&reader, "GET", "/v1/queues", json!({})).await.json()["queues"].clone();
@@ -155,10 +158,10 @@ async fn schedules_belong_to_those_who_administer_their_queue() {
     };
     put(&ours, "b").await.problem(403, "forbidden");
     assert_eq!(put(&ours, "a").await.status, 201);
-    put(&theirs, "b").await.problem(403, "forbidden");
+    put(&theirs, "b").await.problem(400, "invalid-parameter");
     for (method, path) in [("GET", ""), ("GET", "/next"), ("POST", "/pause"), ("DELETE", "")] {
         let path = format!("/v1/schedules/s{path}");
-        service.send(Request::new(method, &path).token(&theirs)).await.problem(403, "forbidden");
+        service.send(Request::new(method, &path).token(&theirs)).await.problem(404, "not-found");
         assert_eq!(
             service.send(Request::new(method, &path).token(&ours)).await.status,
             200,

@@ -1,4 +1,5 @@
-//! Names of jobs: UUIDs of version 7, which sort by the time at which they were made.
+//! Names of jobs: UUIDs of version 7, which sort by the time at which they were made. Those of
+//! jobs that schedules put are of version 8, made of their occurrence and a secret.
 //!
 //! The layout is that of RFC 9562: 48 bits of milliseconds, then random ones around the six that
 //! say version and variant. Sorting by time matters here: new jobs land at the end of the table,
@@ -8,8 +9,6 @@ use std::cell::Cell;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::str::FromStr;
-
-use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::time::Time;
 
@@ -77,19 +76,22 @@ impl JobId {
         high << LOW_BITS | low
     }
 
-    /// The name of the job that a schedule puts for one of its occurrences.
-    ///
-    /// ```
-    /// use tickwheel_queue::{JobId, Time};
-    ///
-    /// let time = Time::from_millis(1_700_000_000_000);
-    /// let id = JobId::of_occurrence("daily report", time);
-    /// assert_eq!(id, JobId::of_occurrence("daily report", time));
-    /// assert_ne!(id, JobId::of_occurrence("weekly report", time));
-    /// ```
-    pub fn of_occurrence(schedule: &str, time: Time) -> Self {
-        let name = schedule.as_bytes();
-        Self::from_parts(time, xxh3_64(name), xxh3_64_with_seed(name, time.as_millis()))
+    /// The id of the job that a schedule puts for one of its occurrences: a UUID of version 8,
+    /// which cannot be predicted without the store's secret. There are several for an occurrence,
+    /// in case that another job has the first.
+    pub(crate) fn of_occurrence(secret: Secret, schedule: &str, time: Time, attempt: u32) -> Self {
+        let bits = |half: u8| {
+            let fixed = (time.as_millis().to_be_bytes(), attempt.to_be_bytes());
+            secret.hash(&[&fixed.0, &fixed.1, &[half], schedule.as_bytes()])
+        };
+        let mut id = Self::from_parts(time, bits(0), bits(1));
+        id.0[6] = 0x80 | (id.0[6] & 0x0f);
+        id
+    }
+
+    /// Returns `true` if the id has the form of those that schedules make.
+    pub(crate) fn is_of_occurrence(self) -> bool {
+        self.0[6] >> 4 == 8 && self.0[8] >> 6 == 2
     }
 
     /// The name with these bytes.
@@ -111,6 +113,40 @@ impl JobId {
     /// ```
     pub const fn as_bytes(&self) -> &[u8; 16] {
         &self.0
+    }
+}
+
+/// The secret of a store, which makes the ids of occurrences unpredictable.
+#[derive(Clone, Copy)]
+pub(crate) struct Secret([u64; 2]);
+
+impl Secret {
+    /// A new secret, from the random numbers of the operating system.
+    pub(crate) fn random() -> Self {
+        let state = RandomState::new();
+        Self([state.hash_one(0), state.hash_one(1)])
+    }
+
+    pub(crate) fn encode(self) -> [u8; 16] {
+        let [first, second] = self.0;
+        (u128::from(first) << 64 | u128::from(second)).to_be_bytes()
+    }
+
+    /// The secret that was stored; `None` if the bytes are not one.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let number = u128::from_be_bytes(bytes.try_into().ok()?);
+        Some(Self([(number >> 64) as u64, number as u64]))
+    }
+
+    /// `SipHash` 2-4 of some bytes, which makes forgeries infeasible. The standard library has it
+    /// under a deprecated name: its successor takes no key.
+    #[allow(deprecated, reason = "the successor takes no key")]
+    fn hash(self, parts: &[&[u8]]) -> u64 {
+        let mut hasher = std::hash::SipHasher::new_with_keys(self.0[0], self.0[1]);
+        for part in parts {
+            hasher.write(part);
+        }
+        hasher.finish()
     }
 }
 
@@ -241,6 +277,24 @@ mod tests {
         ids.sort();
         ids.dedup();
         assert_eq!(ids.len(), 10_000);
+    }
+
+    #[test]
+    fn ids_of_occurrences_depend_on_everything_and_sort_by_time() {
+        let (secret, time) = (Secret([1, 2]), Time::from_millis(1_700_000_000_000));
+        let id = JobId::of_occurrence(secret, "daily", time, 0);
+        assert!(id.is_of_occurrence() && !JobId::new(time).is_of_occurrence());
+        assert_eq!(id.0[..6], time.as_millis().to_be_bytes()[2..]);
+        let decoded = Secret::decode(&secret.encode()).unwrap();
+        assert_eq!(JobId::of_occurrence(decoded, "daily", time, 0), id);
+        for other in [
+            JobId::of_occurrence(Secret([1, 3]), "daily", time, 0),
+            JobId::of_occurrence(secret, "weekly", time, 0),
+            JobId::of_occurrence(secret, "daily", Time::from_millis(1_700_000_000_001), 0),
+            JobId::of_occurrence(secret, "daily", time, 1),
+        ] {
+            assert_ne!(other, id);
+        }
     }
 
     #[test]

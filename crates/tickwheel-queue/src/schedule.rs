@@ -98,7 +98,7 @@ pub struct NewSchedule {
     /// When its occurrences are.
     pub timing: Timing,
     /// What is put. Its delay counts from the occurrence; it has no id, since each job gets
-    /// [one of its own](crate::JobId::of_occurrence). Two headers are added to it:
+    /// one of its own. Two headers are added to it:
     /// `tickwheel-schedule`, the schedule's name, and `tickwheel-occurrence`, the milliseconds of
     /// the occurrence.
     pub job: NewJob,

@@ -73,7 +73,7 @@ fn every_change_is_told_with_what_one_has_to_know() {
     rig.clock.advance(seconds(1));
     queues.stats().wait().unwrap();
     let put = told(&mut events).pop().expect("a put");
-    assert_eq!(put.job, JobId::of_occurrence("s", put.time));
+    assert_eq!(put.job, rig::occurrence_id("s", put.time));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! failures after any step. After every step everything is read back and compared.
 
 mod model;
+mod rig;
 mod story;
 
 use std::collections::BTreeMap;
@@ -120,6 +121,7 @@ struct Run<D> {
 
 impl<D: TestDisk> Run<D> {
     fn new(disk: D) -> Self {
+        rig::plant_secret(&disk);
         let clock = ManualClock::new();
         clock.set_wall(SystemTime::UNIX_EPOCH + Duration::from_millis(START));
         let mut run = Self {

@@ -5,9 +5,12 @@ mod rig;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use bytes::Bytes;
 use proptest::prelude::*;
 use rig::{Rig, millis, seconds};
+use tickwheel::ManualClock;
 use tickwheel_queue::cron::Misfire;
+use tickwheel_queue::store::{MemoryDisk, Table};
 use tickwheel_queue::{
     Error, Job, JobId, Limit, Limits, List, NewJob, NewSchedule, OnConflict, Queues, State, Time,
     Timing,
@@ -85,6 +88,78 @@ fn the_calendar_of_a_time_zone_puts_a_job_where_clocks_change() {
 }
 
 #[test]
+fn nobody_can_put_a_job_with_the_id_of_an_occurrence() {
+    let rig = Rig::new();
+    put(
+        &rig,
+        NewSchedule::new("s", seconds(10), NewJob::new("q", ""))
+            .misfire(Misfire::All { limit: 10 }),
+    );
+    for number in 1..=3 {
+        let id = rig::occurrence_id("s", at(number * 10_000));
+        let refused = rig.queues().put(NewJob::new("other", "").id(id)).wait();
+        assert_eq!(refused, Err(Error::UnusableId { id }));
+    }
+    set_clock(&rig, 30_000);
+    assert_eq!(dues(&rig), [10_000, 20_000, 30_000]);
+}
+
+#[test]
+fn another_job_with_the_id_of_an_occurrence_does_not_take_its_place() {
+    let mut rig = Rig::new();
+    put(
+        &rig,
+        NewSchedule::new("s", seconds(10), NewJob::new("q", ""))
+            .misfire(Misfire::All { limit: 10 }),
+    );
+    let other = rig.queues().put(NewJob::new("other", "")).wait().unwrap().id;
+    let taken = rig::occurrence_id("s", at(10_000));
+    rig.closed(|rig| {
+        rig.disk.tamper(|rows| {
+            let row = |id: JobId| (Table::Jobs, Bytes::copy_from_slice(id.as_bytes()));
+            let record = rows[&row(other)].clone();
+            rows.insert(row(taken), record);
+        });
+    });
+    set_clock(&rig, 20_000);
+    assert_eq!(dues(&rig), [10_000, 20_000]);
+    assert!(jobs(&rig).iter().all(|job| job.id != taken));
+    assert_eq!(rig.queues().schedule("s").wait().unwrap().unwrap().fired, 2);
+}
+
+#[test]
+fn the_job_of_a_schedule_of_the_same_name_in_another_queue_takes_no_place() {
+    let rig = Rig::new();
+    put(&rig, NewSchedule::new("s", seconds(10), NewJob::new("other", "")));
+    set_clock(&rig, 10_000);
+    rig.queues().remove_schedule("s").wait().unwrap();
+    set_clock(&rig, 0);
+    put(&rig, NewSchedule::new("s", seconds(10), NewJob::new("q", "")));
+    set_clock(&rig, 10_000);
+    assert_eq!(dues(&rig), [10_000]);
+}
+
+#[test]
+fn the_secret_of_a_store_is_its_own_and_stays() {
+    let secret_of = |disk: &MemoryDisk| {
+        let clock = ManualClock::new();
+        let queues = Queues::builder().clock(clock.clone()).open_disk(disk.clone()).unwrap();
+        let schedule = NewSchedule::new("s", seconds(1), NewJob::new("q", ""));
+        queues.put_schedule(schedule).wait().unwrap();
+        clock.advance(seconds(5));
+        queues.stats().wait().unwrap();
+        drop(queues);
+        let mut secret = None;
+        disk.tamper(|rows| secret = rows.get(&(Table::Index, Bytes::from_static(&[11]))).cloned());
+        secret.expect("a secret")
+    };
+    let (one, other) = (MemoryDisk::new(), MemoryDisk::new());
+    let secret = secret_of(&one);
+    assert_eq!(secret_of(&one), secret);
+    assert_ne!(secret_of(&other), secret);
+}
+
+#[test]
 fn a_job_is_what_its_template_says() {
     let rig = Rig::new();
     let job = NewJob::new("q", "payload")
@@ -97,7 +172,7 @@ fn a_job_is_what_its_template_says() {
     put(&rig, NewSchedule::new("s", seconds(60), job.clone()));
     set_clock(&rig, 60_000);
     let found = jobs(&rig).pop().expect("a job");
-    assert_eq!(found.id, JobId::of_occurrence("s", at(60_000)));
+    assert_eq!(found.id, rig::occurrence_id("s", at(60_000)));
     assert_eq!((found.due, found.state), (at(65_000), State::Scheduled));
     assert_eq!(
         (found.payload, found.priority, found.max_attempts),
@@ -496,7 +571,7 @@ impl Run {
     fn catch_up(&mut self) {
         for (name, schedule) in &mut self.schedules {
             for time in schedule.due(self.now) {
-                let id = JobId::of_occurrence(&name.to_string(), Time::from_millis(time));
+                let id = rig::occurrence_id(&name.to_string(), Time::from_millis(time));
                 if self.jobs.insert(id, time).is_some() {
                     // Removed and put again with the clock set back: it has its job already.
                     schedule.fired -= 1;

@@ -48,7 +48,7 @@ use schedule::Course;
 use crate::access::Access;
 use crate::error::Error;
 use crate::event::EventKind;
-use crate::id::{JobId, scramble};
+use crate::id::{JobId, Secret, scramble};
 use crate::job::{Job, State};
 use crate::settings::Limits;
 use crate::stats::Tally;
@@ -79,6 +79,10 @@ pub(crate) struct Engine {
     /// Random bits for the ids of this group.
     entropy: u64,
     tokens: Tokens,
+    /// What the ids of occurrences are made with.
+    secret: Secret,
+    /// It is in the store, or in this group's batch.
+    secret_is_stored: bool,
     /// The last id that was made.
     last_id: JobId,
     /// The queue of the last put.

@@ -30,9 +30,12 @@ impl Engine {
         self.put_checked(view, job)
     }
 
-    /// Refuses a caller's id that a job has. Only a caller that may touch that job is told so:
+    /// Refuses a caller's id that only schedules make, or that a job has. Only a caller that may touch that job is told so:
     /// "this id exists" means to a caller that its own put succeeded before.
     fn check_id(&self, view: &dyn View, id: JobId, access: &Access) -> Result<(), Error> {
+        if id.is_of_occurrence() {
+            return Err(Error::UnusableId { id });
+        }
         if !self.exists(view, id)? {
             return Ok(());
         }

@@ -8,7 +8,7 @@ use tickwheel::wheel::HierarchicalWheel;
 
 use super::deliver::Tokens;
 use super::{Engine, EngineOptions, Leased, Queue, Room, Timed};
-use crate::id::JobId;
+use crate::id::{JobId, Secret};
 use crate::stats::Tally;
 use crate::store::records::{Counts, LeaseRow, QueueRow, Totals};
 use crate::store::rows;
@@ -32,6 +32,8 @@ impl Engine {
             now,
             entropy: 0,
             tokens: Tokens::default(),
+            secret: Secret::random(),
+            secret_is_stored: false,
             last_id: JobId::from_bytes([0; 16]),
             last_put: 0,
             totals,
@@ -50,6 +52,7 @@ impl Engine {
             happened: None,
             tally: Tally::default(),
         };
+        engine.read_secret(view)?;
         engine.read_queues(view)?;
         engine.read_leases(view)?;
         engine.read_paces(view)?;
@@ -61,6 +64,23 @@ impl Engine {
             engine.retention_changed(number);
         }
         Ok(engine)
+    }
+
+    /// Takes the secret that is stored. Where there is none, or none that can be read, a new one is
+    /// stored with the first occurrence.
+    fn read_secret(&mut self, view: &dyn View) -> Result<(), StoreError> {
+        let row = match view.get(Table::Index, rows::SECRET) {
+            Err(StoreError::Damaged(why)) => {
+                tracing::error!(why, "the secret for ids of occurrences is replaced");
+                self.tally.damaged += 1;
+                return Ok(());
+            }
+            row => row?,
+        };
+        if let Some(secret) = row.and_then(|row| Secret::decode(&row)) {
+            (self.secret, self.secret_is_stored) = (secret, true);
+        }
+        Ok(())
     }
 
     fn read_queues(&mut self, view: &dyn View) -> Result<(), StoreError> {

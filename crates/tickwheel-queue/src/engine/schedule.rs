@@ -2,8 +2,8 @@
 //!
 //! A schedule has one entry on the wheel, at its next occurrence. When that is due, the jobs are
 //! put and the schedule's progress is written in the same batch: an occurrence has its job and is
-//! behind, or neither. The id of a job is made of the schedule's name and the occurrence, so even
-//! a schedule that is removed and put again cannot have two jobs for one occurrence side by side.
+//! behind, or neither. The id of a job is made of the schedule's name, the occurrence and a secret
+//! of the store, so nobody else can have put a job with it, and even a schedule that is removed and put again cannot have two jobs for one occurrence side by side.
 //!
 //! In memory is what says when to go on. The template of the job is read when it is put: a
 //! thousand schedules with large payloads cost no memory.
@@ -16,13 +16,14 @@ use tickwheel::cron::Misfire;
 use tickwheel::wheel::Key;
 
 use super::{Engine, PutKind, STEP_BYTES, Timed, unreadable};
-use crate::access::{Access, EVERYTHING};
+use crate::access::Access;
 use crate::error::{Error, Limit};
+use crate::id::JobId;
 use crate::job::When;
 use crate::occurrences::{Due, MOST, Occurrences};
 use crate::schedule::{NewSchedule, PutSchedule, Timing};
 use crate::store::rows;
-use crate::store::schedules::{Progress, ScheduleRow};
+use crate::store::schedules::{Progress, ScheduleRow, is_occurrence};
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
 use crate::time::Time;
@@ -268,16 +269,24 @@ impl Engine {
         let row = ScheduleRow::decode(row)
             .map_err(|why| Error::DamagedSchedule { name: name.to_owned(), why })?;
         for &occurrence in occurrences {
-            match self.put(view, &row.job_of(name, occurrence), &EVERYTHING) {
-                Ok(put) if put.kind == PutKind::Kept => progress.problem = None,
-                Ok(_) => {
+            let mut job = row.job_of(name, occurrence);
+            job.id = self.id_of_occurrence(view, name, occurrence, &job.queue)?;
+            let put = match job.id {
+                Some(_) => {
+                    self.check_job(&job).and_then(|()| self.put_checked(view, &job)).map(Some)
+                }
+                None => Ok(None),
+            };
+            match put {
+                // Put before the schedule was removed and put again.
+                Ok(None) => progress.problem = None,
+                Ok(Some(put)) if put.kind == PutKind::Kept => progress.problem = None,
+                Ok(Some(_)) => {
                     progress.problem = None;
                     progress.fired += 1;
                     progress.last = Some(occurrence);
                     self.tally.fired += 1;
                 }
-                // Put before the schedule was removed and put again.
-                Err(Error::IdExists { .. }) => progress.problem = None,
                 Err(error @ Error::KeyExists { .. }) => {
                     progress.problem = Some(error.to_string());
                 }
@@ -289,6 +298,42 @@ impl Engine {
             }
         }
         Ok(())
+    }
+
+    /// An id for the job of an occurrence; `None` if the occurrence has its job already. A job that
+    /// has the id and is something else does not take the place of the occurrence, which gets the
+    /// next id.
+    fn id_of_occurrence(
+        &mut self,
+        view: &dyn View,
+        name: &str,
+        occurrence: Time,
+        queue: &str,
+    ) -> Result<Option<JobId>, Error> {
+        if !self.secret_is_stored {
+            self.batch.put(Table::Index, rows::SECRET, &self.secret.encode());
+            self.secret_is_stored = true;
+        }
+        let mut attempt = 0;
+        loop {
+            let id = JobId::of_occurrence(self.secret, name, occurrence, attempt);
+            match self.record(view, id) {
+                Ok(None) => return Ok(Some(id)),
+                Ok(Some(record))
+                    if is_occurrence(&record, name, occurrence)
+                        && self.number_of(queue) == Some(record.queue) =>
+                {
+                    return Ok(None);
+                }
+                Ok(Some(_)) => {
+                    tracing::warn!(schedule = name, %id, "another job has the id of an occurrence");
+                }
+                // Nobody else could have put it.
+                Err(Error::Damaged { .. }) => return Ok(None),
+                Err(error) => return Err(error),
+            }
+            attempt += 1;
+        }
     }
 
     fn write_progress(&mut self, name: &str) {

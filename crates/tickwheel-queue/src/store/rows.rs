@@ -15,6 +15,7 @@
 //! | pace | 8, queue, group | when the last deliveries were; no group is the whole queue |
 //! | schedule | 9, name | what it is |
 //! | progress | 10, name | how far the schedule has come |
+//! | secret | 11 | what the ids of occurrences are made with |
 //! | nothing | 255 | nothing, and never for long |
 //!
 //! In the table of jobs the key is the id.
@@ -36,6 +37,7 @@ pub(crate) const FINISHED: u8 = 7;
 pub(crate) const PACE: u8 = 8;
 pub(crate) const SCHEDULE: u8 = 9;
 const PROGRESS: u8 = 10;
+pub(crate) const SECRET: &[u8] = &[11];
 
 /// A place in the order of delivery: by due time, then priority, then order of insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

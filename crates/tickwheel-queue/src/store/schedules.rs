@@ -8,12 +8,23 @@ use tickwheel::cron::{self, Misfire};
 
 use super::codec::{Decoder, Encode, Malformed};
 use super::records::Record;
-use crate::id::JobId;
 use crate::job::{NewJob, OnConflict, When};
 use crate::schedule::{NewSchedule, Timing};
 use crate::time::Time;
 
 const VERSION: u8 = 1;
+/// The headers that say which occurrence a job is.
+const SCHEDULE_HEADER: &str = "tickwheel-schedule";
+const OCCURRENCE_HEADER: &str = "tickwheel-occurrence";
+
+/// Returns `true` if a job has the headers of this occurrence.
+pub(crate) fn is_occurrence(record: &Record, schedule: &str, occurrence: Time) -> bool {
+    let has = |place: usize, name: &str, value: &str| {
+        record.headers.get(place).is_some_and(|header| header.0 == name && header.1 == value)
+    };
+    has(0, SCHEDULE_HEADER, schedule)
+        && has(1, OCCURRENCE_HEADER, &occurrence.as_millis().to_string())
+}
 
 /// What a schedule is.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,18 +44,17 @@ impl ScheduleRow {
         Self { timing, misfire, grace, created, job }
     }
 
-    /// The job of one occurrence.
+    /// The job of one occurrence, still without an id.
     pub(crate) fn job_of(&self, name: &str, occurrence: Time) -> NewJob {
         let delay = match self.job.when {
             When::After(delay) => delay,
             When::At(_) => Duration::ZERO,
         };
         let mut job = self.job.clone();
-        job.id = Some(JobId::of_occurrence(name, occurrence));
         job.when = When::At(occurrence.after(delay));
         let occurrence = occurrence.as_millis().to_string();
-        job.headers.insert(0, ("tickwheel-schedule".to_owned(), name.to_owned()));
-        job.headers.insert(1, ("tickwheel-occurrence".to_owned(), occurrence));
+        job.headers.insert(0, (SCHEDULE_HEADER.to_owned(), name.to_owned()));
+        job.headers.insert(1, (OCCURRENCE_HEADER.to_owned(), occurrence));
         job
     }
 

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use tickwheel_queue::{JobId, OnConflict, Retry, State, Time};
 
+use crate::rig::nth_occurrence_id;
+
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ModelJob {
     pub(crate) id: JobId,
@@ -79,12 +81,16 @@ impl Model {
         let (now, created, period) = (self.now, schedule.created, schedule.period);
         let times = (1..).map(|number| created + number * period);
         for due in times.take_while(|time| *time <= now) {
-            let id = JobId::of_occurrence(&schedule.name, Time::from_millis(due));
             if due <= schedule.handled {
                 continue;
             }
             schedule.handled = due;
-            // Removed and put again with the clock set back, it may have its job already.
+            // Removed and put again with the clock set back, it may have its job already. A job of
+            // another queue is not its own.
+            let time = Time::from_millis(due);
+            let mut ids = (0..).map(|number| nth_occurrence_id(&schedule.name, time, number));
+            let is_free = |id: &JobId| self.get(*id).is_none_or(|job| job.queue == schedule.queue);
+            let Some(id) = ids.find(is_free) else { unreachable!("there is always another id") };
             if self.get(id).is_some() {
                 continue;
             }

@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use tickwheel::ManualClock;
-use tickwheel_queue::store::{MemoryDisk, Table};
-use tickwheel_queue::{Builder, Delivery, NewJob, Queues};
+use tickwheel_queue::store::{Disk, MemoryDisk, Persist, StoreOptions, Table, WriteBatch};
+use tickwheel_queue::{Builder, Delivery, JobId, NewJob, Queues, Time};
 
 pub(crate) fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -18,6 +18,43 @@ pub(crate) fn millis(millis: u64) -> Duration {
 
 pub(crate) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
+}
+
+/// The secret of every rig, so that a test can tell the ids of occurrences.
+const SECRET: [u8; 16] = [7; 16];
+
+/// Gives a new disk the secret.
+pub(crate) fn plant_secret(disk: &dyn Disk) {
+    let store = disk.open(&StoreOptions::default()).expect("it opens");
+    let mut batch = WriteBatch::new();
+    batch.put(Table::Index, &[11], &SECRET);
+    store.commit(&batch, Persist::Sync).expect("a commit");
+}
+
+/// The id of the job that a schedule puts for an occurrence, on a disk with the secret.
+pub(crate) fn occurrence_id(schedule: &str, time: Time) -> JobId {
+    nth_occurrence_id(schedule, time, 0)
+}
+
+/// The id if other jobs have the first so many.
+#[allow(deprecated, reason = "the only SipHash with a key in the standard library")]
+pub(crate) fn nth_occurrence_id(schedule: &str, time: Time, attempt: u32) -> JobId {
+    use std::hash::{Hasher, SipHasher};
+    let mut bytes = [0; 16];
+    bytes[..6].copy_from_slice(&time.as_millis().to_be_bytes()[2..]);
+    for (half, place) in [(0, 6..8), (1, 8..16)] {
+        let key = u64::from_be_bytes([7; 8]);
+        let mut hasher = SipHasher::new_with_keys(key, key);
+        hasher.write(&time.as_millis().to_be_bytes());
+        hasher.write(&attempt.to_be_bytes());
+        hasher.write(&[half]);
+        hasher.write(schedule.as_bytes());
+        let length = place.len();
+        bytes[place].copy_from_slice(&hasher.finish().to_be_bytes()[..length]);
+    }
+    bytes[6] = 0x80 | (bytes[6] & 0x0f);
+    bytes[8] = 0x80 | (bytes[8] & 0x3f);
+    JobId::from_bytes(bytes)
 }
 
 /// Queues on a disk in memory, with a clock that the test moves.
@@ -37,7 +74,9 @@ impl Rig {
         let clock = ManualClock::new();
         clock.set_wall(SystemTime::UNIX_EPOCH + seconds(1_700_000_000));
         let builder = builder.clock(clock.clone());
-        let mut rig = Self { clock, disk: MemoryDisk::new(), builder, queues: None };
+        let disk = MemoryDisk::new();
+        plant_secret(&disk);
+        let mut rig = Self { clock, disk, builder, queues: None };
         rig.open();
         rig
     }

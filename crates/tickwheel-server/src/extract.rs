@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::LazyLock;
 use std::task::Poll;
 
 use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
@@ -15,6 +16,7 @@ use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_path_to_error::Segment;
 use tickwheel_queue::JobId;
+use tokio::sync::Semaphore;
 
 use crate::api::Code;
 use crate::app::App;
@@ -242,6 +244,11 @@ async fn parse_whole<T: DeserializeOwned + Send + 'static>(
     off_thread(bytes.len() > LARGE_BODY, move || Ok((parse(&bytes)?, bytes))).await
 }
 
+/// As much long work is done at a time as there are cores: more would only take them from the
+/// threads that serve connections.
+static LONG_WORK: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
+
 /// Does work that takes long on a thread for such work.
 pub(crate) async fn off_thread<T: Send + 'static>(
     is_long: bool,
@@ -250,7 +257,13 @@ pub(crate) async fn off_thread<T: Send + 'static>(
     if !is_long {
         return work();
     }
+    // The semaphore is never closed. Work whose request is dropped keeps its permit to its end.
+    let permit = LONG_WORK.acquire().await.ok();
     let failure = |error: tokio::task::JoinError| Failure::new(Code::Internal, error.to_string());
+    let work = move || {
+        let _permit = permit;
+        work()
+    };
     tokio::task::spawn_blocking(work).await.map_err(failure)?
 }
 

@@ -87,18 +87,16 @@ fn what_is_in_flight_is_answered_before_the_end() {
 }
 
 #[test]
-fn a_second_signal_hurries() {
+fn a_half_sent_request_does_not_delay_the_end() {
     let mut server = Server::start();
-    // A request that does not end: its body never does.
     let mut half_open = std::net::TcpStream::connect(server.address()).unwrap();
     std::io::Write::write_all(&mut half_open, b"POST /v1/queues/q/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{").unwrap();
     server.until_in_flight(1);
-    server.signal("TERM");
-    rig::until(|| server.log().contains("told to stop"));
     let start = Instant::now();
     server.signal("TERM");
-    server.wait();
-    assert!(start.elapsed() < Duration::from_secs(5), "{}", server.log());
+    assert!(server.wait().success());
+    // The body has 30 seconds to arrive, and so has the rest to end.
+    assert!(start.elapsed() < Duration::from_secs(20), "{}", server.log());
 }
 
 #[test]

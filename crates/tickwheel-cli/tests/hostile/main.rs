@@ -60,10 +60,10 @@ const ATTACKS: [(&str, Attack); 13] = [
     ("full-disk", full_disk::run),
 ];
 
-/// Attacks that still succeed. Each run names them; they run by name only, until what they show is
-/// fixed.
-const OPEN: [&str; 7] =
-    ["authorization", "races", "tokens", "queue-limit", "memory", "salvage-count", "full-disk"];
+/// Attacks that still succeed, or whose fix they have not confirmed yet. Each run names them; they
+/// run by name only.
+const OPEN: [&str; 6] =
+    ["authorization", "races", "tokens", "queue-limit", "salvage-count", "full-disk"];
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -104,7 +104,7 @@ impl Plan {
     fn run(&self) -> ExitCode {
         let mut failed = Vec::new();
         if self.attacks.len() > 1 && !OPEN.is_empty() {
-            println!("not run, because they still succeed: {}", OPEN.join(", "));
+            println!("not run, still open or not confirmed: {}", OPEN.join(", "));
         }
         for (name, attack) in &self.attacks {
             println!("{name} …");

@@ -32,7 +32,12 @@ fn the_timer() -> Result<(), Box<dyn Error>> {
     timer.key("order-42").after(Duration::from_secs(1800), || {})?;
     timer.key("order-42").after(Duration::from_secs(1800), || {})?;
     assert_eq!(timer.pending(), 4);
+    assert!(timer.key("order-42").is_pending() && !timer.key("order-43").is_pending());
+    assert!(timer.key("order-42").reset(Duration::from_secs(600)));
+    assert!(timer.key("order-42").remaining() <= Some(Duration::from_secs(601)));
     assert!(timer.cancel("order-42"));
+    assert!(!timer.key("order-42").reset(Duration::from_secs(600)));
+    assert_eq!(timer.key("order-42").remaining(), None);
     assert!(!timer.cancel("order-42"));
 
     assert!(beat.cancel());

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use random::Random;
 use rig::*;
-use tickwheel::{Key, ScheduleError, Timeout, Timer};
+use tickwheel::{Key, ManualClock, ScheduleError, Timeout, Timer};
 
 on_both_wheels! {
     tasks_run_in_order_of_deadline_each_at_its_time,
@@ -488,4 +488,34 @@ fn a_replaced_key_makes_room_for_itself(rig: &Rig) {
     assert_eq!(rig.timer.stats().rejected, 0);
     rig.clock.advance(S);
     assert_eq!(rig.numbers(), [4]);
+}
+
+/// A key answers for every kind of task that can have one.
+#[test]
+fn a_key_resets_and_tells_about_its_task() {
+    let clock = ManualClock::new();
+    let timer = Timer::builder().clock(clock.clone()).build().unwrap();
+    let second = Duration::from_secs(1);
+    timer.key("plain").after(second, || {}).unwrap();
+    timer.key("wall").at(clock.wall() + second, || {}).unwrap();
+    timer.key("series").every(second, || {}).unwrap();
+    timer.key("never").after(Duration::MAX, || {}).unwrap();
+    for key in ["plain", "wall", "series"] {
+        assert_eq!(timer.key(key).remaining(), Some(second), "{key}");
+        assert!(timer.key(key).reset(5 * second), "{key}");
+        assert_eq!(timer.key(key).remaining(), Some(5 * second), "{key}");
+    }
+    assert_eq!(timer.key("never").remaining(), Some(Duration::MAX));
+    clock.advance(4 * second);
+    assert_eq!(timer.stats().fired, 0, "reset to later");
+    assert!(timer.key("never").reset(second), "reset to earlier");
+    clock.advance(second);
+    assert_eq!(timer.stats().fired, 4);
+    for key in ["plain", "wall", "never"] {
+        let keyed = timer.key(key);
+        assert!(!keyed.is_pending() && !keyed.reset(second) && keyed.remaining().is_none());
+    }
+    assert!(timer.key("series").is_pending(), "a series goes on");
+    timer.stop();
+    assert!(!timer.key("series").is_pending() && !timer.key("series").reset(second));
 }

@@ -82,6 +82,14 @@ impl Clock {
         }
         self.base().checked_add(Duration::from_nanos(at))
     }
+
+    /// How long it is until a time: zero if it has passed, `Duration::MAX` if it is never.
+    pub(super) fn remaining(&self, at: Nanos) -> Duration {
+        if at == Nanos::MAX {
+            return Duration::MAX;
+        }
+        Duration::from_nanos(at.saturating_sub(self.now()))
+    }
 }
 
 /// The monotonic time, for waiting with a limit.

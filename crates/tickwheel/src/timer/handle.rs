@@ -243,11 +243,7 @@ impl Timeout {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn remaining(&self) -> Option<Duration> {
-        let at = self.due_at()?;
-        if at == Nanos::MAX {
-            return Some(Duration::MAX);
-        }
-        Some(Duration::from_nanos(at.saturating_sub(self.shared.clock.now())))
+        Some(self.shared.clock.remaining(self.due_at()?))
     }
 
     /// Makes a guard of the handle: dropping it cancels the task.

@@ -17,6 +17,7 @@ use super::clock::{Clock, Nanos};
 use super::executor::{Executor, Task};
 use super::handle::Timeout;
 use super::job::Job;
+use super::names::Named;
 use super::periodic::Series;
 use super::record::{Fate, Record, Work};
 use super::sleepers::Unlocked;
@@ -304,14 +305,44 @@ impl Shared {
     pub(super) fn reset_record(self: &Arc<Self>, record: &Arc<Record>, delay: Nanos) -> bool {
         let mut state = self.lock();
         let at = self.clock.now().saturating_add(delay);
-        let pending = state.phase != Phase::Stopped && record.fate() == Fate::Pending;
-        if !pending || !state.reset(record.place(), at) {
+        if state.phase == Phase::Stopped || !state.reset_record(record, at) {
             return false;
         }
-        // By the monotonic clock from now on.
-        state.wall.unfollow(record);
-        record.set_due_at(at);
         self.announce(state, at).is_ok()
+    }
+
+    /// Moves the deadline of the pending task with a key.
+    pub(super) fn reset_key(self: &Arc<Self>, key: &Key, delay: Nanos) -> bool {
+        let hash = self.hasher.hash_one(key);
+        let mut state = self.lock();
+        let at = self.clock.now().saturating_add(delay);
+        let is_reset = match state.find(key, hash) {
+            _ if state.phase == Phase::Stopped => false,
+            Some(Named::Plain(place)) => state.reset(place, at),
+            Some(Named::Record(record)) => state.reset_record(&record, at),
+            None => false,
+        };
+        is_reset && self.announce(state, at).is_ok()
+    }
+
+    /// Returns `true` if a task with this key is pending, or is a series that is running.
+    pub(super) fn has_key(&self, key: &Key) -> bool {
+        let hash = self.hasher.hash_one(key);
+        let state = self.lock();
+        state.phase != Phase::Stopped && state.find(key, hash).is_some()
+    }
+
+    /// When the pending task with a key is due, rounded up to a tick.
+    pub(super) fn key_due_at(&self, key: &Key) -> Option<Nanos> {
+        let hash = self.hasher.hash_one(key);
+        let state = self.lock();
+        let place = match state.find(key, hash)? {
+            Named::Plain(place) => place,
+            Named::Record(record) if record.fate() == Fate::Pending => record.place(),
+            Named::Record(_) => return None,
+        };
+        let tick = state.wheel.deadline(place).filter(|_| state.phase != Phase::Stopped)?;
+        Some(state.time_of(tick))
     }
 
     /// When a task in the wheel is due, rounded up to a tick.

@@ -408,6 +408,16 @@ impl State {
         self.wheel.reset(place, tick)
     }
 
+    /// Moves the deadline of a pending record, which follows the monotonic clock from then on.
+    pub(super) fn reset_record(&mut self, record: &Arc<Record>, at: Nanos) -> bool {
+        if record.fate() != Fate::Pending || !self.reset(record.place(), at) {
+            return false;
+        }
+        self.wall.unfollow(record);
+        record.set_due_at(at);
+        true
+    }
+
     pub(super) fn stats(&self) -> Stats {
         Stats {
             scheduled: self.scheduled,

@@ -60,7 +60,8 @@ pub(super) fn at(
     }
 }
 
-/// Schedules under a key: made by [`Timer::key`].
+/// A key of a timer: schedules a task under it, or asks about the one that is pending. Made by
+/// [`Timer::key`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -75,7 +76,7 @@ pub(super) fn at(
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "a key alone schedules nothing"]
+#[must_use = "a key alone does nothing"]
 pub struct Keyed<'a> {
     timer: &'a Timer,
     key: Key,
@@ -111,6 +112,37 @@ impl<'a> Keyed<'a> {
     ) -> Result<Timeout, ScheduleError> {
         let at = |clock: &Clock| clock.now().saturating_add(nanos(delay));
         self.timer.shared().schedule_named(self.key, at, Job::named(task))
+    }
+
+    /// Sets the deadline of the pending task with this key to `delay` from now, earlier or later
+    /// than it was. Returns `false` if no task with this key is pending.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// timer.key("session-7").after(Duration::from_secs(60), || println!("log out"))?;
+    /// assert!(timer.key("session-7").reset(Duration::from_secs(60))); // a sign of life
+    /// assert!(!timer.key("session-8").reset(Duration::from_secs(60)));
+    /// # Ok::<(), tickwheel::ScheduleError>(())
+    /// ```
+    pub fn reset(&self, delay: Duration) -> bool {
+        self.timer.shared().reset_key(&self.key, nanos(delay))
+    }
+
+    /// Returns the time until the task with this key is due: zero if it is late, and
+    /// [`Duration::MAX`] if it is never due. Returns `None` if no task with this key is pending,
+    /// or if a periodic one is running.
+    pub fn remaining(&self) -> Option<Duration> {
+        let shared = self.timer.shared();
+        Some(shared.clock.remaining(shared.key_due_at(&self.key)?))
+    }
+
+    /// Returns `true` if a task with this key is pending. A periodic task is pending until its
+    /// series ends, also while it runs.
+    pub fn is_pending(&self) -> bool {
+        self.timer.shared().has_key(&self.key)
     }
 
     /// As [`Timer::at`], in place of the pending task with this key.

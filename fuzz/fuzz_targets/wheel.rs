@@ -5,7 +5,7 @@
 //! to be kept as a test.
 #![no_main]
 
-#[path = "../../crates/tickwheel/tests/model/mod.rs"]
+#[path = "../../crates/tickwheel/tests/wheel/model/mod.rs"]
 mod model;
 
 use libfuzzer_sys::fuzz_target;

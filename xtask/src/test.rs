@@ -133,7 +133,7 @@ fn steps() -> Vec<Step> {
             "models: loom tries every order in which threads can meet",
             vec![
                 cargo(
-                    "test --package tickwheel --release --test timer_loom --test queue_loom \
+                    "test --package tickwheel --release --test timer_loom --test delay_queue \
                      --target-dir target/loom",
                 )
                 .env("RUSTFLAGS", "--cfg tickwheel_loom"),

@@ -2,7 +2,7 @@
 //!
 //! Code under test takes a `Timer`. In production that is `Timer::new()`; in a test it runs on a
 //! `ManualClock`, which moves when the test says so. The same works inside `#[tokio::test]`, as
-//! `tests/future_tokio.rs` shows.
+//! `tests/future/on_tokio.rs` shows.
 
 use std::cell::RefCell;
 use std::error::Error;

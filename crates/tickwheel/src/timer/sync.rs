@@ -1,6 +1,6 @@
 //! What the threads of a timer and its callers meet at: locks, condition variables, atomics.
 //!
-//! They come from here so that the models in `tests/timer_loom.rs` and `tests/queue_loom.rs` can
+//! They come from here so that the models in `tests/timer_loom.rs` and `tests/delay_queue/models.rs` can
 //! put loom's in their place (`--cfg tickwheel_loom`), which tries every order in which threads can
 //! meet. In such a build time stands still.
 //!

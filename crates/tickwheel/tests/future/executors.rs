@@ -1,15 +1,13 @@
 //! The same futures on each executor: tokio's two, smol's, that of `futures`, and one of a few
 //! lines.
 
-mod patience;
-mod wakers;
-
 use std::future::{Future, pending};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use patience::*;
+use crate::patience::*;
+use crate::wakers;
 use tickwheel::{MissedTicks, Timer, WheelKind};
 
 /// What every executor must be able to do.

@@ -5,11 +5,8 @@
 //! few timers again and again, which leaves stale references behind unless they are swept; the
 //! others let a million timers end and look at what the wheel still holds.
 
-mod kinds;
-mod random;
-
-use kinds::{Kind, on_both_wheels, pop_all};
-use random::Random;
+use crate::kinds::{Kind, on_both_wheels, pop_all};
+use crate::random::Random;
 use tickwheel::wheel::{Key, Wheel};
 
 on_both_wheels! {

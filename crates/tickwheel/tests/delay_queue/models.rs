@@ -1,9 +1,8 @@
 //! Models of the delay queue and of futures on a timer: loom runs each in every order in which its
 //! threads can meet, up to a number of preemptions, and finds a lost wake-up as a deadlock.
 //!
-//! As in `timer_loom.rs` time stands still at 0: an item with no delay is due at once. Where it has
+//! As in `timer_loom.rs`, time stands still at 0: an item with no delay is due at once. Where it has
 //! to pass, a thread of the model moves a manual clock.
-#![cfg(tickwheel_loom)]
 
 use std::future::Future;
 use std::pin::pin;

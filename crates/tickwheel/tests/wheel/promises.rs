@@ -1,13 +1,10 @@
 //! What a wheel promises about time, order, wakes and keys: one test for each promise.
 //!
-//! The promises about values are in `wheel_values.rs`, those about memory in `wheel_memory.rs`;
-//! what handlers may do while a wheel is being emptied is in `wheel_handlers.rs`.
+//! The promises about values are in `values.rs`, those about memory in `memory.rs`;
+//! what handlers may do while a wheel is being emptied is in `handlers.rs`.
 
-mod kinds;
-mod random;
-
-use kinds::{Hierarchical, Kind, on_both_wheels, pop_all};
-use random::Random;
+use crate::kinds::{Hierarchical, Kind, on_both_wheels, pop_all};
+use crate::random::Random;
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::sync::mpsc;

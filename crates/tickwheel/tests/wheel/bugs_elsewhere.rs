@@ -4,9 +4,7 @@
 //! one caller. Where the original bug was one (a count that drifts, a bucket whose lock is held),
 //! the test does the same things in the same order from that one caller, between two pops.
 
-mod kinds;
-
-use kinds::{Kind, on_both_wheels, pop_all};
+use crate::kinds::{Kind, on_both_wheels, pop_all};
 use tickwheel::wheel::Wheel;
 
 on_both_wheels! {

@@ -1,8 +1,5 @@
 //! Timeouts and intervals on a clock that is moved by hand.
 
-mod rig;
-mod wakers;
-
 use std::cell::Cell;
 use std::future::{Future, pending, poll_fn, ready};
 use std::panic::catch_unwind;
@@ -11,9 +8,9 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use rig::*;
+use crate::rig::*;
+use crate::wakers::*;
 use tickwheel::{Interval, MissedTicks, WheelKind};
-use wakers::*;
 
 fn new_rig() -> Rig {
     Rig::new(WheelKind::default())

@@ -5,11 +5,8 @@
 //! Everything it does is also done to a plain set of deadlines, and after every step the two must
 //! agree. This is the fuzzer of Caffeine's timer wheel, told in Rust.
 
-mod kinds;
-mod random;
-
-use kinds::{Kind, on_both_wheels, pop_all};
-use random::Random;
+use crate::kinds::{Kind, on_both_wheels, pop_all};
+use crate::random::Random;
 use std::collections::BTreeMap;
 use tickwheel::wheel::{Key, Wheel};
 

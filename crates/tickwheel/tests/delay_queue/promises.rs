@@ -1,8 +1,5 @@
 //! What the delay queue promises, one by one, on a clock that is moved by hand.
 
-mod rig;
-mod wakers;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 #[cfg(feature = "stream")]
@@ -12,9 +9,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use rig::*;
+use crate::rig::*;
+use crate::wakers::*;
 use tickwheel::{DelayQueue, ItemKey, PushError, Timer, WheelKind};
-use wakers::*;
 
 type Future<R> = Pin<Box<dyn std::future::Future<Output = R> + Send>>;
 

@@ -5,9 +5,7 @@
 //! between two pops of the same tick, keys that are no longer valid. Every start and every
 //! boundary is also visited once for certain, by a short scripted history.
 
-mod model;
-
-use model::{Case, Op, Pick, Shape, When};
+use crate::model::{Case, Op, Pick, Shape, When};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -1,18 +1,14 @@
 //! Sleeps on a clock that is moved by hand: when they are ready, who is woken, what is left.
 
-#[macro_use]
-mod rig;
-mod wakers;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use rig::*;
+use crate::rig::*;
+use crate::wakers::*;
 use tickwheel::{ScheduleError, Sleep, Timer, TimerState};
-use wakers::*;
 
 fn is_send_sync_unpin<T: Send + Sync + Unpin + 'static>() {}
 

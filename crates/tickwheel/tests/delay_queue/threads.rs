@@ -1,20 +1,16 @@
 //! The delay queue with real threads and the real clock: each item goes to exactly one, none is
 //! early, and nobody waits in vain.
 
-mod patience;
-mod random;
-mod wakers;
-
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use patience::*;
-use random::Random;
+use crate::patience::*;
+use crate::random::Random;
+use crate::wakers::*;
 use tickwheel::{DelayQueue, PushError, Timer};
-use wakers::*;
 
 /// An item that knows when it is due and what became of it.
 struct Item {

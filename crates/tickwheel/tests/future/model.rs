@@ -1,15 +1,13 @@
 //! Sleeps against a plain list of them: random steps on a clock that is moved by hand, and after each
 //! one the timer must know of as many as the list, and have woken whom the list says.
 
-mod wakers;
-
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use crate::wakers::*;
 use proptest::prelude::*;
 use tickwheel::{ManualClock, Sleep, Timer};
-use wakers::*;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {

@@ -4,9 +4,7 @@
 //! a cancelled timer. That holds for values of no size, of a large size and of a strict alignment,
 //! and when a value's own `drop` panics.
 
-mod kinds;
-
-use kinds::{Kind, on_both_wheels, pop_all};
+use crate::kinds::{Kind, on_both_wheels, pop_all};
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;

@@ -1,9 +1,5 @@
 //! Futures on real threads and the real clock: none is early, none is forgotten, nothing is left.
 
-mod patience;
-mod random;
-mod wakers;
-
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -11,10 +7,10 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use patience::*;
-use random::Random;
+use crate::patience::*;
+use crate::random::Random;
+use crate::wakers::*;
 use tickwheel::{Sleep, Task, Timer};
-use wakers::*;
 
 /// What one thread has seen of its sleeps.
 #[derive(Default)]

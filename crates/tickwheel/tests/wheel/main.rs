@@ -1,0 +1,13 @@
+//! The wheels: what they promise, one test to a promise, and random histories against a model.
+
+mod kinds;
+mod model;
+#[path = "../random/mod.rs"]
+mod random;
+
+mod bugs_elsewhere;
+mod handlers;
+mod histories;
+mod memory;
+mod promises;
+mod values;

@@ -1,8 +1,8 @@
 //! What both wheels have in common on the outside: the inherent methods with their
 //! documentation, and those parts of [`Wheel`](super::Wheel) that do not depend on where timers
-//! wait. A wheel has the fields `entries`, `lists`, `overdue`, `patience`, `now` and `wake`, a
-//! method `place` that gives an entry a reference, `pop_next` that takes out the first timer up to
-//! `now`, and `tidy` that sees to stale references.
+//! wait. A wheel has the fields `entries`, `lists`, `overdue`, `sweep`, `now` and `wake`, and these
+//! methods: `place` gives an entry a reference, `pop_next` takes out the first timer up to `now`,
+//! `prepare` does the work before that in steps, and `tidy` sweeps stale references.
 
 /// `wheel_api!(trait)` writes the methods of the trait that are the same for both wheels;
 /// `wheel_api!(Type, "constructor")` writes all methods of the trait as inherent ones.
@@ -18,7 +18,7 @@ macro_rules! wheel_api {
         #[inline]
         fn remove(&mut self, key: Key) -> Option<T> {
             let value = self.entries.remove(key)?;
-            if self.patience.ends() {
+            if self.sweep.left_one() {
                 self.tidy();
             }
             Some(value)
@@ -31,7 +31,7 @@ macro_rules! wheel_api {
                 Reset::Later => {}
                 Reset::Earlier { stamp } => {
                     self.place(deadline, key.index, stamp);
-                    if self.patience.ends() {
+                    if self.sweep.left_one() {
                         self.tidy();
                     }
                 }
@@ -43,6 +43,12 @@ macro_rules! wheel_api {
         fn pop_due(&mut self, now: u64) -> Option<Due<T>> {
             self.now = self.now.max(now);
             if self.now < self.wake { None } else { self.pop_next() }
+        }
+
+        #[inline]
+        fn advance(&mut self, now: u64, budget: usize) -> Advance {
+            self.now = self.now.max(now);
+            if self.now < self.wake { Advance::Idle } else { self.prepare(budget) }
         }
 
         #[inline]
@@ -90,26 +96,21 @@ macro_rules! wheel_api {
     };
 
     ($Wheel:ident, $new:literal) => {
+        impl<T> super::sealed::Sealed for $Wheel<T> {}
+
         impl<T> $Wheel<T> {
-            /// Adds a timer and gives its key. A deadline that has passed is due at once.
-            ///
-            /// ```
-            #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
-            #[doc = concat!("let mut wheel = ", $new, ";")]
-            /// wheel.insert(1_000, "in a thousand ticks");
-            /// wheel.insert(u64::MAX, "never, or nearly so");
-            /// assert_eq!(wheel.len(), 2);
-            /// ```
+            /// Inserts a timer and returns its key. A timer whose deadline has passed is due at
+            /// once.
             ///
             /// # Panics
             ///
-            /// If the wheel held 2³² timers, or memory runs out.
+            /// If the wheel would hold 2³² timers, or memory runs out.
             #[inline]
             pub fn insert(&mut self, deadline: u64, value: T) -> Key {
                 Wheel::insert(self, deadline, value)
             }
 
-            /// Takes a timer out before it is due, and gives its value; `None` for a stale key.
+            /// Takes a timer out before it is due and returns its value; `None` for a stale key.
             ///
             /// ```
             #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
@@ -123,8 +124,8 @@ macro_rules! wheel_api {
                 Wheel::remove(self, key)
             }
 
-            /// Moves a timer's deadline, earlier or later; `false` for a stale key. Moving it
-            /// later, as a heartbeat does, costs one write.
+            /// Moves a timer's deadline, earlier or later; returns `false` for a stale key. Moving
+            /// it later, as a heartbeat does, costs one write.
             ///
             /// ```
             #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
@@ -140,107 +141,52 @@ macro_rules! wheel_api {
                 Wheel::reset(self, key, deadline)
             }
 
-            /// The deadline of a pending timer, as it was last set.
-            ///
-            /// ```
-            #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
-            #[doc = concat!("let mut wheel = ", $new, ";")]
-            /// let key = wheel.insert(1_000, "a");
-            /// assert_eq!(wheel.deadline(key), Some(1_000));
-            /// ```
+            /// Returns the deadline of a pending timer, as it was last set.
             #[inline]
             pub fn deadline(&self, key: Key) -> Option<u64> {
                 Wheel::deadline(self, key)
             }
 
-            /// The value of a pending timer.
-            ///
-            /// ```
-            #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
-            #[doc = concat!("let mut wheel = ", $new, ";")]
-            /// let key = wheel.insert(1_000, "a");
-            /// assert_eq!(wheel.get(key), Some(&"a"));
-            /// ```
+            /// Returns the value of a pending timer.
             #[inline]
             pub fn get(&self, key: Key) -> Option<&T> {
                 Wheel::get(self, key)
             }
 
-            /// The value of a pending timer, to change it in place.
-            ///
-            /// ```
-            #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
-            #[doc = concat!("let mut wheel = ", $new, ";")]
-            /// let key = wheel.insert(1_000, 1);
-            /// *wheel.get_mut(key).unwrap() += 1;
-            /// assert_eq!(wheel.remove(key), Some(2));
-            /// ```
+            /// Returns the value of a pending timer, to change it in place.
             #[inline]
             pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
                 Wheel::get_mut(self, key)
             }
 
-            /// Whether the timer is pending: neither popped nor removed.
-            ///
-            /// ```
-            #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
-            #[doc = concat!("let mut wheel = ", $new, ";")]
-            /// let key = wheel.insert(1_000, "a");
-            /// assert!(wheel.contains(key));
-            /// wheel.pop_due(1_000);
-            /// assert!(!wheel.contains(key));
-            /// ```
+            /// Returns `true` if the timer is pending: neither popped nor removed.
             #[inline]
             pub fn contains(&self, key: Key) -> bool {
                 Wheel::contains(self, key)
             }
 
-            /// How many timers are pending, due ones that were not popped yet included.
-            ///
-            /// ```
-            #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
-            #[doc = concat!("let mut wheel = ", $new, ";")]
-            /// wheel.insert(1_000, "a");
-            /// assert_eq!(wheel.len(), 1);
-            /// ```
+            /// Returns the number of pending timers, including due ones that were not popped yet.
             #[inline]
             pub fn len(&self) -> usize {
                 Wheel::len(self)
             }
 
-            /// Whether no timer is pending.
-            ///
-            /// ```
-            #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
-            #[doc = concat!("let mut wheel = ", $new, ";")]
-            /// assert!(wheel.is_empty());
-            /// wheel.insert(1_000, "a");
-            /// assert!(!wheel.is_empty());
-            /// ```
+            /// Returns `true` if no timer is pending.
             #[inline]
             pub fn is_empty(&self) -> bool {
                 Wheel::is_empty(self)
             }
 
-            /// The wheel's time: where it started, or the largest tick that
-            /// [`pop_due`](Self::pop_due) was told since.
-            ///
-            /// ```
-            #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
-            #[doc = concat!("let mut wheel = ", $new, ";")]
-            /// # wheel.insert(u64::MAX, ());
-            /// wheel.pop_due(1_000);
-            /// wheel.pop_due(5); // time does not go back
-            /// assert_eq!(wheel.now(), 1_000);
-            /// ```
+            /// Returns the wheel's time: its first tick, or the largest one that
+            /// [`pop_due`](Self::pop_due) or [`advance`](Self::advance) was given since.
             #[inline]
             pub fn now(&self) -> u64 {
                 Wheel::now(self)
             }
 
-            /// When to call [`pop_due`](Self::pop_due) next: nothing is due before the tick that
-            /// this gives. It may be early, because timers were removed or reset or because the
-            /// wheel has some sorting to do then; it is never late. `None` if nothing is pending.
+            /// Returns when to call [`pop_due`](Self::pop_due) next: nothing is due before that
+            /// tick. It may be early, because timers were removed or reset, or because the wheel
+            /// has timers to demote then; it is never late. `None` if no timer is pending.
             ///
             /// ```
             #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
@@ -255,11 +201,12 @@ macro_rules! wheel_api {
             }
 
             /// Moves time to `now` (never back) and takes out the pending timer with the smallest
-            /// deadline, if that deadline has come. Call it until it gives `None`.
+            /// deadline, if that deadline has come. Call it until it returns `None`.
             ///
-            /// Between two calls timers may be inserted, removed and reset at will: each call
-            /// looks at what is pending then. A jump over any number of ticks costs no more than
-            /// what is due.
+            /// Timers may be inserted, removed and reset between two calls: each call looks at
+            /// what is pending then. A jump over any number of ticks costs no more than what is
+            /// due. A single call may have to look at many timers before it finds the due one;
+            /// [`advance`](Self::advance) bounds that.
             ///
             /// ```
             #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
@@ -279,15 +226,30 @@ macro_rules! wheel_api {
                 Wheel::pop_due(self, now)
             }
 
-            /// Drops every pending timer. The wheel keeps its time; all keys are stale.
+            /// Moves time to `now` and does the work that [`pop_due`](Self::pop_due) would have to
+            /// do before it finds a due timer, but at most `budget` of it. Pops nothing.
+            ///
+            /// The unit of `budget` is one timer that is looked at: 10 to 50 ns each. Every call
+            /// makes some progress, also with a budget of 0. Between two calls the wheel can be
+            /// used as always. A caller that holds a lock calls this first, and lets others have
+            /// the lock while the answer is [`Advance::Unfinished`]:
             ///
             /// ```
-            #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
+            #[doc = concat!("use tickwheel::wheel::{Advance, ", stringify!($Wheel), "};\n")]
             #[doc = concat!("let mut wheel = ", $new, ";")]
-            /// let key = wheel.insert(1_000, "a");
-            /// wheel.clear();
-            /// assert_eq!((wheel.len(), wheel.get(key)), (0, None));
+            /// wheel.extend((0..100_000).map(|timer| (1_000_000, timer)));
+            ///
+            /// while wheel.advance(1_000_000, 1_000) == Advance::Unfinished {
+            ///     // Unlock, let others in, lock.
+            /// }
+            /// assert!(wheel.pop_due(1_000_000).is_some());
             /// ```
+            #[inline]
+            pub fn advance(&mut self, now: u64, budget: usize) -> Advance {
+                Wheel::advance(self, now, budget)
+            }
+
+            /// Drops every pending timer. The wheel keeps its time; all keys become stale.
             pub fn clear(&mut self) {
                 Wheel::clear(self);
             }
@@ -306,69 +268,33 @@ macro_rules! wheel_api {
                 Wheel::drain(self)
             }
 
-            /// Looks at every pending timer, in no particular order.
-            ///
-            /// ```
-            #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
-            #[doc = concat!("let mut wheel = ", $new, ";")]
-            /// wheel.insert(1_000, "a");
-            /// wheel.insert(2_000, "b");
-            /// assert_eq!(wheel.iter().filter(|pending| pending.deadline > 1_500).count(), 1);
-            /// ```
+            /// Iterates over every pending timer, in no particular order.
             pub fn iter(&self) -> Iter<'_, T> {
                 Wheel::iter(self)
             }
 
-            /// Makes room for `additional` more timers, so that inserting them hardly allocates.
+            /// Allocates memory for `additional` more timers, so that inserting them hardly
+            /// allocates.
             ///
             /// # Panics
             ///
             /// If the wheel would hold 2³² timers, or memory runs out.
-            ///
-            /// ```
-            #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
-            #[doc = concat!("let mut wheel = ", $new, ";")]
-            /// wheel.reserve(1_000);
-            /// # wheel.insert(0, 0u64);
-            /// assert!(wheel.memory_usage() >= 1_000 * 8);
-            /// ```
             pub fn reserve(&mut self, additional: usize) {
                 Wheel::reserve(self, additional);
             }
 
-            /// Gives back what memory it can without touching a pending timer. A timer stays
-            /// where it is, because its key says where that is; so the memory around a lone one
-            /// stays too.
-            ///
-            /// ```
-            #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
-            #[doc = concat!("let mut wheel = ", $new, ";")]
-            /// let keys: Vec<_> = (0..10_000).map(|tick| wheel.insert(tick, tick)).collect();
-            /// for key in keys {
-            ///     wheel.remove(key);
-            /// }
-            /// let before = wheel.memory_usage();
-            /// wheel.shrink_to_fit();
-            /// assert!(wheel.memory_usage() < before);
-            /// ```
+            /// Gives back unused memory. A timer stays where it is, because its key says where
+            /// that is; so the memory around a lone timer stays too.
             pub fn shrink_to_fit(&mut self) {
                 Wheel::shrink_to_fit(self);
             }
 
-            /// How many bytes the wheel has allocated.
-            ///
-            /// ```
-            #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
-            #[doc = concat!("let mut wheel = ", $new, ";")]
-            /// let empty = wheel.memory_usage();
-            /// wheel.extend((0..1_000).map(|tick| (tick, ())));
-            /// assert!(wheel.memory_usage() > empty);
-            /// ```
+            /// Returns the number of bytes that the wheel has allocated.
             pub fn memory_usage(&self) -> usize {
                 Wheel::memory_usage(self)
             }
 
-            /// Tells the processor that this timer will be needed soon.
+            /// Prefetches a timer's entry.
             #[cfg(feature = "std")]
             #[inline]
             pub(crate) fn prefetch(&self, key: Key) {

@@ -58,6 +58,8 @@ pub(crate) struct Arena<E: Record> {
     current: usize,
     /// Taken places.
     len: usize,
+    /// Places that have memory, free or taken.
+    capacity: usize,
     /// What the very first records know of the ones before them.
     origin: E::Legacy,
 }
@@ -68,7 +70,7 @@ impl<E: Record> Arena<E> {
     pub(super) const PLACES: usize = 1 << Self::SHIFT;
 
     pub(crate) fn new(origin: E::Legacy) -> Self {
-        Self { segments: Vec::new(), current: 0, len: 0, origin }
+        Self { segments: Vec::new(), current: 0, len: 0, capacity: 0, origin }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -180,12 +182,52 @@ impl<E: Record> Arena<E> {
             self.segments.push(Segment::new(self.origin));
             self.segments.len() - 1
         });
-        let first = self.current == 0;
-        let segment = &mut self.segments[self.current];
+        let segment = &self.segments[self.current];
         if !segment.has_memory_for_one() {
+            let first = self.current == 0;
             let places = if first { (segment.places.capacity() * 2).max(4) } else { Self::PLACES };
-            segment.set_capacity(places.min(Self::PLACES));
+            self.set_capacity(self.current, places.min(Self::PLACES));
         }
+    }
+
+    /// Gives a segment memory for so many places, which must be enough for those it has.
+    fn set_capacity(&mut self, number: usize, places: usize) {
+        let block = &mut self.segments[number].places;
+        self.capacity = self.capacity - block.capacity() + places;
+        *block = core::mem::take(block).with_other_capacity(places);
+    }
+
+    /// Gives up the memory of a segment, with whatever is in it.
+    fn give_up(&mut self, number: usize) -> Block<E> {
+        let block = self.segments[number].give_up();
+        self.capacity -= block.capacity();
+        block
+    }
+
+    /// Whether most of the memory is unused, and much of it.
+    #[inline]
+    pub(super) fn is_sparse(&self) -> bool {
+        self.capacity > 4 * self.len + 2 * Self::PLACES
+    }
+
+    /// Moves a record to the lowest segment that has room, if that is lower than its own: so the
+    /// highest segments become empty. Returns the new index. The caller corrects whatever knows
+    /// the old one.
+    pub(super) fn lower(&mut self, index: u32) -> Option<u32>
+    where
+        E: Copy,
+    {
+        let (number, _) = Self::split(index);
+        let lower = self.segments[..number].iter().position(Segment::has_memory_for_one)?;
+        let record = self[index];
+        self.current = lower;
+        let (moved, vacancy) = self.take_place();
+        match vacancy {
+            Vacancy::Used(place) => *place = record,
+            Vacancy::Fresh(places, _) => places.push(record),
+        }
+        self.free(index, |_| Some(((), true)));
+        Some(moved)
     }
 
     /// Gives the memory of a segment back that has no record any more, unless it is the only
@@ -193,13 +235,13 @@ impl<E: Record> Arena<E> {
     #[cold]
     fn emptied(&mut self, number: usize) {
         if self.segments.iter().filter(|segment| segment.is_spare()).count() > 1 {
-            self.segments[number].give_up();
+            self.give_up(number);
         }
     }
 
     /// Takes everything out, to be dropped by the caller; fresh records know of the old ones.
     pub(super) fn take_all(&mut self) -> Vec<Block<E>> {
-        let old = self.segments.iter_mut().map(Segment::give_up).collect();
+        let old = (0..self.segments.len()).map(|number| self.give_up(number)).collect();
         self.len = 0;
         self.current = 0;
         old
@@ -235,7 +277,7 @@ impl<E: Record> Arena<E> {
     pub(super) fn reserve(&mut self, additional: usize) {
         let wanted = self.len.saturating_add(additional);
         assert!(wanted < NIL as usize, "a wheel holds fewer than 2^32 timers, not {wanted}");
-        let mut missing = wanted.saturating_sub(self.capacity());
+        let mut missing = wanted.saturating_sub(self.capacity);
         for number in 0.. {
             if missing == 0 {
                 break;
@@ -243,12 +285,11 @@ impl<E: Record> Arena<E> {
             if number == self.segments.len() {
                 self.segments.push(Segment::new(self.origin));
             }
-            let segment = &mut self.segments[number];
-            let before = segment.places.capacity();
+            let before = self.segments[number].places.capacity();
             if before < Self::PLACES {
                 let grown =
                     if number == 0 { (before + missing).min(Self::PLACES) } else { Self::PLACES };
-                segment.set_capacity(grown);
+                self.set_capacity(number, grown);
                 missing = missing.saturating_sub(grown - before);
             }
         }
@@ -261,28 +302,25 @@ impl<E: Record> Arena<E> {
 
     /// Gives back the memory of segments without a record, and the unused end of the first.
     pub(crate) fn shrink_to_fit(&mut self) {
-        for segment in &mut self.segments {
-            if segment.is_spare() {
-                segment.give_up();
+        for number in 0..self.segments.len() {
+            if self.segments[number].is_spare() {
+                self.give_up(number);
             }
         }
-        if let [only] = &mut self.segments[..] {
-            only.set_capacity(only.places.len());
+        if let [only] = &self.segments[..] {
+            self.set_capacity(0, only.places.len());
         }
-    }
-
-    fn capacity(&self) -> usize {
-        self.segments.iter().map(|segment| segment.places.capacity()).sum()
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        self.capacity() * size_of::<E>() + self.segments.capacity() * size_of::<Segment<E>>()
+        self.capacity * size_of::<E>() + self.segments.capacity() * size_of::<Segment<E>>()
     }
 
     /// Panics unless the counts and free lists agree with each other.
     pub(super) fn check_invariants(&self, is_free: impl Fn(&E) -> bool) {
         let sum = |f: fn(&Segment<E>) -> usize| self.segments.iter().map(f).sum::<usize>();
         assert_eq!(sum(|s| s.taken as usize), self.len, "taken places");
+        assert_eq!(sum(|s| s.places.capacity()), self.capacity, "places with memory");
         for segment in &self.segments {
             let mut free = 0;
             let mut at = segment.free;
@@ -332,11 +370,6 @@ impl<E: Record> Segment<E> {
     #[inline]
     fn has_memory_for_one(&self) -> bool {
         self.free != NIL || !self.places.is_full()
-    }
-
-    fn set_capacity(&mut self, places: usize) {
-        let old = core::mem::replace(&mut self.places, Block::EMPTY);
-        self.places = old.with_other_capacity(places);
     }
 
     fn give_up(&mut self) -> Block<E> {

@@ -11,6 +11,7 @@
 //! * The stamps are also kept side by side, a byte each, so that telling stale references from
 //!   live ones touches a small part of the memory that the entries take.
 
+use alloc::boxed::Box;
 use alloc::vec::{self, Vec};
 use core::fmt;
 use core::iter::FusedIterator;
@@ -58,11 +59,34 @@ impl<T> Entry<T> {
     }
 }
 
-/// Makes room for the stamp of an entry.
-#[cold]
-fn grow(stamps: &mut Vec<u8>, index: u32) {
-    const STEP: usize = 64;
-    stamps.resize((index as usize + 1).next_multiple_of(STEP), 0);
+/// How many stamps are allocated together.
+const PAGE: usize = 4096;
+
+/// The stamp of every entry, by index. Pages, unlike one vector, grow without copying.
+struct Stamps(Vec<Box<[u8; PAGE]>>);
+
+impl Stamps {
+    /// Adds a page for the stamp of an entry.
+    #[cold]
+    fn grow(&mut self, index: u32) {
+        while self.0.len() <= index as usize / PAGE {
+            self.0.push(Box::new([0; PAGE]));
+        }
+    }
+
+    #[inline]
+    fn get(&self, index: u32) -> Option<u8> {
+        Some(self.0.get(index as usize / PAGE)?[index as usize % PAGE])
+    }
+
+    #[inline]
+    fn set(&mut self, index: u32, stamp: u8) {
+        self.0[index as usize / PAGE][index as usize % PAGE] = stamp;
+    }
+
+    fn memory_usage(&self) -> usize {
+        self.0.len() * PAGE + self.0.capacity() * size_of::<Box<[u8; PAGE]>>()
+    }
 }
 
 impl<T> Record for Entry<T> {
@@ -99,8 +123,7 @@ pub(super) struct Generation {
 /// All timers of one wheel.
 pub(super) struct Entries<T> {
     arena: Arena<Entry<T>>,
-    /// The stamp of every entry, by index.
-    stamps: Vec<u8>,
+    stamps: Stamps,
     /// The generation this wheel started with, and before which an entry is worn out.
     first_generation: u32,
     /// Entries that are never used again. They count as taken in the arena.
@@ -125,7 +148,7 @@ impl<T> Entries<T> {
         let first_generation = first_generation();
         Self {
             arena: Arena::new(Generation { first: first_generation, age: 0 }),
-            stamps: Vec::new(),
+            stamps: Stamps(Vec::new()),
             first_generation,
             worn: 0,
         }
@@ -147,10 +170,10 @@ impl<T> Entries<T> {
             }
             Vacancy::Fresh(places, latest) => {
                 let generation = latest.first.wrapping_add(latest.age);
-                if self.stamps.len() <= index as usize {
-                    grow(&mut self.stamps, index);
-                }
-                let stamp = self.stamps[index as usize];
+                let stamp = self.stamps.get(index).unwrap_or_else(|| {
+                    self.stamps.grow(index);
+                    0
+                });
                 places.push(Entry { deadline, value: Some(value), generation, stamp });
                 (generation, stamp)
             }
@@ -178,7 +201,7 @@ impl<T> Entries<T> {
             }
             let due = entry.take(index)?;
             entry.stamp = entry.stamp.wrapping_add(1);
-            stamps[index as usize] = entry.stamp;
+            stamps.set(index, entry.stamp);
             Some((due.value, entry.renew(*first_generation, worn)))
         })
     }
@@ -231,7 +254,7 @@ impl<T> Entries<T> {
         entry.deadline = deadline;
         if earlier {
             entry.stamp = entry.stamp.wrapping_add(1);
-            stamps[key.index as usize] = entry.stamp;
+            stamps.set(key.index, entry.stamp);
             Reset::Earlier { stamp: entry.stamp }
         } else {
             Reset::Later
@@ -246,10 +269,16 @@ impl<T> Entries<T> {
         (entry.stamp == stamp && entry.value.is_some()).then_some(entry.deadline)
     }
 
+    /// Whether the timer that a reference is about is due at `tick`.
+    #[inline]
+    pub(super) fn is_due(&self, index: u32, stamp: u8, tick: u64) -> bool {
+        self.referenced(index, stamp).is_some_and(|deadline| deadline <= tick)
+    }
+
     /// Whether a reference is, as far as its stamp can tell, not stale.
     #[inline]
     pub(super) fn is_referenced(&self, index: u32, stamp: u8) -> bool {
-        self.stamps.get(index as usize) == Some(&stamp)
+        self.stamps.get(index) == Some(stamp)
     }
 
     /// Tells the processor that the entry at `index` will be needed soon.
@@ -263,7 +292,7 @@ impl<T> Entries<T> {
     pub(super) fn drain<'a>(&mut self) -> Drain<'a, T> {
         let left = self.len();
         let segments = self.arena.take_all();
-        self.stamps = Vec::new();
+        self.stamps = Stamps(Vec::new());
         if self.worn > 0 || self.arena.legacies().any(|latest| latest.age == u32::MAX) {
             // Keys of worn-out entries could come again: start over as a new wheel does.
             *self = Self::new();
@@ -291,7 +320,7 @@ impl<T> Entries<T> {
     }
 
     pub(super) fn memory_usage(&self) -> usize {
-        self.arena.memory_usage() + self.stamps.capacity()
+        self.arena.memory_usage() + self.stamps.memory_usage()
     }
 
     /// The smallest deadline; looks at every entry.
@@ -303,7 +332,7 @@ impl<T> Entries<T> {
     pub(super) fn check_invariants(&self) -> impl Iterator<Item = (u32, u8, u64)> {
         self.arena.check_invariants(|entry| entry.value.is_none());
         let live = |(index, entry): (u32, &Entry<T>)| {
-            let stamp = self.stamps[index as usize];
+            let stamp = self.stamps.get(index).expect("a page");
             assert_eq!(stamp, entry.stamp, "the two stamps of entry {index}");
             entry.value.is_some().then_some((index, stamp, entry.deadline))
         };

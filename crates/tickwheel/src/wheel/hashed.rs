@@ -1,4 +1,4 @@
-//! One ring: the wheel of Netty and Dubbo, without their rounds to wait.
+//! One ring: the wheel of Netty and Dubbo, without a visit to every timer in every round.
 //!
 //! A timer waits in the slot `deadline % slots`, together with all others of other rounds. What
 //! the classic pays for that, visiting every slot at every tick and looking at every far timer
@@ -15,7 +15,13 @@
 //! Ground rules, on top of those of the module:
 //! * Before `wake` nothing is due.
 //! * `cursor` is the tick up to which slots were emptied: references in slots are for later ticks,
-//!   later deadlines than it wait in slots, and all else is in `due` or overdue.
+//!   and what is inserted with a later deadline goes to a slot. All else is in `due` or overdue.
+//! * The slot with the earliest deadline is walked next, chunk by chunk, and between two chunks the
+//!   wheel can be used as always. `cursor` is that deadline from the start of the walk on. What is
+//!   due at it goes to `due` and can be popped at once; what is due at a later tick that has
+//!   passed too, after a jump of more than a round, becomes overdue.
+//! * During a walk the slot's minimum covers what was inserted since the walk began; at its end
+//!   what the walk left in the slot is added. No sweep touches the list that is being walked.
 //! * A reference has 24 bits of its round, so a slot holds only timers less than 2²⁴ rounds away.
 //!   The rest are in one list *beyond*, which is walked when its own earliest deadline comes.
 //! * The minima may be too small (what was removed or reset leaves them as they were), never too
@@ -31,9 +37,9 @@ use super::entries::{Drain, Entries, Iter, Meeting, Reset};
 use super::invariants::Meetings;
 use super::min_tree::MinTree;
 use super::overdue::Overdue;
-use super::references::{Lists, Reference};
-use super::sweep::{self, Patience};
-use super::{Due, Key, Wheel};
+use super::references::{CHUNK, Lists, Position, Reference};
+use super::sweep::Sweep;
+use super::{Advance, Due, Key, Wheel};
 
 /// The largest ring.
 const MAX_SLOTS: usize = 1 << 24;
@@ -41,18 +47,15 @@ const MAX_SLOTS: usize = 1 << 24;
 /// A reference cannot tell rounds apart that are so far away.
 const BEYOND: u64 = (1 << Reference::TICK_BITS) - 1;
 
-/// The capacity that emptied buffers may keep.
-const KEPT: usize = 1024;
-
-/// How far ahead of its use a due timer's entry is fetched.
-const PREFETCH: usize = 8;
+/// How many due timers are gathered ahead of their use, so that their entries are fetched by then.
+const AHEAD: usize = 32;
 
 /// A timing wheel of one ring.
 ///
 /// It does what [`HierarchicalWheel`](super::HierarchicalWheel) does and can be put in its place.
-/// It is the better one where nearly all deadlines are less than a round away (say 512 ticks in a
-/// ring of 512) and the poorer one the farther they are: a timer is looked at again and again
-/// while its rounds pass, and one big jump sorts all that became due in it at once.
+/// Its case is a ring that all deadlines fit into, say less than 512 ticks in a ring of 512: there
+/// it is about as fast. The farther the deadlines, the slower it is: a timer is looked at again and
+/// again while its rounds pass, and a backlog of more than a round costs O(log n) per timer.
 ///
 /// Timers with equal deadlines come out in unspecified order.
 ///
@@ -82,13 +85,15 @@ pub struct HashedWheel<T> {
     earliest: MinTree,
     /// The earliest deadline in the list beyond.
     beyond_earliest: u64,
-    /// What was due when slots were emptied last, by deadline; from `next_due` on.
-    due: Vec<Met>,
+    /// The list that is being walked.
+    walk: Option<Walk>,
+    /// Timers due at the tick `cursor`, taken out of their slot; from `next_due` on.
+    due: Vec<Reference>,
     next_due: usize,
     overdue: Overdue,
     /// References on their way from one list to another; empty otherwise.
     moving: Vec<Reference>,
-    patience: Patience,
+    sweep: Sweep,
     cursor: u64,
     now: u64,
     wake: u64,
@@ -104,17 +109,18 @@ struct Slot {
     reach: u32,
 }
 
-/// A reference whose tick has come.
-#[derive(Clone, Copy)]
-struct Met {
-    tick: u64,
-    index: u32,
-    stamp: u8,
+/// A walk over a list that takes out what is due.
+struct Walk {
+    next: Position,
+    /// The earliest deadline of what stays in the slot's near list.
+    near_earliest: u64,
+    /// How many timers came from the far list to the near one, and how many stayed.
+    came: usize,
+    stayed: usize,
 }
 
 impl<T> HashedWheel<T> {
-    /// An empty wheel with at least so many slots, whose time is 0. The number is rounded up to a
-    /// power of two.
+    /// Creates an empty wheel whose time is 0. The number of slots is rounded up to a power of two.
     ///
     /// ```
     /// use tickwheel::wheel::HashedWheel;
@@ -131,16 +137,7 @@ impl<T> HashedWheel<T> {
         Self::with_start(slots, 0)
     }
 
-    /// An empty wheel with at least so many slots, whose time is `now`.
-    ///
-    /// ```
-    /// use tickwheel::wheel::HashedWheel;
-    ///
-    /// let mut wheel = HashedWheel::with_start(512, 1 << 40);
-    /// wheel.insert((1 << 40) + 1, "soon");
-    /// assert!(wheel.pop_due(1 << 40).is_none());
-    /// assert!(wheel.pop_due((1 << 40) + 1).is_some());
-    /// ```
+    /// Creates an empty wheel whose time is `now`.
     ///
     /// # Panics
     ///
@@ -149,7 +146,7 @@ impl<T> HashedWheel<T> {
     pub fn with_start(slots: usize, now: u64) -> Self {
         assert!(
             (1..=MAX_SLOTS).contains(&slots),
-            "a hashed wheel has from 1 to {MAX_SLOTS} slots, not {slots}"
+            "slots must be between 1 and {MAX_SLOTS}, got {slots}"
         );
         let slots = slots.next_power_of_two();
         let slot = Slot { far_earliest: u64::MAX, horizon: 0, reach: 4 };
@@ -160,25 +157,19 @@ impl<T> HashedWheel<T> {
             round_shift: slots.trailing_zeros(),
             earliest: MinTree::new(slots),
             beyond_earliest: u64::MAX,
+            walk: None,
             due: Vec::new(),
             next_due: 0,
             overdue: Overdue::new(),
             moving: Vec::new(),
-            patience: Patience::NEW,
+            sweep: Sweep::NEW,
             cursor: now,
             now,
             wake: u64::MAX,
         }
     }
 
-    /// An empty wheel with at least so many slots, and room for `capacity` timers.
-    ///
-    /// ```
-    /// use tickwheel::wheel::HashedWheel;
-    ///
-    /// let wheel: HashedWheel<u64> = HashedWheel::with_capacity(512, 1_000);
-    /// assert!(wheel.memory_usage() >= 1_000 * 8);
-    /// ```
+    /// Creates an empty wheel with memory for `capacity` timers.
     ///
     /// # Panics
     ///
@@ -190,13 +181,7 @@ impl<T> HashedWheel<T> {
         wheel
     }
 
-    /// How many slots the ring has: a power of two.
-    ///
-    /// ```
-    /// use tickwheel::wheel::HashedWheel;
-    ///
-    /// assert_eq!(HashedWheel::<()>::new(1_000).slots(), 1_024);
-    /// ```
+    /// Returns the number of slots, a power of two.
     pub fn slots(&self) -> usize {
         self.slots.len()
     }
@@ -204,7 +189,7 @@ impl<T> HashedWheel<T> {
     /// Gives a live entry a reference that will be met at its deadline.
     #[inline(always)]
     fn place(&mut self, deadline: u64, index: u32, stamp: u8) {
-        if deadline <= self.cursor || (deadline - self.cursor) >> self.round_shift >= BEYOND {
+        if deadline <= self.cursor || is_beyond(deadline, self.cursor, self.round_shift) {
             self.place_outside(deadline, index, stamp);
             return;
         }
@@ -251,187 +236,292 @@ impl<T> HashedWheel<T> {
 
     #[inline]
     fn pop_next(&mut self) -> Option<Due<T>> {
-        loop {
-            if let Some(&met) = self.due.get(self.next_due) {
-                if self.overdue.first().is_some_and(|deadline| deadline < met.tick) {
-                    if let Some(due) = self.pop_overdue(met.tick) {
-                        return Some(due);
-                    }
-                    continue;
-                }
-                if let Some(ahead) = self.due.get(self.next_due + PREFETCH) {
-                    self.entries.prefetch(ahead.index);
-                }
-                self.next_due += 1;
-                if let Some(due) = self.follow(met) {
-                    return Some(due);
-                }
-            } else if !self.overdue.is_empty() {
-                if let Some(due) = self.pop_overdue(u64::MAX) {
-                    return Some(due);
-                }
-            } else {
-                self.tidy();
-                if !self.gather() {
-                    return None;
-                }
-            }
-        }
-    }
-
-    /// Takes out the timer that a reference is about whose tick has come, if it is due then; else
-    /// places it anew.
-    #[inline]
-    fn follow(&mut self, met: Met) -> Option<Due<T>> {
-        match self.entries.meet(met.index, met.stamp, met.tick) {
-            Meeting::Due(due) => return Some(due),
-            Meeting::Later(deadline) => self.place(deadline, met.index, met.stamp),
-            Meeting::Stale => {}
-        }
-        None
-    }
-
-    /// Takes out the first overdue timer with a deadline before `tick` or equal to `u64::MAX`.
-    #[cold]
-    fn pop_overdue(&mut self, tick: u64) -> Option<Due<T>> {
-        while self.overdue.first().is_some_and(|deadline| deadline < tick || tick == u64::MAX)
-            && let Some(late) = self.overdue.pop()
+        if self.overdue.is_empty()
+            && let Some(&reference) = self.due.get(self.next_due)
         {
-            let met = Met { tick: late.deadline, index: late.index, stamp: late.stamp };
-            let due = self.follow(met);
+            self.next_due += 1;
+            let due = self.follow(reference.index, reference.stamp(), self.cursor);
             if due.is_some() {
                 return due;
             }
         }
+        self.search_next()
+    }
+
+    /// As [`pop_next`](Self::pop_next), if the timer is not at hand.
+    fn search_next(&mut self) -> Option<Due<T>> {
+        if self.prepare(usize::MAX) != Advance::Due {
+            return None;
+        }
+        if self.overdue_is_first() {
+            let late = self.overdue.pop()?;
+            return self.follow(late.index, late.stamp, late.deadline);
+        }
+        let reference = self.due[self.next_due];
+        self.next_due += 1;
+        self.follow(reference.index, reference.stamp(), self.cursor)
+    }
+
+    /// Takes out the timer that a reference is about, if it is due at `tick`; else places it
+    /// anew.
+    #[inline]
+    fn follow(&mut self, index: u32, stamp: u8, tick: u64) -> Option<Due<T>> {
+        match self.entries.meet(index, stamp, tick) {
+            Meeting::Due(due) => return Some(due),
+            Meeting::Later(deadline) => self.place(deadline, index, stamp),
+            Meeting::Stale => self.sweep.dropped(1),
+        }
         None
     }
 
-    /// Empties the slots up to now into `due`; `false` if nothing was there.
-    fn gather(&mut self) -> bool {
-        self.next_due = 0;
-        self.due.clear();
-        self.due.shrink_to(KEPT);
-        let floor = self.cursor.saturating_add(1);
-        while let Some(number) = self.slot_to_visit() {
-            self.visit(number, floor);
+    /// Works towards the first due timer until it is at hand, as the first overdue timer or else
+    /// the first one of `due`. Stops after looking at about `budget` references.
+    fn prepare(&mut self, budget: usize) -> Advance {
+        let mut left = budget.max(1);
+        loop {
+            let cost = if self.overdue_is_first()
+                && let Some(late) = self.overdue.first()
+            {
+                if self.entries.is_due(late.index, late.stamp, late.deadline) {
+                    return Advance::Due;
+                }
+                self.overdue.pop();
+                self.follow(late.index, late.stamp, late.deadline);
+                1
+            } else if let Some(&reference) = self.due.get(self.next_due) {
+                if self.entries.is_due(reference.index, reference.stamp(), self.cursor) {
+                    return Advance::Due;
+                }
+                self.next_due += 1;
+                self.follow(reference.index, reference.stamp(), self.cursor);
+                1
+            } else if let Some(walk) = self.walk.take() {
+                self.walk_on(walk, left)
+            } else if self.begin_walk() {
+                1
+            } else {
+                self.cursor = self.now;
+                if self.sweep.has_stale() {
+                    self.tidy();
+                }
+                self.wake = self.waiting();
+                return Advance::Idle;
+            };
+            left = left.saturating_sub(cost);
+            if left == 0 {
+                return Advance::Unfinished;
+            }
         }
-        self.cursor = self.now;
-        if self.beyond_earliest <= self.now {
-            self.visit_beyond();
+    }
+
+    /// Whether the first overdue timer comes before everything else.
+    #[inline]
+    fn overdue_is_first(&self) -> bool {
+        self.overdue.first().is_some_and(|late| late.deadline <= self.first_tick())
+    }
+
+    /// A tick before which nothing is due but overdue timers.
+    fn first_tick(&self) -> u64 {
+        let at_cursor = self.walk.is_some() || self.next_due < self.due.len();
+        if at_cursor { self.cursor } else { self.waiting() }
+    }
+
+    /// A tick before which nothing in the slots or beyond is due.
+    fn waiting(&self) -> u64 {
+        self.earliest.min().min(self.beyond_earliest)
+    }
+
+    /// Begins to walk the list whose earliest deadline comes next; `false` if none has come.
+    fn begin_walk(&mut self) -> bool {
+        let beyond = 2 * self.slots.len();
+        let earliest = self.earliest.min();
+        if self.lists.is_empty(beyond) && self.beyond_earliest < u64::MAX {
+            // All timers that were there have been removed.
+            self.beyond_earliest = u64::MAX;
+            return true;
         }
-        self.due.sort_unstable_by_key(|met| met.tick);
-        for met in self.due.iter().take(PREFETCH) {
-            self.entries.prefetch(met.index);
-        }
-        if self.due.is_empty() {
-            self.wake = self.earliest.min().min(self.beyond_earliest);
+        let list = if self.beyond_earliest <= earliest.min(self.now) && !self.lists.is_empty(beyond)
+        {
+            // What has come near goes to the slots, for ticks after the cursor.
+            self.cursor = self.cursor.max(self.beyond_earliest - 1);
+            self.beyond_earliest = u64::MAX;
+            beyond
+        } else if earliest <= self.now
+            && let Some(slot) = self.first_slot(earliest)
+        {
+            self.cursor = earliest;
+            self.earliest.clear(slot);
+            slot
+        } else {
             return false;
-        }
+        };
+        self.walk = Some(Walk::new(list));
         true
     }
 
-    /// A slot with something due.
-    fn slot_to_visit(&self) -> Option<usize> {
-        let ring = self.slots.len();
-        if self.now < u64::MAX {
-            return (self.earliest.min() <= self.now).then(|| self.earliest.place_of_min());
+    /// The slot with the earliest deadline.
+    fn first_slot(&self, earliest: u64) -> Option<usize> {
+        if earliest < u64::MAX {
+            return Some(self.earliest.place_of_min());
         }
-        // At the end of time everything is due, and a minimum cannot be told from that of an
-        // empty slot.
+        // The minimum of a slot that holds only timers for the end of time looks like that of an
+        // empty one.
+        let ring = self.slots.len();
         self.lists.first().filter(|&list| list < 2 * ring).map(|list| list % ring)
     }
 
-    /// Takes what is due out of a slot, whose references are for ticks from `floor` on.
-    fn visit(&mut self, number: usize, floor: u64) {
-        let Self { now, ref mut due, .. } = *self;
-        let rounds = Rounds::new(number, floor, self.slots.len());
-        let mut near_earliest = u64::MAX;
-        self.lists.retain(number, |reference| {
-            let tick = rounds.tick(reference);
-            let keep = tick > now;
-            if keep {
-                near_earliest = near_earliest.min(tick);
+    /// Walks on until enough due timers are gathered, the list ends, or `budget` references were
+    /// looked at. Returns how many those were, about.
+    fn walk_on(&mut self, mut walk: Walk, budget: usize) -> usize {
+        self.due.clear();
+        self.next_due = 0;
+        let ring = self.slots.len();
+        let mut cost = 0;
+        while cost < budget && self.due.len() < AHEAD {
+            cost += CHUNK;
+            let list = walk.next.list;
+            let next = match list / ring {
+                0 => self.walk_near(&mut walk),
+                1 => self.walk_far(&mut walk),
+                _ => self.walk_beyond(&walk),
+            };
+            if let Some(next) = next {
+                walk.next = next;
+            } else if list < ring && self.slots[list].far_earliest <= self.cursor {
+                let slot = &mut self.slots[list];
+                slot.set_horizon(self.now, ring);
+                slot.far_earliest = u64::MAX;
+                walk.next = Lists::start(list + ring);
             } else {
-                due.push(Met { tick, index: reference.index, stamp: reference.stamp() });
+                self.end_walk(&walk);
+                return cost;
             }
-            keep
-        });
-        if self.slots[number].far_earliest <= now {
-            near_earliest = near_earliest.min(self.visit_far(number, rounds));
         }
-        self.earliest.set(number, near_earliest.min(self.slots[number].far_earliest));
+        self.walk = Some(walk);
+        cost
     }
 
-    /// Takes what is due out of the far list of a slot, and what has come near over to the near
-    /// list. Gives the earliest of the latter.
-    fn visit_far(&mut self, number: usize, rounds: Rounds) -> u64 {
-        let ring = self.slots.len();
-        let Self { now, ref mut due, ref mut moving, .. } = *self;
-        let slot = &mut self.slots[number];
-        slot.set_horizon(now, ring);
-        let mut near_earliest = u64::MAX;
-        let mut far_earliest = u64::MAX;
-        let mut stayed = 0;
-        self.lists.retain(number + ring, |reference| {
+    /// Takes what is due out of a chunk of a near list.
+    fn walk_near(&mut self, walk: &mut Walk) -> Option<Position> {
+        let Self { now, cursor, ref mut due, ref mut overdue, ref entries, .. } = *self;
+        let rounds = Rounds::new(walk.next.list, cursor, self.slots.len());
+        let (next, _) = self.lists.compact(walk.next, |reference| {
+            let tick = rounds.tick(reference);
+            if tick > now {
+                walk.near_earliest = walk.near_earliest.min(tick);
+                return true;
+            }
+            take_due(reference, tick, cursor, due, overdue, entries);
+            false
+        });
+        next
+    }
+
+    /// Takes what is due out of a chunk of a far list, and moves what has come near to the near
+    /// list.
+    fn walk_far(&mut self, walk: &mut Walk) -> Option<Position> {
+        let number = walk.next.list - self.slots.len();
+        let rounds = Rounds::new(number, self.cursor, self.slots.len());
+        let Self { now, cursor, ref mut due, ref mut overdue, ref entries, .. } = *self;
+        let (slot, moving) = (&mut self.slots[number], &mut self.moving);
+        let (next, _) = self.lists.compact(walk.next, |reference| {
             let tick = rounds.tick(reference);
             if tick <= now {
-                due.push(Met { tick, index: reference.index, stamp: reference.stamp() });
+                take_due(reference, tick, cursor, due, overdue, entries);
             } else if tick < slot.horizon {
-                near_earliest = near_earliest.min(tick);
+                walk.near_earliest = walk.near_earliest.min(tick);
+                walk.came += 1;
                 moving.push(reference);
             } else {
-                far_earliest = far_earliest.min(tick);
-                stayed += 1;
+                slot.far_earliest = slot.far_earliest.min(tick);
+                walk.stayed += 1;
                 return true;
             }
             false
         });
-        slot.far_earliest = far_earliest;
-        slot.adapt(moving.len(), stayed);
-        for reference in moving.drain(..) {
+        for reference in self.moving.drain(..) {
             self.lists.append(number, reference);
         }
-        moving.shrink_to(KEPT);
-        near_earliest
+        next
     }
 
-    /// Sees to stale references.
-    #[inline]
-    fn tidy(&mut self) {
-        let spare = sweep::tidy(&self.entries, &mut self.lists, &mut self.overdue);
-        let spare_due = sweep::spare(self.due.len(), self.entries.len(), KEPT);
-        if spare_due == 0 {
-            self.tidy_due();
-        }
-        self.patience.renew(spare.min(spare_due));
-    }
-
-    /// Drops from `due` what was popped, or is stale.
-    #[cold]
-    fn tidy_due(&mut self) {
-        self.due.drain(..self.next_due);
-        self.next_due = 0;
-        let entries = &self.entries;
-        self.due.retain(|met| entries.is_referenced(met.index, met.stamp));
-        self.due.shrink_to(KEPT);
-    }
-
-    /// Moves what is no longer beyond to its slot or, if it is due, to `due`. The cursor is at now.
-    #[cold]
-    fn visit_beyond(&mut self) {
-        let beyond = 2 * self.slots.len();
-        self.beyond_earliest = u64::MAX;
-        while let Some(chunk) = self.lists.pop_chunk(beyond) {
-            self.moving.extend_from_slice(chunk.references());
-        }
-        for reference in core::mem::take(&mut self.moving) {
+    /// Moves what is no longer beyond out of a chunk to its slot.
+    fn walk_beyond(&mut self, walk: &Walk) -> Option<Position> {
+        let Self { cursor, round_shift, ref entries, ref mut moving, .. } = *self;
+        let mut stale = 0;
+        let (next, _) = self.lists.compact(walk.next, |reference| {
+            match entries.referenced(reference.index, reference.stamp()) {
+                Some(deadline) if is_beyond(deadline, cursor, round_shift) => {
+                    self.beyond_earliest = self.beyond_earliest.min(deadline);
+                    return true;
+                }
+                Some(_) => moving.push(reference),
+                None => stale += 1,
+            }
+            false
+        });
+        self.sweep.dropped(stale);
+        while let Some(reference) = self.moving.pop() {
             let (index, stamp) = (reference.index, reference.stamp());
-            match self.entries.referenced(index, stamp) {
-                Some(tick) if tick <= self.now => self.due.push(Met { tick, index, stamp }),
-                Some(deadline) => self.place(deadline, index, stamp),
-                None => {}
+            if let Some(deadline) = self.entries.referenced(index, stamp) {
+                self.place(deadline, index, stamp);
             }
         }
+        next
+    }
+
+    fn end_walk(&mut self, walk: &Walk) {
+        let ring = self.slots.len();
+        let list = walk.next.list;
+        if list == 2 * ring {
+            return;
+        }
+        let number = list % ring;
+        let slot = &mut self.slots[number];
+        if list >= ring {
+            slot.adapt(walk.came, walk.stayed);
+        }
+        // What was inserted during the walk has lowered the slot's minimum.
+        let earliest = self.earliest.get(number).min(walk.near_earliest).min(slot.far_earliest);
+        self.earliest.set(number, earliest);
+    }
+
+    /// Sweeps stale references if there are too many.
+    #[inline]
+    fn tidy(&mut self) {
+        let walked = self.walk.as_ref().map(|walk| walk.next.list);
+        self.sweep.tidy(&self.entries, &mut self.lists, &mut self.overdue, walked);
+    }
+}
+
+/// Whether a deadline is after the cursor by more rounds than a reference can tell apart.
+#[inline(always)]
+fn is_beyond(deadline: u64, cursor: u64, round_shift: u32) -> bool {
+    deadline > cursor && (deadline - cursor) >> round_shift >= BEYOND
+}
+
+/// Puts a reference that has left its slot to those of the cursor's tick, or to the overdue ones
+/// if it is for a later round that has passed as well.
+#[inline(always)]
+fn take_due<T>(
+    reference: Reference,
+    tick: u64,
+    cursor: u64,
+    due: &mut Vec<Reference>,
+    overdue: &mut Overdue,
+    entries: &Entries<T>,
+) {
+    if tick == cursor {
+        entries.prefetch(reference.index);
+        due.push(reference);
+    } else {
+        overdue.push(tick, reference.index, reference.stamp());
+    }
+}
+
+impl Walk {
+    fn new(list: usize) -> Self {
+        Self { next: Lists::start(list), near_earliest: u64::MAX, came: 0, stayed: 0 }
     }
 }
 
@@ -486,10 +576,11 @@ impl<T> Wheel<T> for HashedWheel<T> {
         if self.entries.len() == 0 {
             return None;
         }
-        let due = self.due.get(self.next_due).map(|met| met.tick);
-        let overdue = self.overdue.first();
-        let waiting = self.earliest.min().min(self.beyond_earliest).max(self.wake);
-        due.into_iter().chain(overdue).min().or(Some(waiting))
+        let wheel = match self.first_tick() {
+            tick if self.walk.is_none() && self.next_due == self.due.len() => tick.max(self.wake),
+            tick => tick,
+        };
+        Some(self.overdue.first().map_or(wheel, |late| late.deadline.min(wheel)))
     }
 
     fn drain(&mut self) -> Drain<'_, T> {
@@ -500,9 +591,10 @@ impl<T> Wheel<T> for HashedWheel<T> {
             slot.far_earliest = u64::MAX;
         }
         self.beyond_earliest = u64::MAX;
+        self.walk = None;
         (self.due, self.next_due) = (Vec::new(), 0);
         self.overdue = Overdue::new();
-        self.patience = Patience::NEW;
+        self.sweep = Sweep::NEW;
         (self.cursor, self.wake) = (self.now, u64::MAX);
         self.entries.drain()
     }
@@ -515,10 +607,10 @@ impl<T> Wheel<T> for HashedWheel<T> {
     fn shrink_to_fit(&mut self) {
         self.entries.shrink_to_fit();
         self.lists.shrink_to_fit();
-        let entries = &self.entries;
-        self.overdue.retain(|late| entries.is_referenced(late.index, late.stamp));
-        self.due.drain(..self.next_due);
-        self.next_due = 0;
+        if let Some(walk) = &mut self.walk {
+            // The chunks are others now. What was walked already is met a second time and stays.
+            walk.next = Lists::start(walk.next.list);
+        }
         self.due.shrink_to_fit();
         self.moving.shrink_to_fit();
     }
@@ -528,7 +620,7 @@ impl<T> Wheel<T> for HashedWheel<T> {
             + self.lists.memory_usage()
             + size_of_val(&*self.slots)
             + self.earliest.memory_usage()
-            + self.due.capacity() * size_of::<Met>()
+            + self.due.capacity() * size_of::<Reference>()
             + self.overdue.memory_usage()
             + self.moving.capacity() * size_of::<Reference>()
     }
@@ -536,24 +628,27 @@ impl<T> Wheel<T> for HashedWheel<T> {
     fn check_invariants(&self) {
         assert!(self.cursor <= self.now, "the cursor is ahead of time");
         assert!(self.moving.is_empty(), "references between two lists");
-        self.earliest.check_invariants();
+        let ring = self.slots.len();
+        let walked = self.walk.as_ref().map(|walk| walk.next.list);
+        let walked_slot = walked.filter(|&list| list < 2 * ring).map(|list| list % ring);
+        self.earliest.check_invariants(walked_slot.is_some());
         for (number, slot) in self.slots.iter().enumerate() {
-            assert!(
-                self.earliest.get(number) <= slot.far_earliest,
-                "slot {number} and its far list"
-            );
+            let known =
+                walked_slot == Some(number) || self.earliest.get(number) <= slot.far_earliest;
+            assert!(known, "slot {number} and its far list");
         }
         assert!(self.wake <= self.earliest.min(), "wakes after the earliest slot");
         let mut meetings = Meetings::default();
-        let ring = self.slots.len();
         self.lists.check_invariants(|list, reference| {
             let number = list % ring;
-            let floor = self.cursor.saturating_add(1);
+            let is_walked = list / ring < 2 && walked_slot == Some(number);
+            let floor = self.cursor.saturating_add(u64::from(!is_walked));
             let tick = match list / ring {
+                2 if walked == Some(list) => floor,
                 2 => self.beyond_earliest,
                 _ => Rounds::new(number, floor, ring).tick(reference),
             };
-            if self.entries.is_referenced(reference.index, reference.stamp()) {
+            if self.entries.is_referenced(reference.index, reference.stamp()) && !is_walked {
                 let slot_earliest = self.earliest.get(number);
                 assert!(list == 2 * ring || slot_earliest <= tick, "slot {number} comes too late");
                 let far_earliest = self.slots[number].far_earliest;
@@ -561,16 +656,15 @@ impl<T> Wheel<T> for HashedWheel<T> {
             }
             meetings.add(reference.index, reference.stamp(), tick);
         });
-        let rest = &self.due[self.next_due.min(self.due.len())..];
-        assert!(rest.is_sorted_by_key(|met| met.tick), "due timers out of order");
-        for due in rest {
-            meetings.add(due.index, due.stamp, due.tick);
+        for reference in &self.due[self.next_due..] {
+            meetings.add(reference.index, reference.stamp(), self.cursor);
         }
         for late in self.overdue.iter() {
-            assert!(late.deadline <= self.cursor, "an overdue timer has a slot");
+            assert!(late.deadline <= self.now, "an overdue timer is not due");
             meetings.add(late.index, late.stamp, late.deadline);
         }
         assert!(self.wake <= self.entries.earliest().unwrap_or(u64::MAX), "wakes too late");
+        self.sweep.check_invariants(meetings.count(), self.entries.len());
         meetings.check(&self.entries);
     }
 

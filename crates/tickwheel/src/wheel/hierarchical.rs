@@ -13,6 +13,14 @@
 //!   it. Therefore the first occupied list of all is always the next to come, and finding it
 //!   takes two instructions on a bitmap.
 //! * `batch` holds references for the tick `cursor`, already taken out of their list.
+//! * A slot is demoted chunk by chunk, and between two chunks the wheel can be used as always.
+//!   Meanwhile `demoting` is the slot's list and `floor` its first tick; otherwise `floor` is
+//!   `cursor`. No other inner list was occupied when the demotion began, so inner lists only hold
+//!   what was demoted from this slot, and nothing is popped from them before it is empty.
+//! * During a demotion `cursor` stays at `floor - 1`, the last tick before the slot. So a timer
+//!   inserted for this slot joins the end of its list, after those that were inserted before it;
+//!   and timers with equal deadlines keep their order.
+//! * Deadlines before `floor` are overdue.
 
 use core::fmt;
 
@@ -20,9 +28,9 @@ use super::api::wheel_api;
 use super::entries::{Drain, Entries, Iter, Meeting, Reset};
 use super::invariants::Meetings;
 use super::overdue::Overdue;
-use super::references::{Chunk, Lists, Reference};
-use super::sweep::{self, Patience};
-use super::{Due, Key, Wheel};
+use super::references::{CHUNK, Chunk, Lists, Reference};
+use super::sweep::Sweep;
+use super::{Advance, Due, Key, Wheel};
 
 /// Bits of a deadline that one level looks at.
 const LEVEL_BITS: u32 = 8;
@@ -61,8 +69,11 @@ pub struct HierarchicalWheel<T> {
     lists: Lists,
     overdue: Overdue,
     batch: Batch,
-    patience: Patience,
+    sweep: Sweep,
+    /// The list of an outer level that is being demoted.
+    demoting: Option<usize>,
     cursor: u64,
+    floor: u64,
     now: u64,
     wake: u64,
 }
@@ -77,8 +88,13 @@ impl Batch {
     const EMPTY: Self = Self { chunk: Chunk::EMPTY, next: 0 };
 
     #[inline]
+    fn first(&self) -> Option<Reference> {
+        self.chunk.references().get(self.next).copied()
+    }
+
+    #[inline]
     fn pop(&mut self) -> Option<Reference> {
-        let reference = *self.chunk.references().get(self.next)?;
+        let reference = self.first()?;
         self.next += 1;
         Some(reference)
     }
@@ -89,19 +105,12 @@ impl Batch {
 }
 
 impl<T> HierarchicalWheel<T> {
-    /// An empty wheel whose time is 0.
-    ///
-    /// ```
-    /// use tickwheel::wheel::HierarchicalWheel;
-    ///
-    /// let wheel: HierarchicalWheel<String> = HierarchicalWheel::new();
-    /// assert_eq!((wheel.now(), wheel.len()), (0, 0));
-    /// ```
+    /// Creates an empty wheel whose time is 0.
     pub fn new() -> Self {
         Self::with_start(0)
     }
 
-    /// An empty wheel whose time is `now`.
+    /// Creates an empty wheel whose time is `now`.
     ///
     /// ```
     /// use tickwheel::wheel::HierarchicalWheel;
@@ -117,21 +126,16 @@ impl<T> HierarchicalWheel<T> {
             lists: Lists::new(LEVELS * SLOTS),
             overdue: Overdue::new(),
             batch: Batch::EMPTY,
-            patience: Patience::NEW,
+            sweep: Sweep::NEW,
+            demoting: None,
             cursor: now,
+            floor: now,
             now,
             wake: u64::MAX,
         }
     }
 
-    /// An empty wheel with room for `capacity` timers.
-    ///
-    /// ```
-    /// use tickwheel::wheel::HierarchicalWheel;
-    ///
-    /// let wheel: HierarchicalWheel<u64> = HierarchicalWheel::with_capacity(1_000);
-    /// assert!(wheel.memory_usage() >= 1_000 * 8);
-    /// ```
+    /// Creates an empty wheel with memory for `capacity` timers.
     pub fn with_capacity(capacity: usize) -> Self {
         let mut wheel = Self::new();
         wheel.reserve(capacity);
@@ -144,7 +148,7 @@ impl<T> HierarchicalWheel<T> {
         if deadline < self.wake {
             self.wake_at(deadline);
         }
-        if deadline < self.cursor {
+        if deadline < self.floor {
             self.overdue.push(deadline, index, stamp);
         } else {
             let list = list_of(deadline, self.cursor);
@@ -169,8 +173,9 @@ impl<T> HierarchicalWheel<T> {
         self.search_next()
     }
 
-    /// As [`pop_next`](Self::pop_next), where the first look found nothing.
+    /// As [`pop_next`](Self::pop_next), if the timer is not at hand.
     fn search_next(&mut self) -> Option<Due<T>> {
+        let mut unbounded = usize::MAX;
         loop {
             if !self.overdue.is_empty()
                 && let due @ Some(_) = self.pop_overdue()
@@ -183,7 +188,7 @@ impl<T> HierarchicalWheel<T> {
                     return due;
                 }
             }
-            if !self.refill() {
+            if self.refill(&mut unbounded) == Advance::Idle {
                 return None;
             }
         }
@@ -196,7 +201,7 @@ impl<T> HierarchicalWheel<T> {
         match self.entries.meet(index, stamp, tick) {
             Meeting::Due(due) => return Some(due),
             Meeting::Later(deadline) => self.place(deadline, index, stamp),
-            Meeting::Stale => {}
+            Meeting::Stale => self.sweep.dropped(1),
         }
         None
     }
@@ -212,42 +217,92 @@ impl<T> HierarchicalWheel<T> {
         None
     }
 
-    /// Moves the cursor to the next occupied tick and takes a batch from its list; `false`, with
-    /// the cursor at `now`, if there is none up to now.
-    fn refill(&mut self) -> bool {
-        while let Some(list) = self.lists.first() {
+    /// Works towards the first due timer until it is at hand, as the first overdue timer or else
+    /// the first of the batch. Stops after looking at about `budget` references.
+    #[inline(never)]
+    fn prepare(&mut self, budget: usize) -> Advance {
+        let mut left = budget.max(1);
+        while left > 0 {
+            if let Some(late) = self.overdue.first() {
+                if self.entries.is_due(late.index, late.stamp, late.deadline) {
+                    return Advance::Due;
+                }
+                self.overdue.pop();
+                self.follow(late.index, late.stamp, late.deadline);
+                left -= 1;
+            } else if let Some(reference) = self.batch.first() {
+                if self.entries.is_due(reference.index, reference.stamp(), self.cursor) {
+                    return Advance::Due;
+                }
+                self.batch.pop();
+                self.follow(reference.index, reference.stamp(), self.cursor);
+                left -= 1;
+            } else if self.refill(&mut left) == Advance::Idle {
+                return Advance::Idle;
+            }
+        }
+        Advance::Unfinished
+    }
+
+    /// Moves the cursor to the next occupied tick and takes a batch from its list. Returns
+    /// [`Advance::Idle`], with the cursor at `now`, if no tick up to now is occupied.
+    #[inline(always)]
+    fn refill(&mut self, left: &mut usize) -> Advance {
+        loop {
+            if let Some(list) = self.demoting {
+                self.demote(list, left);
+                if self.demoting.is_some() {
+                    return Advance::Unfinished;
+                }
+            }
+            let Some(list) = self.lists.first() else { break };
             let (level, slot) = (list / SLOTS, list % SLOTS);
             let start = slot_start(level, slot, self.cursor);
             if start > self.now {
                 break;
             }
-            self.cursor = start;
-            if level > 0 {
-                self.demote(list, level);
-            } else {
+            self.floor = start;
+            if level == 0 {
+                self.cursor = start;
                 self.lists.pop_chunk_into(list, &mut self.batch.chunk);
                 self.batch.next = 0;
                 self.prefetch_batch();
-                return true;
+                return Advance::Due;
             }
+            // The slot is after the cursor's, so it is not the first one of its level.
+            self.cursor = start - 1;
+            self.demoting = Some(list);
         }
-        self.cursor = self.now;
-        self.tidy();
-        self.skip_stale();
+        (self.cursor, self.floor) = (self.now, self.now);
+        if self.sweep.has_stale() {
+            self.tidy();
+        }
+        if !self.skip_stale(left) {
+            return Advance::Unfinished;
+        }
         self.wake = self.next_list().unwrap_or(u64::MAX);
-        false
+        Advance::Idle
     }
 
-    /// Drops what comes next as long as it is stale: nobody need wake up for it.
-    fn skip_stale(&mut self) {
+    /// Drops what comes next while it is stale: nobody need wake up for it. Returns `false` if it
+    /// ran out of budget.
+    #[inline(always)]
+    fn skip_stale(&mut self, budget: &mut usize) -> bool {
         while let Some(list) = self.lists.first() {
             let entries = &self.entries;
             let live = |r: &Reference| entries.is_referenced(r.index, r.stamp());
-            if self.lists.to_pop(list).iter().any(live) {
+            let references = self.lists.to_pop(list);
+            if references.iter().any(live) {
                 break;
             }
+            if *budget == 0 {
+                return false;
+            }
+            *budget = budget.saturating_sub(CHUNK);
+            self.sweep.dropped(references.len());
             self.lists.pop_chunk(list);
         }
+        true
     }
 
     /// A tick before which no reference in a list is met, if there is any.
@@ -272,40 +327,58 @@ impl<T> HierarchicalWheel<T> {
         }
     }
 
-    /// Sees to stale references.
+    /// Sweeps stale references if there are too many.
     #[inline]
     fn tidy(&mut self) {
-        let spare = sweep::tidy(&self.entries, &mut self.lists, &mut self.overdue);
-        self.patience.renew(spare);
+        self.sweep.tidy(&self.entries, &mut self.lists, &mut self.overdue, None);
     }
 
-    /// Moves the timers of a slot that time has entered to inner levels.
-    fn demote(&mut self, list: usize, level: usize) {
-        let shift = LEVEL_BITS * level as u32;
-        while let Some(chunk) = self.lists.pop_chunk(list) {
-            if level == 1 {
-                for &reference in chunk.references() {
-                    if self.entries.is_referenced(reference.index, reference.stamp()) {
-                        self.lists.append(reference.tick() as usize % SLOTS, reference);
-                    }
-                }
-            } else if level <= EXACT_LEVELS {
-                // The cursor is where the slot starts: all its lower bits are zero.
-                for &reference in chunk.references() {
-                    let rest = reference.tick() & ((1 << shift) - 1);
-                    if self.entries.is_referenced(reference.index, reference.stamp()) {
-                        self.lists.append_and_note(list_of(rest, 0), reference);
-                    }
-                }
-            } else {
-                for &reference in chunk.references() {
-                    let Reference { index, .. } = reference;
-                    if let Some(deadline) = self.entries.referenced(index, reference.stamp()) {
-                        self.place(deadline, index, reference.stamp());
-                    }
+    /// Moves the timers of the slot that time has entered to inner levels, chunk by chunk, until
+    /// none or nothing of the budget is left.
+    fn demote(&mut self, list: usize, left: &mut usize) {
+        while *left > 0 {
+            let Some(chunk) = self.lists.pop_chunk(list) else {
+                self.demoting = None;
+                self.cursor = self.floor;
+                return;
+            };
+            self.demote_chunk(list / SLOTS, &chunk);
+            *left = left.saturating_sub(CHUNK);
+        }
+    }
+
+    fn demote_chunk(&mut self, level: usize, chunk: &Chunk) {
+        let mut stale = 0;
+        if level == 1 {
+            for &reference in chunk.references() {
+                if self.entries.is_referenced(reference.index, reference.stamp()) {
+                    self.lists.append(reference.tick() as usize % SLOTS, reference);
+                } else {
+                    stale += 1;
                 }
             }
+        } else if level <= EXACT_LEVELS {
+            // The slot starts where all lower bits are zero.
+            let rest = (1 << (LEVEL_BITS * level as u32)) - 1;
+            for &reference in chunk.references() {
+                if self.entries.is_referenced(reference.index, reference.stamp()) {
+                    self.lists.append_and_note(list_of(reference.tick() & rest, 0), reference);
+                } else {
+                    stale += 1;
+                }
+            }
+        } else {
+            let cursor = core::mem::replace(&mut self.cursor, self.floor);
+            for &reference in chunk.references() {
+                let (index, stamp) = (reference.index, reference.stamp());
+                match self.entries.referenced(index, stamp) {
+                    Some(deadline) => self.place(deadline, index, stamp),
+                    None => stale += 1,
+                }
+            }
+            self.cursor = cursor;
         }
+        self.sweep.dropped(stale);
     }
 }
 
@@ -329,16 +402,23 @@ impl<T> Wheel<T> for HierarchicalWheel<T> {
         if self.entries.len() == 0 {
             return None;
         }
-        let batch = || (!self.batch.rest().is_empty()).then_some(self.cursor);
-        self.overdue.first().or_else(batch).or_else(|| self.next_list().max(Some(self.wake)))
+        if let Some(late) = self.overdue.first() {
+            return Some(late.deadline);
+        }
+        if self.batch.first().is_some() {
+            return Some(self.cursor);
+        }
+        let next = if self.demoting.is_some() { Some(self.floor) } else { self.next_list() };
+        next.max(Some(self.wake))
     }
 
     fn drain(&mut self) -> Drain<'_, T> {
         self.lists.clear();
         self.overdue = Overdue::new();
         self.batch = Batch::EMPTY;
-        self.patience = Patience::NEW;
-        (self.cursor, self.wake) = (self.now, u64::MAX);
+        self.sweep = Sweep::NEW;
+        self.demoting = None;
+        (self.cursor, self.floor, self.wake) = (self.now, self.now, u64::MAX);
         self.entries.drain()
     }
 
@@ -349,9 +429,7 @@ impl<T> Wheel<T> for HierarchicalWheel<T> {
 
     fn shrink_to_fit(&mut self) {
         self.entries.shrink_to_fit();
-        let entries = &self.entries;
         self.lists.shrink_to_fit();
-        self.overdue.retain(|late| entries.is_referenced(late.index, late.stamp));
     }
 
     fn memory_usage(&self) -> usize {
@@ -359,13 +437,17 @@ impl<T> Wheel<T> for HierarchicalWheel<T> {
     }
 
     fn check_invariants(&self) {
-        assert!(self.cursor <= self.now, "the cursor is ahead of time");
+        assert!(self.floor <= self.now, "the cursor is ahead of time");
+        let step = u64::from(self.demoting.is_some());
+        assert_eq!(self.cursor + step, self.floor, "the cursor and the floor");
+        assert!(self.demoting.is_none() || self.batch.first().is_none(), "a batch too early");
         let mut meetings = Meetings::default();
         self.lists.check_invariants(|list, reference| {
             let (level, slot) = (list / SLOTS, list % SLOTS);
-            let start = slot_start(level, slot, self.cursor);
+            let start = slot_start(level, slot, self.floor);
+            let entered = level == 0 || self.demoting == Some(list);
             assert!(
-                start > self.cursor || level == 0 && start == self.cursor,
+                start > self.floor || entered && start == self.floor,
                 "slot {slot} of level {level} has passed"
             );
             let rest = (1 << (LEVEL_BITS * level.min(EXACT_LEVELS) as u32)) - 1;
@@ -379,10 +461,11 @@ impl<T> Wheel<T> for HierarchicalWheel<T> {
             meetings.add(reference.index, reference.stamp(), self.cursor);
         }
         for late in self.overdue.iter() {
-            assert!(late.deadline < self.cursor, "an overdue timer has a slot");
+            assert!(late.deadline < self.floor, "an overdue timer has a slot");
             meetings.add(late.index, late.stamp, late.deadline);
         }
         assert!(self.wake <= self.entries.earliest().unwrap_or(u64::MAX), "wakes too late");
+        self.sweep.check_invariants(meetings.count(), self.entries.len());
         meetings.check(&self.entries);
     }
 

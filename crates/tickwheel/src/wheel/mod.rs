@@ -1,12 +1,9 @@
 //! Two timing wheels as plain data structures.
 //!
 //! A wheel holds values, each with a *deadline*: a tick, which is any `u64`. It knows no clock
-//! and starts no thread: the caller says what tick it is ([`pop_due`](Wheel::pop_due)) and gets
-//! back what is due, in order of deadline. What a tick means (a millisecond, a microsecond, a
-//! turn of a simulation) is the caller's business.
-//!
-//! * [`HierarchicalWheel`]: rings above rings. The one to use unless there is a reason not to.
-//! * [`HashedWheel`]: one ring, far timers wait their rounds. The classic of Netty and Dubbo.
+//! and starts no thread. The caller says what tick it is ([`pop_due`](HierarchicalWheel::pop_due))
+//! and gets the due timers in order of deadline. What a tick means (a millisecond, a microsecond,
+//! a turn of a simulation) is up to the caller.
 //!
 //! ```
 //! use tickwheel::wheel::HierarchicalWheel;
@@ -22,25 +19,68 @@
 //! assert!(wheel.is_empty());
 //! ```
 //!
+//! The idea is from G. Varghese and T. Lauck, *Hashed and Hierarchical Timing Wheels: Data
+//! Structures for the Efficient Implementation of a Timer Facility* (SOSP 1987): time is a ring of
+//! slots, a timer waits in the slot of its deadline, and a cursor goes round. Inserting and
+//! cancelling take constant time, unlike in a heap.
+//!
+//! # The hierarchical wheel
+//!
+//! [`HierarchicalWheel`] is the one to use unless there is a reason not to. It has eight levels of
+//! 256 slots, one level for each byte of a deadline. A timer waits at the level of the highest
+//! byte in which its deadline differs from the wheel's time, in the slot of that byte's value:
+//!
+//! ```text
+//!                       the wheel's time: 0x02_01_fe
+//!
+//! level 2  | 00 | 01 | 02 | 03 | ...                | ff |   65,536 ticks per slot
+//!                      ^^     \_ 0x03_07_20 waits here, until time enters the slot
+//! level 1  | 00 | 01 | 02 | 03 | ...                | ff |   256 ticks per slot
+//!                 ^^     \_ 0x02_02_40
+//! level 0  | 00 | 01 | ...                | fd | fe | ff |   1 tick per slot
+//!                                                ^^     \_ 0x02_01_ff is due at the next tick
+//! ```
+//!
+//! When time enters a slot of an outer level, its timers are *demoted* to inner levels. A timer is
+//! demoted at most seven times, and one that is due within the current 256 ticks never.
+//!
+//! | level | a slot spans | the level spans | at 1 ms per tick |
+//! |---|---|---|---|
+//! | 0 | 1 tick | 2⁸ ticks | 256 ms |
+//! | 1 | 2⁸ | 2¹⁶ | 66 s |
+//! | 2 | 2¹⁶ | 2²⁴ | 4.7 hours |
+//! | 3 | 2²⁴ | 2³² | 50 days |
+//! | 4 | 2³² | 2⁴⁰ | 35 years |
+//! | 5 | 2⁴⁰ | 2⁴⁸ | 8,900 years |
+//! | 6 | 2⁴⁸ | 2⁵⁶ | 2.3 million years |
+//! | 7 | 2⁵⁶ | 2⁶⁴ | 585 million years |
+//!
+//! # The hashed wheel
+//!
+//! [`HashedWheel`] is the classic of Netty and Dubbo: one ring. A timer waits in the slot
+//! `deadline % slots`, together with the timers of other rounds.
+//!
 //! # How they are built
 //!
 //! Both stand on the same three parts:
 //!
-//! 1. **Entries** (`entries.rs`): one record a timer (value, deadline, generation) in an arena of
-//!    segments. A [`Key`] is an index into it and a generation.
+//! 1. **Entries** (`entries.rs`): one record per timer (value, deadline, generation) in an arena
+//!    of segments. A [`Key`] is an index into it and a generation.
 //! 2. **References** (`references.rs`): a slot of a wheel is a list of chunks of 8-byte
 //!    references, each naming an entry.
-//! 3. **The overdue heap** (`overdue.rs`): timers that were already late when they were inserted.
+//! 3. **Overdue timers** (`overdue.rs`): those whose tick has passed, in order of deadline.
 //!
 //! # Ground rules
 //!
 //! * **The entry is the truth; a reference is only a hint**: "look at entry *i* when tick *t*
-//!   comes". A reference may be stale. Nothing is ever fired, moved or dropped because of what a
+//!   comes". A reference may be stale. Nothing is fired, moved or dropped because of what a
 //!   reference says without asking the entry.
 //! * **Every live entry has a reference that is met at or before its deadline.** So nothing is
 //!   late. A timer that is met before its deadline is placed again. So nothing is early.
 //! * Cancelling touches the entry alone, and so does moving a deadline later. Stale references
-//!   are swept in small steps as soon as there are two of them to a live one.
+//!   are swept in small steps as soon as there are two of them for each live one (`sweep.rs`).
+//! * **Work is done in steps**, each of which leaves the wheel consistent. `pop_due` takes as many
+//!   steps as it needs; [`advance`](HierarchicalWheel::advance) takes as many as it is allowed.
 
 mod api;
 pub(crate) mod arena;
@@ -64,17 +104,17 @@ pub use entries::{Drain, Iter};
 pub use hashed::HashedWheel;
 pub use hierarchical::HierarchicalWheel;
 
-/// Names one timer of one wheel: where the wheel keeps it. The wheel makes it, unlike
-/// `tickwheel::Key`, which is a name that the caller of a `Timer` gives to a task.
+/// The identity of one timer in one wheel. The wheel makes it, unlike `tickwheel::Key`, which the
+/// caller of a `Timer` chooses.
 ///
-/// A key stays with its timer through every [`reset`](Wheel::reset), and is *stale* once the
-/// timer was popped or removed: every method then answers `None` or `false`, also when the
-/// timer's memory serves another timer by now. No key is ever given out twice by one wheel.
+/// A key stays valid through every [`reset`](HierarchicalWheel::reset) and becomes *stale* when its
+/// timer is popped or removed. Every method returns `None` or `false` for a stale key, also when
+/// the timer's memory has been reused. A wheel never returns the same key twice.
 ///
-/// A key given to a wheel that did not make it is memory-safe and never corrupts that wheel. It
-/// is refused too, because wheels start their generations far apart; that holds until one of the
-/// two wheels has used a single entry's memory about 2³² / *n* times over, *n* being the number
-/// of wheels the process has made.
+/// A key of another wheel is refused as well, because wheels start their generations far apart.
+/// That holds until one of the two wheels has used a single entry's memory about 2³² / *n* times,
+/// *n* being the number of wheels the process has made. Beyond that the key may name a timer of
+/// the wrong wheel, which is memory-safe.
 ///
 /// ```
 /// use tickwheel::wheel::{HierarchicalWheel, Key};
@@ -93,36 +133,18 @@ pub struct Key {
     pub(crate) generation: u32,
 }
 
-/// A timer that left the wheel, with what it held.
-///
-/// ```
-/// use tickwheel::wheel::{Due, HierarchicalWheel};
-///
-/// let mut wheel = HierarchicalWheel::new();
-/// let key = wheel.insert(7, "seven");
-/// let due = wheel.pop_due(10).unwrap();
-/// assert_eq!(due, Due { key, deadline: 7, value: "seven" });
-/// ```
+/// A timer that left the wheel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Due<T> {
-    /// The key the timer had; stale from here on.
+    /// The key that the timer had. It is stale.
     pub key: Key,
-    /// The deadline as it was last set, also where that lay in the past.
+    /// The deadline as it was last set, even if that was in the past.
     pub deadline: u64,
-    /// The value given to `insert`.
+    /// The value.
     pub value: T,
 }
 
-/// A timer that is still in the wheel, as [`iter`](Wheel::iter) shows it.
-///
-/// ```
-/// use tickwheel::wheel::HierarchicalWheel;
-///
-/// let mut wheel = HierarchicalWheel::new();
-/// let key = wheel.insert(7, "seven");
-/// let pending = wheel.iter().next().unwrap();
-/// assert_eq!((pending.key, pending.deadline, *pending.value), (key, 7, "seven"));
-/// ```
+/// A timer that is in the wheel, as [`iter`](HierarchicalWheel::iter) shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Pending<'a, T> {
     /// The timer's key.
@@ -133,15 +155,32 @@ pub struct Pending<'a, T> {
     pub value: &'a T,
 }
 
-/// What both wheels can do, for code that is generic over them.
+/// How far [`advance`](HierarchicalWheel::advance) got.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[must_use]
+pub enum Advance {
+    /// A timer is due, and `pop_due` takes it out in constant time.
+    Due,
+    /// No timer is due.
+    Idle,
+    /// The budget is spent. Whether a timer is due is not known yet: call `advance` again.
+    Unfinished,
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// The methods of both wheels, for code that is generic over them.
 ///
-/// The methods are documented on the types, which have them without this trait as well:
-/// [`HierarchicalWheel`], [`HashedWheel`].
+/// Each does what the method of the same name does on [`HierarchicalWheel`] and [`HashedWheel`],
+/// which have them without this trait as well. The trait cannot be implemented outside this
+/// crate, so that it can grow.
 ///
 /// ```
 /// use tickwheel::wheel::{HashedWheel, HierarchicalWheel, Wheel};
 ///
-/// /// Fires everything up to `now` and says how much that was.
+/// /// Pops everything that is due at `now` and returns how many timers that was.
 /// fn turn<T>(wheel: &mut impl Wheel<T>, now: u64) -> usize {
 ///     std::iter::from_fn(|| wheel.pop_due(now)).count()
 /// }
@@ -152,316 +191,45 @@ pub struct Pending<'a, T> {
 /// hierarchical.insert(10, ());
 /// assert_eq!(turn(&mut hashed, 10) + turn(&mut hierarchical, 10), 2);
 /// ```
-pub trait Wheel<T> {
-    /// Adds a timer; one whose deadline has passed is due at once.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HashedWheel, HierarchicalWheel, Key, Wheel};
-    ///
-    /// fn in_ten_ticks<T>(wheel: &mut impl Wheel<T>, value: T) -> Key {
-    ///     wheel.insert(wheel.now() + 10, value)
-    /// }
-    ///
-    /// in_ten_ticks(&mut HierarchicalWheel::new(), "a");
-    /// in_ten_ticks(&mut HashedWheel::new(512), "b");
-    /// ```
+pub trait Wheel<T>: sealed::Sealed {
+    /// See [`HierarchicalWheel::insert`].
     fn insert(&mut self, deadline: u64, value: T) -> Key;
-
-    /// Takes a timer out before it is due.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HierarchicalWheel, Key, Wheel};
-    ///
-    /// /// Cancels, and says how many ticks before the deadline that was.
-    /// fn cancel<T>(wheel: &mut impl Wheel<T>, key: Key) -> Option<u64> {
-    ///     let left = wheel.deadline(key)?.saturating_sub(wheel.now());
-    ///     wheel.remove(key).map(|_| left)
-    /// }
-    ///
-    /// let mut wheel = HierarchicalWheel::new();
-    /// let key = wheel.insert(10, "a");
-    /// assert_eq!(cancel(&mut wheel, key), Some(10));
-    /// assert_eq!(cancel(&mut wheel, key), None);
-    /// ```
+    /// See [`HierarchicalWheel::remove`].
     fn remove(&mut self, key: Key) -> Option<T>;
-
-    /// Moves a timer's deadline, earlier or later.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HierarchicalWheel, Key, Wheel};
-    ///
-    /// /// A sign of life: a hundred ticks more.
-    /// fn beat<T>(wheel: &mut impl Wheel<T>, key: Key) -> bool {
-    ///     wheel.reset(key, wheel.now() + 100)
-    /// }
-    ///
-    /// let mut wheel = HierarchicalWheel::with_start(50);
-    /// let key = wheel.insert(60, "a");
-    /// assert!(beat(&mut wheel, key));
-    /// assert_eq!(wheel.deadline(key), Some(150));
-    /// ```
+    /// See [`HierarchicalWheel::reset`].
     fn reset(&mut self, key: Key, deadline: u64) -> bool;
-
-    /// The deadline of a pending timer.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HierarchicalWheel, Key, Wheel};
-    ///
-    /// fn is_late<T>(wheel: &impl Wheel<T>, key: Key) -> bool {
-    ///     wheel.deadline(key).is_some_and(|deadline| deadline < wheel.now())
-    /// }
-    ///
-    /// let mut wheel = HierarchicalWheel::with_start(50);
-    /// let late = wheel.insert(40, "a");
-    /// let early = wheel.insert(60, "b");
-    /// assert!(is_late(&wheel, late) && !is_late(&wheel, early));
-    /// ```
+    /// See [`HierarchicalWheel::deadline`].
     fn deadline(&self, key: Key) -> Option<u64>;
-
-    /// The value of a pending timer.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HierarchicalWheel, Key, Wheel};
-    ///
-    /// fn name(wheel: &impl Wheel<&'static str>, key: Key) -> &'static str {
-    ///     wheel.get(key).copied().unwrap_or("gone")
-    /// }
-    ///
-    /// let mut wheel = HierarchicalWheel::new();
-    /// let key = wheel.insert(10, "a");
-    /// assert_eq!(name(&wheel, key), "a");
-    /// wheel.remove(key);
-    /// assert_eq!(name(&wheel, key), "gone");
-    /// ```
+    /// See [`HierarchicalWheel::get`].
     fn get(&self, key: Key) -> Option<&T>;
-
-    /// The value of a pending timer, to change it in place.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HierarchicalWheel, Key, Wheel};
-    ///
-    /// /// Counts an attempt in place.
-    /// fn attempt(wheel: &mut impl Wheel<u32>, key: Key) {
-    ///     if let Some(attempts) = wheel.get_mut(key) {
-    ///         *attempts += 1;
-    ///     }
-    /// }
-    ///
-    /// let mut wheel = HierarchicalWheel::new();
-    /// let key = wheel.insert(10, 0);
-    /// attempt(&mut wheel, key);
-    /// assert_eq!(wheel.get(key), Some(&1));
-    /// ```
+    /// See [`HierarchicalWheel::get_mut`].
     fn get_mut(&mut self, key: Key) -> Option<&mut T>;
-
-    /// Whether the timer is pending.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HierarchicalWheel, Key, Wheel};
-    ///
-    /// fn pending<T>(wheel: &impl Wheel<T>, keys: &[Key]) -> usize {
-    ///     keys.iter().filter(|&&key| wheel.contains(key)).count()
-    /// }
-    ///
-    /// let mut wheel = HierarchicalWheel::new();
-    /// let keys = [wheel.insert(10, "a"), wheel.insert(20, "b")];
-    /// wheel.pop_due(10);
-    /// assert_eq!(pending(&wheel, &keys), 1);
-    /// ```
+    /// See [`HierarchicalWheel::contains`].
     fn contains(&self, key: Key) -> bool;
-
-    /// How many timers are pending.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HierarchicalWheel, Wheel};
-    ///
-    /// fn is_full<T>(wheel: &impl Wheel<T>, limit: usize) -> bool {
-    ///     wheel.len() >= limit
-    /// }
-    ///
-    /// let mut wheel = HierarchicalWheel::new();
-    /// assert!(!is_full(&wheel, 1));
-    /// wheel.insert(10, "a");
-    /// assert!(is_full(&wheel, 1));
-    /// ```
+    /// See [`HierarchicalWheel::len`].
     fn len(&self) -> usize;
-
-    /// Whether none is.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HierarchicalWheel, Wheel};
-    ///
-    /// /// Fires everything, and says at what tick there was nothing left.
-    /// fn run_dry<T>(wheel: &mut impl Wheel<T>) -> u64 {
-    ///     while !wheel.is_empty() {
-    ///         wheel.pop_due(wheel.now() + 1);
-    ///     }
-    ///     wheel.now()
-    /// }
-    ///
-    /// let mut wheel = HierarchicalWheel::new();
-    /// wheel.insert(10, "a");
-    /// assert_eq!(run_dry(&mut wheel), 10);
-    /// ```
+    /// See [`HierarchicalWheel::is_empty`].
     fn is_empty(&self) -> bool;
-
-    /// The wheel's time: the largest tick it was told.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HierarchicalWheel, Wheel};
-    ///
-    /// /// One tick on.
-    /// fn tick<T>(wheel: &mut impl Wheel<T>) -> u64 {
-    ///     wheel.pop_due(wheel.now() + 1);
-    ///     wheel.now()
-    /// }
-    ///
-    /// let mut wheel: HierarchicalWheel<()> = HierarchicalWheel::with_start(50);
-    /// assert_eq!(tick(&mut wheel), 51);
-    /// ```
+    /// See [`HierarchicalWheel::now`].
     fn now(&self) -> u64;
-
-    /// A tick before which nothing is due; `None` if nothing is pending.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HierarchicalWheel, Wheel};
-    ///
-    /// /// How many ticks one may sleep.
-    /// fn idle<T>(wheel: &impl Wheel<T>) -> u64 {
-    ///     wheel.next_wake().unwrap_or(u64::MAX).saturating_sub(wheel.now())
-    /// }
-    ///
-    /// let mut wheel = HierarchicalWheel::new();
-    /// assert_eq!(idle(&wheel), u64::MAX);
-    /// wheel.insert(10, "a");
-    /// assert!(idle(&wheel) <= 10);
-    /// ```
+    /// See [`HierarchicalWheel::next_wake`].
     fn next_wake(&self) -> Option<u64>;
-
-    /// Moves time to `now` and takes out the pending timer with the smallest deadline, if that
-    /// deadline has come.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HierarchicalWheel, Wheel};
-    ///
-    /// fn fire<T>(wheel: &mut impl Wheel<T>, now: u64) -> Vec<T> {
-    ///     std::iter::from_fn(|| wheel.pop_due(now)).map(|due| due.value).collect()
-    /// }
-    ///
-    /// let mut wheel = HierarchicalWheel::new();
-    /// wheel.insert(20, "b");
-    /// wheel.insert(10, "a");
-    /// wheel.insert(30, "c");
-    /// assert_eq!(fire(&mut wheel, 20), ["a", "b"]);
-    /// ```
+    /// See [`HierarchicalWheel::pop_due`].
     fn pop_due(&mut self, now: u64) -> Option<Due<T>>;
-
-    /// Drops every pending timer.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HierarchicalWheel, Wheel};
-    ///
-    /// fn start_over<T>(wheel: &mut impl Wheel<T>, first: T) {
-    ///     wheel.clear();
-    ///     wheel.insert(wheel.now(), first);
-    /// }
-    ///
-    /// let mut wheel = HierarchicalWheel::new();
-    /// wheel.insert(10, "a");
-    /// start_over(&mut wheel, "b");
-    /// assert_eq!(wheel.len(), 1);
-    /// ```
+    /// See [`HierarchicalWheel::advance`].
+    fn advance(&mut self, now: u64, budget: usize) -> Advance;
+    /// See [`HierarchicalWheel::clear`].
     fn clear(&mut self);
-
-    /// Takes out every pending timer, due or not, in no particular order.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HashedWheel, HierarchicalWheel, Wheel};
-    ///
-    /// /// From one wheel into another. The keys are new.
-    /// fn move_all<T>(from: &mut impl Wheel<T>, to: &mut impl Wheel<T>) {
-    ///     for timer in from.drain() {
-    ///         to.insert(timer.deadline, timer.value);
-    ///     }
-    /// }
-    ///
-    /// let mut old = HashedWheel::new(16);
-    /// old.insert(1_000_000, "far");
-    /// let mut new = HierarchicalWheel::new();
-    /// move_all(&mut old, &mut new);
-    /// assert_eq!((old.len(), new.len()), (0, 1));
-    /// ```
+    /// See [`HierarchicalWheel::drain`].
     fn drain(&mut self) -> Drain<'_, T>;
-
-    /// Looks at every pending timer, in no particular order.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HierarchicalWheel, Wheel};
-    ///
-    /// /// How many are due within so many ticks.
-    /// fn near<T>(wheel: &impl Wheel<T>, ticks: u64) -> usize {
-    ///     wheel.iter().filter(|timer| timer.deadline <= wheel.now() + ticks).count()
-    /// }
-    ///
-    /// let mut wheel = HierarchicalWheel::new();
-    /// wheel.insert(10, "a");
-    /// wheel.insert(1_000, "b");
-    /// assert_eq!(near(&wheel, 100), 1);
-    /// ```
+    /// See [`HierarchicalWheel::iter`].
     fn iter(&self) -> Iter<'_, T>;
-
-    /// Makes room for `additional` more timers.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HierarchicalWheel, Wheel};
-    ///
-    /// fn fill(wheel: &mut impl Wheel<u64>, deadlines: &[u64]) {
-    ///     wheel.reserve(deadlines.len());
-    ///     for &deadline in deadlines {
-    ///         wheel.insert(deadline, deadline);
-    ///     }
-    /// }
-    ///
-    /// let mut wheel = HierarchicalWheel::new();
-    /// fill(&mut wheel, &[10, 20, 30]);
-    /// assert_eq!(wheel.len(), 3);
-    /// ```
+    /// See [`HierarchicalWheel::reserve`].
     fn reserve(&mut self, additional: usize);
-
-    /// Gives back what memory it can without touching a pending timer.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HierarchicalWheel, Wheel};
-    ///
-    /// /// Forgets all, memory included.
-    /// fn let_go<T>(wheel: &mut impl Wheel<T>) {
-    ///     wheel.clear();
-    ///     wheel.shrink_to_fit();
-    /// }
-    ///
-    /// let mut wheel = HierarchicalWheel::new();
-    /// wheel.extend((0..10_000).map(|tick| (tick, tick)));
-    /// let full = wheel.memory_usage();
-    /// let_go(&mut wheel);
-    /// assert!(wheel.memory_usage() < full);
-    /// ```
+    /// See [`HierarchicalWheel::shrink_to_fit`].
     fn shrink_to_fit(&mut self);
-
-    /// How many bytes the wheel has allocated.
-    ///
-    /// ```
-    /// use tickwheel::wheel::{HierarchicalWheel, Wheel};
-    ///
-    /// fn bytes_a_timer<T>(wheel: &impl Wheel<T>) -> usize {
-    ///     wheel.memory_usage() / wheel.len().max(1)
-    /// }
-    ///
-    /// let mut wheel = HierarchicalWheel::new();
-    /// wheel.extend((0..100_000).map(|tick| (tick, tick)));
-    /// assert!(bytes_a_timer(&wheel) < 100);
-    /// ```
+    /// See [`HierarchicalWheel::memory_usage`].
     fn memory_usage(&self) -> usize;
-
     /// Walks the whole structure and panics where it contradicts itself. For tests.
     #[doc(hidden)]
     fn check_invariants(&self);

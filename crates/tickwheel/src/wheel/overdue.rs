@@ -1,77 +1,98 @@
-//! Timers that were late already when they were inserted, or reset to the past.
+//! Timers that have no slot to wait in: their tick has passed.
 //!
-//! They have no slot to wait in. A heap gives them out in order of deadline, and in order of
-//! insertion where that is equal, ahead of all that the wheel still holds. It is the only
-//! part of a wheel that is not O(1); it holds nothing unless a caller schedules into the past.
-//! As everywhere, what is in it are references: they may be stale.
+//! These are timers that were inserted with a deadline in the past or reset to one and, in a
+//! hashed wheel that is more than a round behind, timers of the rounds it has missed. They are
+//! ordered by deadline, then by insertion, and cost O(log n). A tree holds them, not a heap in a
+//! vector: a vector with ten million timers takes too long to copy when it grows, and to filter.
+//! As everywhere, these are references and may be stale.
 
-use alloc::collections::BinaryHeap;
-use core::cmp::Reverse;
+use alloc::collections::BTreeMap;
+use core::ops::Bound::{Excluded, Unbounded};
 
-/// The capacity that an emptied heap may keep.
-const KEPT: usize = 1024;
+use super::references::CHUNK;
 
 /// A reference to an entry, with the deadline that the entry had.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy)]
 pub(super) struct Late {
     pub(super) deadline: u64,
-    sequence: u64,
     pub(super) index: u32,
     pub(super) stamp: u8,
 }
 
+/// The deadline and the number of the insertion.
+type Rank = (u64, u64);
+
 pub(super) struct Overdue {
-    heap: BinaryHeap<Reverse<Late>>,
-    /// Counts pushes, to keep the order of insertion.
+    timers: BTreeMap<Rank, (u32, u8)>,
+    /// Counts insertions, to keep their order among equal deadlines.
     sequence: u64,
+    /// The sweep has looked at everything up to this rank.
+    swept: Option<Rank>,
 }
 
 impl Overdue {
     pub(super) fn new() -> Self {
-        Self { heap: BinaryHeap::new(), sequence: 0 }
-    }
-
-    #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.heap.len()
+        Self { timers: BTreeMap::new(), sequence: 0, swept: None }
     }
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.heap.is_empty()
+        self.timers.is_empty()
     }
 
     #[cold]
     pub(super) fn push(&mut self, deadline: u64, index: u32, stamp: u8) {
         self.sequence += 1;
-        self.heap.push(Reverse(Late { deadline, sequence: self.sequence, index, stamp }));
+        self.timers.insert((deadline, self.sequence), (index, stamp));
     }
 
-    /// The smallest deadline.
-    pub(super) fn first(&self) -> Option<u64> {
-        Some(self.heap.peek()?.0.deadline)
+    /// Returns the reference with the smallest deadline.
+    pub(super) fn first(&self) -> Option<Late> {
+        self.timers.first_key_value().map(late)
     }
 
     /// Takes out the reference with the smallest deadline.
     pub(super) fn pop(&mut self) -> Option<Late> {
-        let late = self.heap.pop()?.0;
-        if self.heap.is_empty() && self.heap.capacity() > KEPT {
-            self.heap = BinaryHeap::new();
-        }
-        Some(late)
+        self.timers.pop_first().as_ref().map(|(rank, reference)| late((rank, reference)))
     }
 
-    /// Drops the references that are not `live`, and memory that is no longer needed.
-    pub(super) fn retain(&mut self, mut live: impl FnMut(Late) -> bool) {
-        self.heap.retain(|late| live(late.0));
-        self.heap.shrink_to(2 * self.heap.len());
+    /// Looks at as many references as a chunk holds, each call at the next ones, and drops those
+    /// that are not `live`. Returns how many it dropped.
+    pub(super) fn sweep_step(&mut self, live: impl Fn(Late) -> bool) -> usize {
+        let from = self.swept.map_or(Unbounded, Excluded);
+        let mut stale = [(0, 0); CHUNK];
+        let (mut dropped, mut seen) = (0, 0);
+        for (&rank, reference) in self.timers.range((from, Unbounded)).take(CHUNK) {
+            stale[dropped] = rank;
+            dropped += usize::from(!live(late((&rank, reference))));
+            self.swept = Some(rank);
+            seen += 1;
+        }
+        if seen < CHUNK {
+            self.swept = None;
+        }
+        for rank in &stale[..dropped] {
+            self.timers.remove(rank);
+        }
+        dropped
+    }
+
+    /// Whether a sweep is between two steps.
+    pub(super) fn is_being_swept(&self) -> bool {
+        self.swept.is_some()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = Late> {
-        self.heap.iter().map(|late| late.0)
+        self.timers.iter().map(late)
     }
 
+    /// Returns how many bytes the tree takes, about: the map does not tell. Its nodes are at least
+    /// half full.
     pub(super) fn memory_usage(&self) -> usize {
-        self.heap.capacity() * size_of::<Reverse<Late>>()
+        self.timers.len() * 2 * size_of::<(Rank, (u32, u8))>()
     }
+}
+
+fn late((&(deadline, _), &(index, stamp)): (&Rank, &(u32, u8))) -> Late {
+    Late { deadline, index, stamp }
 }

@@ -45,7 +45,7 @@ impl Reference {
 }
 
 /// How many references a chunk holds, so that it fills two cache lines.
-const CHUNK: usize = 15;
+pub(super) const CHUNK: usize = 15;
 
 #[derive(Clone, Copy)]
 #[repr(align(64))]
@@ -115,7 +115,7 @@ pub(super) struct Lists {
 /// A chunk within a list, named by the chunk before it ([`NIL`] for the first).
 #[derive(Clone, Copy)]
 pub(super) struct Position {
-    list: usize,
+    pub(super) list: usize,
     before: u32,
 }
 
@@ -131,17 +131,15 @@ impl Lists {
         }
     }
 
-    /// For how many references there are chunks: not fewer than there are, and more by at most
-    /// what the last chunk of each list leaves free.
+    /// Whether most of the memory for chunks is unused.
     #[inline]
-    pub(super) fn room(&self) -> usize {
-        self.chunks.len() * CHUNK
+    pub(super) fn are_sparse(&self) -> bool {
+        self.chunks.is_sparse()
     }
 
-    /// How much of [`room`](Self::room) may be unused.
     #[inline]
-    pub(super) fn slack(&self) -> usize {
-        self.heads.len() * CHUNK
+    pub(super) fn is_empty(&self, list: usize) -> bool {
+        self.heads[list].head == NIL
     }
 
     /// The first list that is not empty.
@@ -280,35 +278,48 @@ impl Lists {
         self.chunks.free(chunk, |_| Some(((), true)));
     }
 
-    /// Keeps of one chunk what `keep` wants, and fills the chunk before it up. Gives the position
-    /// of the next chunk of the list, or `None` at its end.
+    /// Returns the position of a list's first chunk.
+    pub(super) fn start(list: usize) -> Position {
+        Position { list, before: NIL }
+    }
+
+    /// Returns the index of the chunk at a position; [`NIL`] if the list ends there.
+    fn at(&self, at: Position) -> u32 {
+        match at.before {
+            NIL => self.heads[at.list].head,
+            before => self.chunks[before].next,
+        }
+    }
+
+    /// Keeps of one chunk what `keep` wants, and fills the chunk before it up. Returns the position
+    /// of the next chunk of the list, or `None` at its end, and how many references it dropped.
+    #[inline]
     pub(super) fn compact(
         &mut self,
         at: Position,
         mut keep: impl FnMut(Reference) -> bool,
-    ) -> Option<Position> {
-        let index = match at.before {
-            NIL => self.heads[at.list].head,
-            before => self.chunks[before].next,
-        };
+    ) -> (Option<Position>, usize) {
+        let index = self.at(at);
         if index == NIL {
-            return None;
+            return (None, 0);
         }
-        // What is kept is gathered behind what the chunk before holds, and then dealt out to
-        // both. Writing each reference and counting it only if it stays needs no branch: nobody
-        // could predict it.
+        // What is kept is gathered after what the chunk before holds, and then divided between
+        // both. Writing each reference and counting it only if it stays needs no branch, which
+        // could not be predicted.
         let chunk = &self.chunks[index];
-        let next = chunk.next;
+        let (next, count) = (chunk.next, chunk.len as usize);
         let mut kept = [Reference::NONE; 2 * CHUNK];
         let mut len = 0;
         if let Some(before) = self.chunks.get(at.before) {
             kept[..CHUNK].copy_from_slice(&before.references);
             len = (before.len as usize).min(CHUNK);
         }
+        let start = len;
         for &reference in chunk.references() {
             kept[len] = reference;
             len += usize::from(keep(reference));
         }
+        let dropped = count - (len - start);
         let (first, rest) = kept.split_at(CHUNK);
         if at.before == NIL {
             self.chunks[index].fill(first, len);
@@ -323,33 +334,55 @@ impl Lists {
         } else {
             index
         };
-        (next != NIL).then_some(Position { before, ..at })
+        ((next != NIL).then_some(Position { before, ..at }), dropped)
     }
 
-    /// Keeps of one list what `keep` wants.
-    pub(super) fn retain(&mut self, list: usize, mut keep: impl FnMut(Reference) -> bool) {
-        let mut at = Some(Position { list, before: NIL });
-        while let Some(position) = at {
-            at = self.compact(position, &mut keep);
-        }
-    }
-
-    /// Compacts one chunk: each call another one, all in turn. Says whether a round is complete.
-    pub(super) fn sweep_step(&mut self, live: impl FnMut(Reference) -> bool) -> bool {
+    /// Drops the references of one chunk that are not `live`: each call looks at another chunk, of
+    /// one list after the other. `walked` is a list to leave out. Returns how many references it
+    /// dropped, or `None` after the last list.
+    pub(super) fn sweep_step(
+        &mut self,
+        walked: Option<usize>,
+        live: impl Fn(Reference) -> bool,
+    ) -> Option<usize> {
         if self.sweep.before == NIL {
             let Some(list) = self.next_occupied(self.sweep.list) else {
                 self.sweep.list = 0;
-                return true;
+                return None;
             };
             self.sweep.list = list;
         }
         let end = Position { list: self.sweep.list + 1, before: NIL };
-        self.sweep = self.compact(self.sweep, live).unwrap_or(end);
+        if walked == Some(self.sweep.list) {
+            self.sweep = end;
+            return Some(0);
+        }
+        if self.are_sparse() {
+            self.lower(self.sweep);
+        }
+        let (next, dropped) = self.compact(self.sweep, live);
+        self.sweep = next.unwrap_or(end);
         // The next step comes when a few more operations have passed: time to fetch its chunk.
         if let Some(before) = self.chunks.get(self.sweep.before) {
             self.chunks.prefetch(before.next);
         }
-        false
+        Some(dropped)
+    }
+
+    /// Moves a chunk to where the others are, so that the memory it is alone in can be given back.
+    #[cold]
+    fn lower(&mut self, at: Position) {
+        let index = self.at(at);
+        if let Some(lower) = self.chunks.lower(index) {
+            match at.before {
+                NIL => self.heads[at.list].head = lower,
+                before => self.chunks[before].next = lower,
+            }
+            let tail = &mut self.heads[at.list].tail;
+            if *tail == index {
+                *tail = lower;
+            }
+        }
     }
 
     /// The references that the next [`pop_chunk`](Self::pop_chunk) of a list gives.
@@ -373,7 +406,7 @@ impl Lists {
     }
 
     pub(super) fn reserve(&mut self, additional: usize) {
-        // Each list may end in a chunk that is not full.
+        // The last chunk of each list is only partly used; it is not reserved.
         self.chunks.reserve(additional / CHUNK);
     }
 

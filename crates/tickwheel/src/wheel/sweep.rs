@@ -1,70 +1,121 @@
-//! Stale references, and how they go.
+//! Stale references, and how they are dropped.
 //!
 //! Removing a timer and moving its deadline earlier leave a reference behind that nobody needs.
-//! Time would meet it and drop it, but until then it takes memory. So as soon as there are more
-//! than [`MAX_STALE`] references too many for each live timer, every second operation that leaves
-//! one behind looks at one chunk and drops the stale ones in it. An operation does no more than
-//! that, so there are no pauses; and the processor has something to do while it waits for the
-//! timer's cache line, which is why eight chunks at every eighth operation take longer.
+//! Time drops it when its tick comes, but until then it takes memory. So as soon as there are more
+//! than [`MAX_STALE`] stale references for each live timer, every second operation that leaves
+//! one behind also sweeps a little: it looks at chunks until it has dropped [`ENOUGH`] references,
+//! and at [`MAX_CHUNKS`] at most. An operation does no more than that, so there are no pauses. One
+//! chunk is mostly enough, and the processor sweeps it while it waits for the timer's cache line.
 //!
-//! Whether there are too many is not asked each time: [`Patience`] counts down to when it could
-//! be so.
+//! When most of the memory for chunks is unused, as it is after most timers of a large wheel were
+//! removed, a sweep also moves chunks into fewer segments. It then looks at as many as it may.
+//!
+//! Whether there are too many is not asked each time: `patience` counts down to when it could be
+//! so.
 
 use super::entries::Entries;
 use super::overdue::Overdue;
 use super::references::Lists;
 
-/// How many stale references there may be to a live timer. Each takes memory as long as it stays;
-/// the fewer may stay, the more live ones a sweep meets for each stale one.
+/// How many stale references there may be for each live timer. Each takes memory as long as it
+/// stays; the fewer may stay, the more live ones a sweep meets for each stale one.
 const MAX_STALE: usize = 2;
 
-/// The least [`Patience`]. Two removals take room for six references, and a sweep frees more than
-/// that where two of three are stale: so it keeps up.
+/// How many more stale references there may be: while there are so few, sweeping does not pay.
+const SLACK: usize = 30 << 10;
+
+/// How many operations may leave a reference behind from one look to the next, at least.
 const AT_LEAST: usize = 2;
 
-/// How many more operations may leave a reference behind before one has to look.
-pub(super) struct Patience(usize);
+/// How many references a sweep drops. [`AT_LEAST`] removals leave as many stale references and
+/// lower the number that is allowed by [`MAX_STALE`] times as much: so the sweep keeps up.
+const ENOUGH: usize = AT_LEAST * (1 + MAX_STALE);
 
-impl Patience {
-    pub(super) const NEW: Self = Self(AT_LEAST);
+/// How many chunks one sweep looks at, at most. Chunks of a wheel with many more slots than timers
+/// hold one reference each.
+const MAX_CHUNKS: usize = 32;
 
-    /// Counts one reference that was left behind. Says whether it is time to look, which ends
-    /// with [`renew`](Self::renew).
+/// The number of stale references of a wheel, and when to look at it again.
+pub(super) struct Sweep {
+    /// All references beyond one for each live timer.
+    stale: usize,
+    /// How many more operations may leave a reference behind before the next look.
+    patience: usize,
+}
+
+impl Sweep {
+    pub(super) const NEW: Self = Self { stale: 0, patience: AT_LEAST };
+
+    /// Counts a reference that was left behind. Returns `true` if it is time to
+    /// [`tidy`](Self::tidy).
     #[inline]
-    pub(super) fn ends(&mut self) -> bool {
-        self.0 -= 1;
-        self.0 == 0
+    pub(super) fn left_one(&mut self) -> bool {
+        self.stale += 1;
+        self.patience -= 1;
+        self.patience == 0
     }
 
-    /// Starts again, when there is room for so many more references.
-    pub(super) fn renew(&mut self, spare: usize) {
-        // What leaves one behind takes at most one reference more and one timer less.
-        self.0 = (spare / (2 + MAX_STALE)).max(AT_LEAST);
+    #[inline]
+    pub(super) fn has_stale(&self) -> bool {
+        self.stale > 0
+    }
+
+    /// Counts stale references that were dropped.
+    #[inline]
+    pub(super) fn dropped(&mut self, count: usize) {
+        self.stale -= count;
+    }
+
+    /// Sweeps a little if there are too many stale references. `walked` is a list that must stay
+    /// as it is.
+    #[inline(always)]
+    pub(super) fn tidy<T>(
+        &mut self,
+        entries: &Entries<T>,
+        lists: &mut Lists,
+        overdue: &mut Overdue,
+        walked: Option<usize>,
+    ) {
+        let allowed = MAX_STALE * entries.len() + SLACK;
+        let sparse = lists.are_sparse();
+        if self.stale > allowed || sparse {
+            let enough = if sparse { usize::MAX } else { ENOUGH };
+            self.stale -= sweep(entries, lists, overdue, walked, enough);
+        }
+        let left = if sparse { 0 } else { allowed.saturating_sub(self.stale) };
+        self.patience = (left / (1 + MAX_STALE)).max(AT_LEAST);
+    }
+
+    /// Panics unless there are as many stale references as were counted.
+    pub(super) fn check_invariants(&self, references: usize, timers: usize) {
+        assert_eq!(references, timers + self.stale, "references");
+        assert!(self.patience > 0, "it is past the time to look");
     }
 }
 
-/// How many more references there may be with so many timers; `slack` is for those that do not
-/// count.
-#[inline]
-pub(super) fn spare(references: usize, timers: usize, slack: usize) -> usize {
-    ((1 + MAX_STALE) * timers + slack).saturating_sub(references)
-}
-
-/// Sweeps one chunk if there are too many stale references; says how many more there may be.
-#[inline(always)]
-pub(super) fn tidy<T>(entries: &Entries<T>, lists: &mut Lists, overdue: &mut Overdue) -> usize {
-    let spare = spare(lists.room() + overdue.len(), entries.len(), lists.slack());
-    if spare == 0 {
-        sweep_step(entries, lists, overdue);
-    }
-    spare
-}
-
+/// Looks at a few chunks, each call at the next ones. Returns how many references it dropped.
 #[inline(never)]
-fn sweep_step<T>(entries: &Entries<T>, lists: &mut Lists, overdue: &mut Overdue) {
-    let round =
-        lists.sweep_step(|reference| entries.is_referenced(reference.index, reference.stamp()));
-    if round {
-        overdue.retain(|late| entries.is_referenced(late.index, late.stamp));
+fn sweep<T>(
+    entries: &Entries<T>,
+    lists: &mut Lists,
+    overdue: &mut Overdue,
+    walked: Option<usize>,
+    enough: usize,
+) -> usize {
+    let live = |index, stamp| entries.is_referenced(index, stamp);
+    let mut dropped = 0;
+    for _ in 0..MAX_CHUNKS {
+        // After the last list come the overdue timers, then the first list again.
+        let lists_step = if overdue.is_being_swept() {
+            None
+        } else {
+            lists.sweep_step(walked, |reference| live(reference.index, reference.stamp()))
+        };
+        dropped +=
+            lists_step.unwrap_or_else(|| overdue.sweep_step(|late| live(late.index, late.stamp)));
+        if dropped >= enough {
+            break;
+        }
     }
+    dropped
 }

@@ -94,6 +94,8 @@ fn pop() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => jump().prop_map(Op::Pop),
         2 => jump().prop_map(Op::PopAll),
+        3 => (jump(), 0..40_u8).prop_map(|(when, budget)| Op::Advance(when, budget)),
+        2 => (jump(), 0..40_u8).prop_map(|(when, budget)| Op::PopInSteps(when, budget)),
         3 => Just(Op::Wake),
     ]
 }
@@ -179,6 +181,7 @@ fn across(exponent: u8) -> Vec<Op> {
         Op::PopAll(When::Near(0)),
         Op::Insert(When::Boundary(exponent, 0)),
         Op::PopAll(When::Boundary(exponent, -2)),
+        Op::Advance(When::Boundary(exponent, 0), 0),
         Op::Insert(When::Boundary(exponent, 1)),
     ]);
     ops.extend(

@@ -10,4 +10,5 @@ mod handlers;
 mod histories;
 mod memory;
 mod promises;
+mod steps;
 mod values;

@@ -7,7 +7,7 @@
 
 use crate::kinds::{Kind, on_both_wheels, pop_all};
 use crate::random::Random;
-use tickwheel::wheel::{Key, Wheel};
+use tickwheel::wheel::{HashedWheel, Key, Wheel};
 
 on_both_wheels! {
     random_resets_leave_no_memory_behind,
@@ -22,6 +22,38 @@ on_both_wheels! {
     a_million_due_timers_give_their_memory_back_when_cleared,
     a_cleared_wheel_sweeps_as_a_new_one_does,
     an_emptied_wheel_shrinks_to_its_floor,
+}
+
+/// A ring of a million slots has a floor of 64 bytes per slot. What its timers leave behind in the
+/// slots does not stay.
+#[test]
+fn churn_leaves_no_memory_in_the_slots_of_a_large_ring() {
+    const SLOTS: usize = 1 << 20;
+    let mut wheel = HashedWheel::new(SLOTS);
+    let fresh = wheel.memory_usage();
+    assert!(fresh <= 64 * SLOTS, "{fresh} bytes for no timers");
+    let mut random = Random(23);
+    let far = |random: &mut Random| 1 + random.below(100 * SLOTS as u64);
+
+    let mut keys: Vec<_> = (0..1_000).map(|_| wheel.insert(far(&mut random), ())).collect();
+    for _ in 0..2_000_000 {
+        let place = random.below(1_000) as usize;
+        wheel.remove(keys[place]);
+        keys[place] = wheel.insert(far(&mut random), ());
+    }
+    let used = wheel.memory_usage() - fresh;
+    assert!(used <= KEPT, "{used} bytes for 1,000 timers that are set again and again");
+
+    keys.extend((0..1_000_000).map(|_| wheel.insert(far(&mut random), ())));
+    let used = wheel.memory_usage() - fresh;
+    assert!(used > 4 * KEPT, "{used} bytes for a million timers in as many slots");
+    while !keys.is_empty() {
+        let place = random.below(keys.len() as u64) as usize;
+        assert!(wheel.remove(keys.swap_remove(place)).is_some());
+    }
+    let used = wheel.memory_usage() - fresh;
+    assert!(used <= 2 * KEPT, "{used} bytes are kept of a million timers");
+    wheel.check_invariants();
 }
 
 const MIB: usize = 1 << 20;

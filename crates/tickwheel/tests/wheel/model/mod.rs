@@ -82,6 +82,11 @@ pub(crate) enum Op {
     Pop(When),
     /// Pops until nothing is due.
     PopAll(When),
+    /// Advances once, with so large a budget.
+    Advance(When, u8),
+    /// Pops one timer as a driver with a lock does: advances with so large a budget until that is
+    /// finished, then pops.
+    PopInSteps(When, u8),
     /// Does what a driver does: goes to the tick that `next_wake` names and pops until nothing
     /// is due.
     Wake,

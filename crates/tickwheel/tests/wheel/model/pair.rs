@@ -7,7 +7,7 @@
 //! promises the order of insertion.
 
 use std::collections::HashSet;
-use tickwheel::wheel::{Due, Key, Wheel};
+use tickwheel::wheel::{Advance, Due, Key, Wheel};
 
 use super::plain::{Plain, Timer};
 use super::{Op, Pick, When};
@@ -51,6 +51,8 @@ impl<W: Wheel<u64>> Pair<W> {
             Op::Change(pick) => self.change(self.key(pick)),
             Op::Pop(when) => _ = self.pop(when.tick(&self.plain)),
             Op::PopAll(when) => _ = self.pop_all(when.tick(&self.plain)),
+            Op::Advance(when, budget) => _ = self.advance(when.tick(&self.plain), budget),
+            Op::PopInSteps(when, budget) => self.pop_in_steps(when.tick(&self.plain), budget),
             Op::Wake => self.wake(),
             Op::Clear => self.clear(),
             Op::Drain(count) => self.drain(usize::from(count)),
@@ -147,6 +149,30 @@ impl<W: Wheel<u64>> Pair<W> {
         let timer = self.leave(due);
         assert!(!self.fifo || timer.rank == first.rank, "{timer:?} overtook {first:?}");
         true
+    }
+
+    /// Advances once; returns `true` if that was enough.
+    fn advance(&mut self, now: u64, budget: u8) -> bool {
+        let advance = self.wheel.advance(now, usize::from(budget));
+        let first = self.plain.first_due(now);
+        match advance {
+            Advance::Due => assert!(first.is_some(), "advance({now}) found a timer, none is due"),
+            Advance::Idle => assert!(first.is_none(), "advance({now}) did not find {first:?}"),
+            Advance::Unfinished => return false,
+        }
+        true
+    }
+
+    fn pop_in_steps(&mut self, now: u64, budget: u8) {
+        let mut steps = 0;
+        while !self.advance(now, budget) {
+            steps += 1;
+            assert!(steps < 100 * MANY, "advance({now}, {budget}) does not end");
+            if steps <= FEW {
+                self.compare();
+            }
+        }
+        self.pop(now);
     }
 
     /// Checks a timer that left the wheel, and takes it from the model.

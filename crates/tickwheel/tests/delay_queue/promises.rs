@@ -95,6 +95,25 @@ fn any_delay_will_do() {
     assert_eq!(queue.close(), ["never"]);
 }
 
+/// The alarm for the old deadline must not wake a consumer that would find nothing.
+#[test]
+fn an_item_reset_to_later_wakes_its_consumer_once() {
+    let rig = &new_rig();
+    let queue = queue(rig);
+    let key = queue.push("moved", S).unwrap();
+    let (count, waker) = Count::new();
+    let mut consumer = pop(&queue);
+    assert!(poll(&mut consumer, &waker).is_pending());
+    assert!(queue.reset(key, 5 * S));
+    for _ in 0..4 {
+        rig.clock.advance(S);
+        assert_eq!(count.woken(), 0, "woken for the old deadline");
+    }
+    rig.clock.advance(S);
+    assert_eq!(count.woken(), 1);
+    assert_eq!(poll(&mut consumer, &waker), Poll::Ready(Some("moved")));
+}
+
 #[test]
 fn stale_keys_are_harmless() {
     let rig = &new_rig();
@@ -511,7 +530,7 @@ fn a_thread_hook_may_use_the_queue() {
 }
 
 #[test]
-#[should_panic(expected = "a queue for no items is not possible")]
+#[should_panic(expected = "capacity must be at least 1, got 0")]
 fn a_queue_for_nothing_is_refused() {
     DelayQueue::<u8>::bounded(&Timer::new(), 0);
 }

@@ -1,4 +1,4 @@
-//! A queue as a stream.
+//! The queue as a stream.
 #![cfg(feature = "stream")]
 
 use core::fmt;
@@ -11,12 +11,12 @@ use futures_core::Stream;
 use super::waiters::Ticket;
 use super::{DelayQueue, Inner};
 
-/// The items of a queue, each when it is due: made by [`DelayQueue::stream`]. It ends when the
-/// queue is closed. There may be several of one queue, and other consumers beside them.
+/// A stream of a queue's items, each when it is due; returned by [`DelayQueue::stream`]. It ends
+/// when the queue is closed. A queue may have several streams and other consumers beside them.
 ///
-/// A stream that was polled and had nothing to give is a consumer that waits, until it is polled
-/// again or dropped. As with [`pop`](DelayQueue::pop), the others wait for one that is woken and not
-/// polled.
+/// A stream whose poll returned `Pending` is a waiting consumer until it is polled again or
+/// dropped. As with [`pop`](DelayQueue::pop), the other consumers wait for one that was woken and is
+/// not polled.
 ///
 /// ```
 /// use std::time::Duration;
@@ -39,7 +39,7 @@ pub struct Items<T> {
 }
 
 impl<T> DelayQueue<T> {
-    /// The items as a stream, each when it is due.
+    /// Returns the items as a stream, each when it is due.
     ///
     /// ```
     /// use futures::StreamExt;

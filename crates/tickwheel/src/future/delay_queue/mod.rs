@@ -1,17 +1,22 @@
 //! A queue whose items come out when they are due.
 //!
-//! Items wait on a wheel of the queue's own, which knows ticks and no clock. Whoever pops asks the
-//! timer's clock what is due. Only while somebody waits for an item the timer is needed: to ring
-//! the *alarm* at the first deadline, which wakes one of those who wait; who takes an item wakes
-//! the next, if there is one and more is due. So an item wakes one consumer, not all, and a queue
-//! that nobody waits for costs the timer nothing.
+//! Items wait in a wheel of the queue's own, which knows ticks and no clock. A consumer reads the
+//! timer's clock to learn what is due. The timer itself is needed only while a consumer waits: it
+//! rings the *alarm* at the first deadline, and the alarm wakes one consumer. A consumer that takes
+//! an item wakes the next one if more is due. So an item wakes one consumer, not all, and a queue
+//! without waiting consumers costs the timer nothing.
+//!
+//! * `state.rs`: what the lock protects
+//! * `waiters.rs`: consumers and producers that wait, in order of arrival
+//! * `push.rs`: adding items, at once or when there is room
+//! * `items.rs`: the queue as a stream
 //!
 //! Ground rules:
-//! * One lock for each queue; `state.rs` says what it protects. Wakers are cloned, woken and
-//!   dropped without it, and so are items.
-//! * Every call gives the lock back through [`Inner::release`], which wakes whoever can go on.
-//! * A future that leaves the line, ready or dropped, does the same: so a wake-up that it got and
-//!   did not use goes to the next.
+//! * Each queue has one lock. Wakers and items are cloned, woken and dropped without it.
+//! * Every call releases the lock through [`Inner::release`], which wakes the waiters that can
+//!   proceed.
+//! * A future that stops waiting, ready or dropped, does the same. So a wake-up that it received
+//!   and did not use goes to the next waiter.
 
 mod items;
 mod push;
@@ -24,6 +29,7 @@ use core::time::Duration;
 use std::future::poll_fn;
 use std::sync::{Arc, PoisonError, Weak};
 use std::task::Wake;
+use std::thread;
 use std::time::Instant;
 use std::vec::Vec;
 
@@ -34,7 +40,8 @@ pub use push::{KeyedItem, PushError};
 use super::Deadline;
 use super::block_on::block_on;
 use crate::timer::{Mutex, MutexGuard};
-use crate::{ScheduleError, Timer, default_timer, wheel};
+use crate::wheel::{self, Advance};
+use crate::{ScheduleError, Timer, default_timer};
 use state::{Next, Now, State};
 use waiters::Ticket;
 
@@ -42,13 +49,13 @@ use waiters::Ticket;
 /// producers and consumers, async and blocking ones alike.
 ///
 /// Each item goes to exactly one consumer: it is popped once, or removed, or handed back by
-/// [`close`](Self::close). None comes out before its deadline, and none more than a tick of the
-/// queue's timer after it, if somebody waits. Items of the same tick come out in the order in which
+/// [`close`](Self::close). No item comes out before its deadline, and none more than a tick of the
+/// queue's timer after it while a consumer waits. Items of the same tick come out in the order in which
 /// they were pushed, as long as none of them was reset or removed.
 ///
 /// Clones are the same queue. Its time is that of the timer it was made with, so a
-/// [`ManualClock`](crate::ManualClock) drives it in tests; the queue goes on when that timer is
-/// stopped.
+/// [`ManualClock`](crate::ManualClock) drives it in tests. The queue continues to work when that
+/// timer is stopped.
 ///
 /// ```
 /// use std::time::Duration;
@@ -91,8 +98,8 @@ impl<T: Send + 'static> Wake for Alarm<T> {
     }
 }
 
-/// Names one item of one queue: made by [`DelayQueue::push`]. It is *stale* once the item was
-/// popped or removed, and every method then answers `None` or `false`.
+/// The identity of one item in one queue, returned by [`DelayQueue::push`]. It becomes *stale* when
+/// the item is popped or removed: every method then returns `None` or `false`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -108,21 +115,13 @@ impl<T: Send + 'static> Wake for Alarm<T> {
 pub struct ItemKey(wheel::Key);
 
 impl<T: Send + 'static> DelayQueue<T> {
-    /// An empty queue without a limit, on the clock of a timer.
-    ///
-    /// ```
-    /// use tickwheel::{DelayQueue, Timer};
-    ///
-    /// let queue: DelayQueue<u64> = DelayQueue::new(&Timer::new());
-    /// assert!(queue.is_empty());
-    /// assert_eq!(queue.capacity(), None);
-    /// ```
+    /// Creates an empty queue without a limit, on the clock of a timer.
     pub fn new(timer: &Timer) -> Self {
         Self::with_capacity(timer, usize::MAX)
     }
 
-    /// An empty queue that holds so many items at most. When it is full, [`push`](Self::push)
-    /// gives an error, and [`push_wait`](Self::push_wait) waits.
+    /// Creates an empty queue that holds at most `capacity` items. When it is full,
+    /// [`push`](Self::push) returns an error, and [`push_wait`](Self::push_wait) waits.
     ///
     /// ```
     /// use std::time::Duration;
@@ -140,7 +139,7 @@ impl<T: Send + 'static> DelayQueue<T> {
     /// If the capacity is zero.
     #[track_caller]
     pub fn bounded(timer: &Timer, capacity: usize) -> Self {
-        assert!(capacity > 0, "a queue for no items is not possible: take a capacity from 1 up");
+        assert!(capacity > 0, "capacity must be at least 1, got 0");
         Self::with_capacity(timer, capacity)
     }
 
@@ -155,15 +154,15 @@ impl<T: Send + 'static> DelayQueue<T> {
 }
 
 impl<T> DelayQueue<T> {
-    /// Waits for the first item that is due, and takes it; `None` once the queue is closed.
+    /// Waits until an item is due and takes it; returns `None` once the queue is closed.
     ///
-    /// Consumers that wait are woken in the order in which they came, one for an item. Dropping the
-    /// future before it is ready loses nothing: a wake-up that it got goes to another consumer. But
-    /// one that is kept and not polled again keeps its wake-up too, and the others wait for it: so
-    /// in a `select` make it anew each time, or go on polling it.
+    /// Waiting consumers are woken in order of arrival, one per item. Dropping the future before it
+    /// is ready loses nothing: a wake-up that it received goes to another consumer. A future that
+    /// is kept but not polled again keeps its wake-up too, and the other consumers wait for it. So
+    /// in a `select`, create it anew each time or keep polling it.
     ///
-    /// Polling it panics if the timer's thread could not be started, as there is nobody then to
-    /// wake it.
+    /// Polling it panics if the timer's thread could not be started, because nothing would wake
+    /// the future.
     ///
     /// ```
     /// use std::time::Duration;
@@ -181,8 +180,8 @@ impl<T> DelayQueue<T> {
         poll_fn(|cx| consumer.inner.poll_pop(&mut consumer.ticket, cx.waker())).await
     }
 
-    /// Waits until something is due, and takes all that is, up to `max` items; none once the
-    /// queue is closed, or if `max` is 0.
+    /// Waits until an item is due and takes all that are, up to `max`. Returns an empty vector once
+    /// the queue is closed, or if `max` is 0.
     ///
     /// ```
     /// use std::time::Duration;
@@ -211,7 +210,7 @@ impl<T> DelayQueue<T> {
         batch.await.unwrap_or_default()
     }
 
-    /// Takes the first item, if it is due.
+    /// Takes the first item if it is due.
     ///
     /// ```
     /// use std::time::Duration;
@@ -225,10 +224,10 @@ impl<T> DelayQueue<T> {
     /// # Ok::<(), tickwheel::PushError<&str>>(())
     /// ```
     pub fn try_pop(&self) -> Option<T> {
-        self.inner.with(State::pop)
+        self.inner.take(State::pop)
     }
 
-    /// Takes all that is due, up to `max` items.
+    /// Takes all items that are due, up to `max`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -244,11 +243,11 @@ impl<T> DelayQueue<T> {
     /// # Ok::<(), tickwheel::PushError<i32>>(())
     /// ```
     pub fn try_pop_batch(&self, max: usize) -> Vec<T> {
-        self.inner.with(|state, now| state.pop_batch(max, now))
+        self.inner.take(|state, now| state.pop_batch(max, now))
     }
 
-    /// As [`pop`](Self::pop), for a thread: it sleeps until an item is due. On a timer that is
-    /// driven by hand, another thread has to drive it.
+    /// Blocks the thread until an item is due and takes it, as [`pop`](Self::pop) does. If the timer
+    /// is caller-driven, another thread has to drive it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -263,7 +262,7 @@ impl<T> DelayQueue<T> {
         self.try_pop().or_else(|| block_on(self.pop()))
     }
 
-    /// As [`pop_blocking`](Self::pop_blocking), but waits only so long; `None` then.
+    /// As [`pop_blocking`](Self::pop_blocking), but returns `None` after `limit`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -279,7 +278,7 @@ impl<T> DelayQueue<T> {
         self.try_pop().or_else(popped)
     }
 
-    /// Takes an item out, due or not; `None` if its key is stale.
+    /// Takes an item out, due or not; returns `None` if its key is stale.
     ///
     /// ```
     /// use std::time::Duration;
@@ -295,7 +294,7 @@ impl<T> DelayQueue<T> {
         self.inner.with(|state, _| state.remove(key.0))
     }
 
-    /// Moves an item's deadline, earlier or later; `false` if its key is stale.
+    /// Moves an item's deadline, earlier or later; returns `false` if its key is stale.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -314,7 +313,8 @@ impl<T> DelayQueue<T> {
         self.inner.with(|state, _| state.reset(key.0, tick))
     }
 
-    /// When an item is due, rounded up to a tick; `None` if its key is stale, or it is due never.
+    /// Returns when an item is due, rounded up to a tick; `None` if its key is stale or it is never
+    /// due.
     ///
     /// ```
     /// use std::time::Duration;
@@ -333,8 +333,8 @@ impl<T> DelayQueue<T> {
         self.inner.instant(tick)
     }
 
-    /// When something may be due next. It may be early, never late; `None` if nothing is going to
-    /// be due.
+    /// Returns when the next item may be due. It may be early, never late; `None` if no item will be
+    /// due.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -351,45 +351,23 @@ impl<T> DelayQueue<T> {
         self.inner.instant(tick)
     }
 
-    /// How many items are in the queue, due or not.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::{DelayQueue, Timer};
-    ///
-    /// let queue = DelayQueue::new(&Timer::new());
-    /// queue.push("tea", Duration::from_secs(180))?;
-    /// assert_eq!(queue.len(), 1);
-    /// # Ok::<(), tickwheel::PushError<&str>>(())
-    /// ```
+    /// Returns the number of items, due or not.
     pub fn len(&self) -> usize {
         self.inner.lock().len()
     }
 
-    /// Whether there are none.
-    ///
-    /// ```
-    /// use tickwheel::{DelayQueue, Timer};
-    ///
-    /// assert!(DelayQueue::<u64>::new(&Timer::new()).is_empty());
-    /// ```
+    /// Returns `true` if the queue holds no item.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many items the queue holds at most; `None` if there is no limit.
-    ///
-    /// ```
-    /// use tickwheel::{DelayQueue, Timer};
-    ///
-    /// assert_eq!(DelayQueue::<u64>::bounded(&Timer::new(), 100).capacity(), Some(100));
-    /// ```
+    /// Returns how many items the queue holds at most; `None` if there is no limit.
     pub fn capacity(&self) -> Option<usize> {
         Some(self.inner.lock().capacity()).filter(|&capacity| capacity < usize::MAX)
     }
 
-    /// Closes the queue and hands back what is in it, by deadline. From then on nothing can be
-    /// pushed, and whoever pops or waits gets `None`. A second call gives nothing.
+    /// Closes the queue and returns its items, by deadline. From then on pushes fail, and pops
+    /// return `None`, those that were waiting included. A second call returns an empty vector.
     ///
     /// ```
     /// use std::time::Duration;
@@ -408,15 +386,7 @@ impl<T> DelayQueue<T> {
         self.inner.with(|state, _| state.close())
     }
 
-    /// Whether the queue was closed.
-    ///
-    /// ```
-    /// use tickwheel::{DelayQueue, Timer};
-    ///
-    /// let queue: DelayQueue<u64> = DelayQueue::new(&Timer::new());
-    /// queue.close();
-    /// assert!(queue.is_closed());
-    /// ```
+    /// Returns `true` if the queue was closed.
     pub fn is_closed(&self) -> bool {
         self.inner.lock().closed
     }
@@ -450,8 +420,8 @@ impl<T> Inner<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the lock back, and wakes whoever can go on. An error says that nobody will ring the
-    /// alarm; the timer has logged it, and the next call tries again.
+    /// Releases the lock and wakes the waiters that can proceed. An error means that no thread will
+    /// ring the alarm; the timer has logged it, and the next call tries again.
     fn release<'a>(&'a self, mut state: MutexGuard<'a, State<T>>) -> Result<(), ScheduleError> {
         let now = Now(&self.timer);
         while let Some(next) = state.next_to_do(&now, &self.alarm) {
@@ -462,6 +432,10 @@ impl<T> Inner<T> {
                     Ok(())
                 }
                 Next::Nudge(timer, nudge) => timer.shared().nudge(nudge),
+                Next::Yield => {
+                    thread::yield_now();
+                    Ok(())
+                }
             };
             state = self.lock();
             if started.is_err() {
@@ -479,6 +453,28 @@ impl<T> Inner<T> {
         result
     }
 
+    /// Locks the queue with its wheel advanced to the present, and returns whether an item is due.
+    /// Others may have the lock between two steps.
+    fn lock_advanced(&self) -> (MutexGuard<'_, State<T>>, bool) {
+        loop {
+            let mut state = self.lock();
+            match state.advance(&Now(&self.timer)) {
+                Advance::Due => return (state, true),
+                Advance::Idle => return (state, false),
+                Advance::Unfinished => drop(state),
+            }
+            thread::yield_now();
+        }
+    }
+
+    /// Takes what is due, if anything is.
+    fn take<R: Default>(&self, take: impl FnOnce(&mut State<T>, &Now<'_>) -> R) -> R {
+        let (mut state, is_due) = self.lock_advanced();
+        let taken = if is_due { take(&mut state, &Now(&self.timer)) } else { R::default() };
+        let _ = self.release(state);
+        taken
+    }
+
     fn instant(&self, tick: u64) -> Option<Instant> {
         self.timer.shared().clock.instant(Now(&self.timer).time_of(tick))
     }
@@ -487,7 +483,7 @@ impl<T> Inner<T> {
         self.poll_take(ticket, waker, State::pop)
     }
 
-    /// Takes what there is, or waits for it; ready with `None` if the queue is closed.
+    /// Takes what is due, or waits for it; ready with `None` if the queue is closed.
     fn poll_take<R>(
         &self,
         ticket: &mut Option<Ticket>,
@@ -496,8 +492,8 @@ impl<T> Inner<T> {
     ) -> Poll<Option<R>> {
         let mut cloned = None;
         loop {
-            let mut state = self.lock();
-            let taken = take(&mut state, &Now(&self.timer));
+            let (mut state, is_due) = self.lock_advanced();
+            let taken = if is_due { take(&mut state, &Now(&self.timer)) } else { None };
             if taken.is_some() || state.closed {
                 let _left = state.consumers.leave(ticket);
                 let _ = self.release(state);
@@ -511,14 +507,14 @@ impl<T> Inner<T> {
                 };
                 let _replaced = state.consumers.wait(ticket, waker);
                 if let Err(error) = self.release(state) {
-                    panic!("nobody can wake this future: {error}");
+                    panic!("nothing can wake this future: {error}");
                 }
             }
             return Poll::Pending;
         }
     }
 
-    /// A consumer gives up.
+    /// Ends the waiting of a consumer that is dropped.
     fn give_up(&self, ticket: &mut Option<Ticket>) {
         if ticket.is_some() {
             let _left = self.with(|state, _| state.consumers.leave(ticket));
@@ -526,7 +522,7 @@ impl<T> Inner<T> {
     }
 }
 
-/// A consumer that may wait. It leaves the line when it is dropped.
+/// A consumer that may wait. It stops waiting when it is dropped.
 struct Consumer<'a, T> {
     inner: &'a Inner<T>,
     ticket: Option<Ticket>,

@@ -1,4 +1,4 @@
-//! Putting items into a queue: at once or when there is room, with a name or without.
+//! Adding items to a queue: at once or when there is room, with a key or without.
 
 use core::fmt;
 use core::task::{Poll, Waker};
@@ -11,7 +11,7 @@ use crate::Key;
 use crate::future::Deadline;
 use crate::future::block_on::block_on;
 
-/// Why an item was not taken. It has the item.
+/// The reason why an item was refused, with the item.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,8 +26,8 @@ use crate::future::block_on::block_on;
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PushError<T> {
-    /// The queue holds as many items as it may. Wait for room with
-    /// [`push_wait`](DelayQueue::push_wait), or make the queue with a higher limit.
+    /// The queue is full. Wait for room with [`push_wait`](DelayQueue::push_wait), or create the
+    /// queue with a higher limit.
     Full {
         /// The item.
         value: T,
@@ -42,13 +42,7 @@ pub enum PushError<T> {
 }
 
 impl<T> PushError<T> {
-    /// The item.
-    ///
-    /// ```
-    /// use tickwheel::PushError;
-    ///
-    /// assert_eq!(PushError::Full { value: "toast", limit: 1 }.into_value(), "toast");
-    /// ```
+    /// Returns the item.
     pub fn into_value(self) -> T {
         match self {
             Self::Full { value, .. } | Self::Closed { value } => value,
@@ -96,7 +90,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Errors
     ///
-    /// If the queue is full or closed. The error has the item.
+    /// If the queue is full or closed. The error holds the item.
     ///
     /// [`Duration::MAX`]: core::time::Duration::MAX
     pub fn push(&self, value: T, deadline: impl Into<Deadline>) -> Result<ItemKey, PushError<T>> {
@@ -105,11 +99,10 @@ impl<T> DelayQueue<T> {
     }
 
     /// As [`push`](Self::push), but waits for room. A delay counts from the call, not from when
-    /// there is room. Dropping the future drops the item, if it is not in the queue yet.
+    /// there is room. Dropping the future drops the item if it is not in the queue yet.
     ///
-    /// Those who wait are woken in the order in which they came. Whoever pushes while there is room
-    /// has it, also before one who was woken for it and did not come yet; that one keeps its place
-    /// in line.
+    /// Waiting producers are woken in order of arrival. A push that finds room takes it, even if a
+    /// producer was woken for it and has not been polled yet; that producer keeps its place.
     ///
     /// ```
     /// use std::time::Duration;
@@ -128,7 +121,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Errors
     ///
-    /// If the queue is closed. The error has the item.
+    /// If the queue is closed. The error holds the item.
     pub fn push_wait(
         &self,
         value: T,
@@ -138,7 +131,7 @@ impl<T> DelayQueue<T> {
         async { self.inner.push_wait(entry).await.map(|pushed| pushed.key) }
     }
 
-    /// As [`push_wait`](Self::push_wait), for a thread: it sleeps until there is room.
+    /// As [`push_wait`](Self::push_wait), but blocks the thread until there is room.
     ///
     /// ```
     /// use std::thread;
@@ -156,7 +149,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Errors
     ///
-    /// If the queue is closed. The error has the item.
+    /// If the queue is closed. The error holds the item.
     pub fn push_blocking(
         &self,
         value: T,
@@ -165,7 +158,7 @@ impl<T> DelayQueue<T> {
         block_on(self.push_wait(value, deadline))
     }
 
-    /// Names an item: of all that are pushed with a key, the queue holds the last.
+    /// Selects the item with a key. The queue holds at most one item per key, the last one pushed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -185,7 +178,7 @@ impl<T> DelayQueue<T> {
     }
 }
 
-/// The item of a queue that has a certain key, if there is one: made by [`DelayQueue::key`].
+/// The item with a certain key, if there is one; returned by [`DelayQueue::key`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -208,8 +201,8 @@ pub struct KeyedItem<'a, T> {
 }
 
 impl<T> KeyedItem<'_, T> {
-    /// As [`DelayQueue::push`], in place of the item with this key, which it gives back. A
-    /// replacement has room also where the queue is full.
+    /// As [`DelayQueue::push`], but replaces the item with this key and returns it. A replacement
+    /// succeeds even if the queue is full.
     ///
     /// ```
     /// use std::time::Duration;
@@ -229,7 +222,7 @@ impl<T> KeyedItem<'_, T> {
         self.queue.inner.push(entry).map(|pushed| pushed.replaced)
     }
 
-    /// As [`DelayQueue::push_wait`], in place of the item with this key, which it gives back.
+    /// As [`DelayQueue::push_wait`], but replaces the item with this key and returns it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -253,7 +246,7 @@ impl<T> KeyedItem<'_, T> {
         async { self.queue.inner.push_wait(entry).await.map(|pushed| pushed.replaced) }
     }
 
-    /// As [`push_wait`](Self::push_wait), for a thread.
+    /// As [`push_wait`](Self::push_wait), but blocks the thread.
     ///
     /// ```
     /// use std::time::Duration;
@@ -275,7 +268,7 @@ impl<T> KeyedItem<'_, T> {
         block_on(self.push_wait(value, deadline))
     }
 
-    /// Takes the item out, due or not; `None` if there is none with this key.
+    /// Takes the item out, due or not; returns `None` if no item has this key.
     ///
     /// ```
     /// use std::time::Duration;
@@ -291,7 +284,7 @@ impl<T> KeyedItem<'_, T> {
         self.queue.inner.with(|state, _| state.remove_named(&self.key))
     }
 
-    /// Moves the item's deadline, earlier or later; `false` if there is none with this key.
+    /// Moves the item's deadline, earlier or later; returns `false` if no item has this key.
     ///
     /// ```
     /// use std::time::Duration;
@@ -357,7 +350,7 @@ impl<T> Inner<T> {
     }
 }
 
-/// A producer that may wait. It leaves the line when it is dropped.
+/// A producer that may wait. It stops waiting when it is dropped.
 struct Producer<'a, T> {
     inner: &'a Inner<T>,
     /// There until it was pushed.

@@ -1,14 +1,16 @@
-//! What a queue's lock protects: the items, who waits, and the alarm.
+//! What a queue's lock protects: the items, the waiters, and the alarm.
 //!
 //! Ground rules:
-//! * Nothing of a caller's is called or dropped in here, but for the hash of a key, which is ours:
-//!   items and wakers come in and go out.
+//! * No user code runs in here: items and wakers are moved in and out, never called or dropped.
 //! * The timer's lock may be taken under this one, never the other way round: the timer wakes the
-//!   alarm without its lock.
-//! * When the lock is given back, either nobody waits for an item, or one of those who do was
-//!   woken and will look, or the alarm is set for the first deadline. The same goes for room:
-//!   nobody waits for it, or as many were woken as there is room for. [`State::next_to_do`] sees
-//!   to that, and is asked after every change until it has nothing more.
+//!   alarm without holding its lock.
+//! * When the lock is released, one of these holds: no consumer waits; a woken consumer has not
+//!   been polled yet; the alarm is set for the first deadline. Likewise no producer waits, or as
+//!   many were woken as there is room for. [`State::next_to_do`] ensures this. It is called after
+//!   every change until it returns `None`.
+//! * A consumer is woken for an item that is due, not for one whose deadline was moved.
+//! * The wheel is advanced in steps of at most [`STEP`] items, and the lock is released between
+//!   them. Only a batch keeps it until it is complete.
 
 use core::task::{Poll, Waker};
 use std::boxed::Box;
@@ -18,8 +20,11 @@ use std::vec::Vec;
 use super::waiters::Waiters;
 use crate::future::{Deadline, Sleep};
 use crate::timer::{Nanos, Nudge, shrink};
-use crate::wheel::{self, HierarchicalWheel};
+use crate::wheel::{self, Advance, HierarchicalWheel};
 use crate::{Key, Timer};
+
+/// How many items the wheel looks at before the lock is released.
+const STEP: usize = 4096;
 
 pub(super) struct State<T> {
     items: HierarchicalWheel<Item<T>>,
@@ -44,9 +49,11 @@ pub(super) enum Next {
     Wake(Waker),
     /// Wake or start the thread of the timer that rings the alarm.
     Nudge(Timer, Nudge),
+    /// Let other threads have the lock: the wheel is not advanced yet.
+    Yield,
 }
 
-/// What time it is, asked for when it matters. That costs more than most of what is done here.
+/// The clock. Reading it costs more than most of what is done here.
 pub(super) struct Now<'a>(pub(super) &'a Timer);
 
 impl Now<'_> {
@@ -55,8 +62,8 @@ impl Now<'_> {
         shared.clock.now() / shared.tick()
     }
 
-    /// The tick at which an item is due: the first that is not before its deadline, but if that
-    /// has come already, none after the present one.
+    /// Returns the tick at which an item is due: the first one at or after its deadline. If the
+    /// deadline has passed, that is at most the present tick.
     pub(super) fn tick_of(&self, deadline: Deadline) -> u64 {
         let shared = self.0.shared();
         let now = shared.clock.now();
@@ -98,12 +105,12 @@ impl<T> State<T> {
         self.items.next_wake()
     }
 
-    /// Whether there is room for an item, also by the one with its name that it replaces.
+    /// Returns `true` if an item fits, or replaces the one with the same key.
     pub(super) fn has_room_for(&self, name: Option<&Key>) -> bool {
         self.items.len() < self.capacity || name.is_some_and(|name| self.names.contains_key(name))
     }
 
-    /// Adds an item, for which there is room. Gives its key, and the item that it replaces.
+    /// Adds an item, for which there is room. Returns its key and the item that it replaces.
     pub(super) fn push(
         &mut self,
         tick: u64,
@@ -119,15 +126,29 @@ impl<T> State<T> {
         (key, replaced)
     }
 
+    /// Advances the wheel to the present by one step: first by the time that it knows already,
+    /// then by the clock.
+    pub(super) fn advance(&mut self, now: &Now<'_>) -> Advance {
+        match self.items.advance(0, STEP) {
+            Advance::Idle if !self.items.is_empty() => self.items.advance(now.tick(), STEP),
+            advance => advance,
+        }
+    }
+
     /// Takes out the first item that is due.
     pub(super) fn pop(&mut self, now: &Now<'_>) -> Option<T> {
-        // By the time that the wheel knows already, then by the clock.
-        let due = self.items.pop_due(0).or_else(|| {
-            if self.items.is_empty() { None } else { self.items.pop_due(now.tick()) }
-        })?;
+        loop {
+            match self.advance(now) {
+                Advance::Due => break,
+                Advance::Idle => return None,
+                Advance::Unfinished => {}
+            }
+        }
+        let due = self.items.pop_due(0)?;
         Some(self.unname(due.value))
     }
 
+    /// Takes out what is due, up to `max` items.
     pub(super) fn pop_batch(&mut self, max: usize, now: &Now<'_>) -> Vec<T> {
         let mut batch = Vec::new();
         while batch.len() < max
@@ -160,7 +181,7 @@ impl<T> State<T> {
         self.items.deadline(key)
     }
 
-    /// An item has left: its name is free.
+    /// Frees the key of an item that has left.
     fn unname(&mut self, item: Item<T>) -> T {
         if let Some(name) = item.name {
             self.names.remove(&*name);
@@ -169,7 +190,7 @@ impl<T> State<T> {
         item.value
     }
 
-    /// Takes no more items, and gives what is there, by deadline.
+    /// Refuses further items and returns the rest, by deadline.
     pub(super) fn close(&mut self) -> Vec<T> {
         self.closed = true;
         self.alarm.leave();
@@ -179,12 +200,12 @@ impl<T> State<T> {
         rest.into_iter().map(|due| due.value.value).collect()
     }
 
-    /// The alarm has rung.
+    /// Notes that the alarm has rung.
     pub(super) fn rung(&mut self) {
         self.alarm_tick = u64::MAX;
     }
 
-    /// Somebody who can go on and does not know it yet. Where it takes time until somebody can,
+    /// Returns a waiter that can proceed and was not woken yet. If none can before an item is due,
     /// sets the alarm.
     pub(super) fn next_to_do(&mut self, now: &Now<'_>, alarm: &Waker) -> Option<Next> {
         if self.closed {
@@ -199,20 +220,30 @@ impl<T> State<T> {
         if self.consumers.woken() > 0 || !self.consumers.are_waiting() {
             return None;
         }
-        let first = self.items.next_wake()?;
-        if self.alarm_tick <= first {
+        if self.alarm_tick <= self.items.next_wake()? {
             return None;
         }
-        if first > now.tick()
-            && let (Poll::Pending, nudge) = self.alarm.wait_until(now.time_of(first), alarm)
-        {
-            self.alarm_tick = first;
-            return nudge.is_needed().then(|| Next::Nudge(self.alarm.timer().clone(), nudge));
+        match self.advance(now) {
+            Advance::Due => self.consumers.wake_next().map(Next::Wake),
+            Advance::Unfinished => Some(Next::Yield),
+            Advance::Idle => self.set_alarm(now, alarm),
         }
-        self.consumers.wake_next().map(Next::Wake)
     }
 
-    /// The alarm will not ring, for there is no thread that would ring it.
+    /// Sets the alarm for the next tick at which an item may be due.
+    fn set_alarm(&mut self, now: &Now<'_>, alarm: &Waker) -> Option<Next> {
+        let first = self.items.next_wake()?;
+        match self.alarm.wait_until(now.time_of(first), alarm) {
+            (Poll::Pending, nudge) => {
+                self.alarm_tick = first;
+                nudge.is_needed().then(|| Next::Nudge(self.alarm.timer().clone(), nudge))
+            }
+            // The tick has come just now.
+            (Poll::Ready(()), _) => self.consumers.wake_next().map(Next::Wake),
+        }
+    }
+
+    /// The alarm will not ring: there is no thread to ring it.
     pub(super) fn unset_alarm(&mut self) {
         self.alarm.leave();
         self.alarm_tick = u64::MAX;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use patience::*;
 use random::Random;
-use tickwheel::{ScheduleError, Task, Timeout, Timer, TimerState, Unfired, WheelKind};
+use tickwheel::{ManualClock, ScheduleError, Task, Timeout, Timer, TimerState, Unfired, WheelKind};
 
 /// What has become of one task: which fates it had, and how often.
 #[derive(Default)]
@@ -201,4 +201,28 @@ fn every_task_has_one_fate_when_two_stop_in_the_middle_of_a_storm() {
         storm(&Timer::builder().workers(1).build().unwrap(), 50 * MS, 2);
         storm(&Timer::builder().inline().build().unwrap(), 50 * MS, 2);
     });
+}
+
+/// More tasks in one slot of the wheel than are moved without releasing the lock.
+#[test]
+fn every_task_of_a_crowded_slot_runs() {
+    const TASKS: usize = 50_000;
+    for kind in [WheelKind::Hierarchical, WheelKind::Hashed { slots: 512 }] {
+        let clock = ManualClock::new();
+        let timer = Timer::builder().wheel(kind).clock(clock.clone()).build().unwrap();
+        let count = Arc::new(AtomicUsize::new(0));
+        for number in 0..TASKS {
+            let count = Arc::clone(&count);
+            let delay = Duration::from_millis(300_000 + number as u64 % 7);
+            let run = move || _ = count.fetch_add(1, Ordering::SeqCst);
+            let task = timer.after(delay, run).unwrap();
+            if number % 3 == 0 {
+                assert!(task.cancel());
+            }
+        }
+        clock.advance(Duration::from_millis(300_007));
+        let expected = TASKS - TASKS.div_ceil(3);
+        until("all tasks have run", || count.load(Ordering::SeqCst) == expected);
+        assert_eq!(timer.pending(), 0);
+    }
 }

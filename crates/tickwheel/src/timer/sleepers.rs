@@ -33,11 +33,11 @@ use std::vec::Vec;
 
 use super::clock::{Nanos, nanos};
 use super::shared::{Nudge, Shared};
-use super::state::{Phase, State};
+use super::state::{Phase, State, WHEEL_STEP};
 use super::sync::{AtomicU64, Mutex, MutexGuard};
 use super::worker::GRACE;
 use super::{Timer, panics};
-use crate::wheel::{self, HierarchicalWheel};
+use crate::wheel::{self, Advance, HierarchicalWheel};
 
 /// So many are woken before somebody else may have the lock, or a task its turn.
 const BATCH: usize = 128;
@@ -377,6 +377,8 @@ impl Shared {
             state = self.lock();
             state.threads.waking -= 1;
             state.panicked += panicked;
+        } else if more {
+            state = self.relock(state);
         }
         (state, more)
     }
@@ -431,7 +433,11 @@ impl State {
     /// Takes due sleepers out, up to a batch. Says whether there may be more.
     fn take_sleepers(&mut self, now: Nanos, batch: &mut VecDeque<Waker>) -> bool {
         let tick = self.tick_at(now);
-        while let Some((deadline, waker)) = self.sleepers.pop_due(tick) {
+        loop {
+            if self.sleepers.wheel.advance(tick, WHEEL_STEP) == Advance::Unfinished {
+                return true;
+            }
+            let Some((deadline, waker)) = self.sleepers.pop_due(tick) else { return false };
             let Some(waker) = waker else { continue };
             self.fired += 1;
             self.lateness.record_nanos(now.saturating_sub(self.time_of(deadline)));
@@ -443,7 +449,6 @@ impl State {
                 return self.sleepers.wheel.next_wake().is_some_and(|next| next <= tick);
             }
         }
-        false
     }
 }
 

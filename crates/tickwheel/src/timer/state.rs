@@ -22,7 +22,10 @@ use super::sleepers::Sleepers;
 use super::stats::{Histogram, Stats};
 use super::wall::{self, Wall};
 use super::{Key, ScheduleError, WheelKind};
-use crate::wheel::{self, HashedWheel, HierarchicalWheel};
+use crate::wheel::{self, Advance, HashedWheel, HierarchicalWheel};
+
+/// How many timers a wheel looks at before other threads may have the lock: 0.2 ms at most.
+pub(super) const WHEEL_STEP: usize = 4096;
 
 /// Does the same with either wheel.
 macro_rules! either {
@@ -242,7 +245,11 @@ impl State {
             return Popped::Again;
         }
         for _ in 0..wall::STEP {
-            let Some(due) = self.wheel.pop_due(self.tick_at(now)) else { return Popped::Nothing };
+            let tick = self.tick_at(now);
+            if self.wheel.advance(tick, WHEEL_STEP) == Advance::Unfinished {
+                return Popped::Again;
+            }
+            let Some(due) = self.wheel.pop_due(tick) else { return Popped::Nothing };
             let fire = match due.value.record() {
                 None => {
                     if due.value.is_named() {
@@ -487,6 +494,11 @@ impl AnyWheel {
     #[inline]
     pub(super) fn reset(&mut self, place: wheel::Key, tick: u64) -> bool {
         either!(self, wheel => wheel.reset(place, tick))
+    }
+
+    #[inline]
+    fn advance(&mut self, now: u64, budget: usize) -> Advance {
+        either!(self, wheel => wheel.advance(now, budget))
     }
 
     #[inline]

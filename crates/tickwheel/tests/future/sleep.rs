@@ -416,3 +416,18 @@ fn a_thread_that_cannot_be_started_is_not_a_silent_hang() {
     assert!(message.contains("no threads today"), "{message}");
     assert_eq!((timer.pending(), held(&count)), (0, 0));
 }
+
+/// More sleeps in one slot of the wheel than are moved without releasing the lock.
+#[test]
+fn every_sleep_of_a_crowded_slot_is_woken() {
+    const SLEEPS: usize = 20_000;
+    let rig = &Rig::new(tickwheel::WheelKind::default());
+    let (count, waker) = Count::new();
+    let mut sleeps: Vec<Sleep> = (0..SLEEPS).map(|_| rig.timer.sleep(300 * S)).collect();
+    for sleep in &mut sleeps {
+        assert!(poll(sleep, &waker).is_pending());
+    }
+    rig.clock.advance(300 * S);
+    assert_eq!(count.woken(), SLEEPS);
+    assert!(sleeps.iter_mut().all(|sleep| poll(sleep, &waker).is_ready()));
+}

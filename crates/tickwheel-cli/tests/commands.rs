@@ -284,6 +284,17 @@ fn drain_asks_before_it_cancels() {
 }
 
 #[test]
+fn a_queue_with_jobs_is_removed_by_force_only() {
+    let server = Server::start();
+    put(&server, &["q", "x", "--delay", "1h"]);
+    let refused = server.run(&["queue", "rm", "q"]);
+    assert!(refused.stderr.contains("has 1 jobs"), "{}", refused.stderr);
+    let removed = server.run(&["queue", "rm", "q", "--force"]).text();
+    assert_eq!(removed, "queue \"q\" is removed, with 1 job\n");
+    assert!(server.run(&["queue", "rm", "q"]).stderr.contains("there is no queue"));
+}
+
+#[test]
 fn queues_are_set_paused_and_shown() {
     let server = Server::start();
     let set = [

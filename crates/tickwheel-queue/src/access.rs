@@ -12,7 +12,7 @@
 //! * Carrying an access costs a reference count, and nothing if it is to everything.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::error::Error;
 
@@ -48,6 +48,18 @@ struct Grant {
     /// A pattern matches every name.
     is_everything: bool,
     is_revoked: AtomicBool,
+    /// Queues that exist because it put something into them.
+    queues: AtomicU64,
+}
+
+/// A queue that an access has created: counts as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Creation(Arc<Grant>);
+
+impl Drop for Creation {
+    fn drop(&mut self) {
+        self.0.queues.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Access to everything, for what the queue does by itself.
@@ -60,7 +72,12 @@ impl Access {
         let patterns: Vec<String> = patterns.into_iter().map(Into::into).collect();
         let is_all = |pattern: &String| !pattern.is_empty() && pattern.bytes().all(|it| it == b'*');
         let is_everything = patterns.iter().any(is_all);
-        let grant = Grant { patterns, is_everything, is_revoked: AtomicBool::new(false) };
+        let grant = Grant {
+            patterns,
+            is_everything,
+            is_revoked: AtomicBool::new(false),
+            queues: AtomicU64::new(0),
+        };
         Self { grant: Some(Arc::new(grant)) }
     }
 
@@ -109,6 +126,18 @@ impl Access {
     /// Returns `true` if some queue is not included.
     pub fn is_limited(&self) -> bool {
         self.grant.as_ref().is_some_and(|grant| !grant.is_everything)
+    }
+
+    /// How many queues exist because it created them.
+    pub(crate) fn queues(&self) -> u64 {
+        self.grant.as_ref().map_or(0, |grant| grant.queues.load(Ordering::Relaxed))
+    }
+
+    /// Counts a queue that it creates.
+    pub(crate) fn create_queue(&self) -> Option<Creation> {
+        let grant = self.grant.as_ref()?;
+        grant.queues.fetch_add(1, Ordering::Relaxed);
+        Some(Creation(Arc::clone(grant)))
     }
 
     /// Refuses a revoked access.

@@ -2,7 +2,7 @@
 
 use crate::answer::Answer;
 use crate::convert;
-use crate::engine::{Command, Sweep};
+use crate::engine::{Command, Removal, Sweep};
 use crate::error::Error;
 use crate::hub::Ask;
 use crate::id::JobId;
@@ -97,6 +97,29 @@ impl Queues {
     /// ```
     pub fn drain(&self, queue: impl Into<String>) -> Answer<u64> {
         self.send(Command::Drain(Sweep::new(queue.into())), convert::count)
+    }
+
+    /// Removes a queue with its settings; gives the number of jobs that went with it. One that has
+    /// jobs, finished ones included, is removed only if that is forced: they are cancelled and
+    /// dropped, in steps, and a crash may leave some. A put with its name creates it anew.
+    ///
+    /// Queues without jobs, without settings of their own and without a schedule are removed by
+    /// themselves when they were not used for 24 hours.
+    ///
+    /// ```
+    /// use tickwheel_queue::{Error, NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("mail", "")).wait()?;
+    /// let refused = queues.remove_queue("mail", false).wait();
+    /// assert_eq!(refused, Err(Error::QueueNotEmpty { queue: "mail".into(), jobs: 1 }));
+    /// assert_eq!(queues.remove_queue("mail", true).wait()?, 1);
+    /// assert_eq!(queues.queue("mail").wait()?, None);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn remove_queue(&self, queue: impl Into<String>, force: bool) -> Answer<u64> {
+        let removal = Removal { force, jobs: 0, phase: 0, sweep: Sweep::new(queue.into()) };
+        self.send(Command::RemoveQueue(removal), convert::count)
     }
 
     /// Holds deliveries of a queue back, until it is resumed. Jobs can still be put.

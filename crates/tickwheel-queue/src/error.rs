@@ -128,6 +128,13 @@ pub enum Error {
         /// What was to be done.
         action: &'static str,
     },
+    /// The queue has jobs, and removing it was not forced.
+    QueueNotEmpty {
+        /// The queue.
+        queue: String,
+        /// How many jobs it has, finished ones included.
+        jobs: u64,
+    },
     /// Something is over a limit.
     OverLimit {
         /// Which one.
@@ -205,6 +212,10 @@ impl fmt::Display for Error {
             Self::WrongState { id, state, action } => {
                 write!(f, "job {id} is {state}: it cannot be {action}")
             }
+            Self::QueueNotEmpty { queue, jobs } => write!(
+                f,
+                "queue {queue:?} has {jobs} jobs: drain and purge it first, or force its removal"
+            ),
             Self::OverLimit { limit, allowed, found } => {
                 write!(f, "over the limit of {allowed} {limit}: {found}")
             }

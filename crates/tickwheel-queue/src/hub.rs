@@ -56,7 +56,7 @@ enum Opened {
 /// How long a read waits for a store that is being opened again, before it looks once more.
 const MOMENT: Duration = Duration::from_millis(10);
 
-/// The names of the queues, for readers. Only ever added to.
+/// The names of the queues, for readers. Numbers are only ever added.
 #[derive(Default)]
 struct Names {
     by_number: Vec<Arc<str>>,
@@ -178,6 +178,20 @@ impl Hub {
         names.numbers.get(queue).copied()
     }
 
+    /// Forgets the names of queues that were removed. Their numbers keep them, for views that were
+    /// taken before.
+    pub(crate) fn remove_names(&self, removed: &[(Arc<str>, u32)]) {
+        if removed.is_empty() {
+            return;
+        }
+        let mut names = self.names.write().unwrap_or_else(PoisonError::into_inner);
+        for (name, number) in removed {
+            if names.numbers.get(name) == Some(number) {
+                names.numbers.remove(name);
+            }
+        }
+    }
+
     /// Adds the queues that are new; all of them are given, by number.
     pub(crate) fn add_names(&self, queues: &[Queue]) {
         let is_new = {
@@ -191,7 +205,9 @@ impl Hub {
         for queue in &queues[names.by_number.len()..] {
             let number = names.by_number.len() as u32;
             names.by_number.push(Arc::clone(&queue.name));
-            names.numbers.insert(Arc::clone(&queue.name), number);
+            if !queue.is_removed {
+                names.numbers.insert(Arc::clone(&queue.name), number);
+            }
         }
     }
 

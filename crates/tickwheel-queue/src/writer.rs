@@ -327,6 +327,7 @@ impl Writer {
             if let Durability::Interval(interval) = self.options.durability {
                 open.sync_at.get_or_insert(now + interval);
             }
+            self.hub.remove_names(&open.engine.take_removed());
             self.hub.add_names(open.engine.queues());
         } else {
             // Statistics are answered while the store is there, not only until the next commit.
@@ -400,7 +401,7 @@ impl WriterOptions {
                 let mut stats = Stats {
                     durability: self.durability,
                     horizon: self.engine.horizon,
-                    queues: engine.queues().len() as u64,
+                    queues: engine.queue_count() as u64,
                     schedules: engine.schedules() as u64,
                     pending: engine.pending(),
                     leased: engine.queues().iter().map(|queue| queue.counts().leased).sum(),
@@ -418,6 +419,7 @@ impl WriterOptions {
                 let wanted = |queue: &&engine::Queue| {
                     name.as_ref().is_none_or(|name| **name == *queue.name)
                         && access.allows(&queue.name)
+                        && !queue.is_removed
                 };
                 let now = clock.now().time();
                 Outcome::Queues(

@@ -160,6 +160,16 @@ impl Params {
         self.get(name).map(parse).transpose().map_err(wrong)
     }
 
+    /// A parameter that is true or false; false if it is not given.
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, Failure> {
+        let flag = self.parse(name, |text| match text {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            other => Err(format!("{:?} must be true or false", shown(other))),
+        });
+        Ok(flag?.unwrap_or_default())
+    }
+
     /// A number within bounds.
     pub(crate) fn number(
         &self,

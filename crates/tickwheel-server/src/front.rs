@@ -122,6 +122,7 @@ fn check_query(request: &Request) -> Result<(), Failure> {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let takes_some = match *request.method() {
         Method::GET | Method::HEAD => WITH_QUERY.contains(&route),
+        Method::DELETE => route == "/v1/queues/{queue}",
         _ => false,
     };
     if takes_some || !route.starts_with("/v1/") {

@@ -14,8 +14,15 @@ const PROBLEM: &str = "application/problem+json";
 /// Routes with a body that can be left out.
 const OPTIONAL_BODY: [&str; 2] = ["reserveJobs", "kickQueue"];
 /// Routes that need a queue that is there.
-const NEEDS_QUEUE: [&str; 6] =
-    ["getQueue", "patchSettings", "resumeQueue", "kickQueue", "purgeQueue", "drainQueue"];
+const NEEDS_QUEUE: [&str; 7] = [
+    "getQueue",
+    "patchSettings",
+    "removeQueue",
+    "resumeQueue",
+    "kickQueue",
+    "purgeQueue",
+    "drainQueue",
+];
 
 /// What stands above the routes.
 pub(crate) fn head() -> OpenApi {

@@ -92,6 +92,7 @@ impl From<Error> for Failure {
             }
             Error::StaleLease { id } => about(Code::StaleLease, id),
             Error::WrongState { id, .. } => about(Code::WrongState, id),
+            Error::QueueNotEmpty { .. } => new(Code::WrongState),
             Error::OverLimit { limit, .. } => over_limit(limit, detail),
             Error::DiskFull { .. } => {
                 new(Code::Full).with_status(StatusCode::SERVICE_UNAVAILABLE).retry_after(10)

@@ -286,6 +286,7 @@ fn open(config: &Config, files: usize) -> Result<Opened, StartError> {
         .horizon(config.horizon)
         .near(config.near)
         .cache(config.cache)
+        .reserve(config.reserve)
         .open_files(files)
         .measure(crate::convert::encoded_bytes)
         .salvage(config.salvage)

@@ -28,6 +28,18 @@ pub(crate) enum QueueCommand {
         /// The queue
         queue: String,
     },
+    /// Remove a queue with its settings; it comes back with the next job
+    #[command(after_help = "\
+Examples:
+  tickwheel queue rm orders
+  tickwheel queue rm orders --force     with all of its jobs")]
+    Rm {
+        /// The queue
+        queue: String,
+        /// Remove its jobs as well, finished ones included
+        #[arg(long)]
+        force: bool,
+    },
     /// Let deliveries go on
     #[command(after_help = "Example:\n  tickwheel queue resume orders")]
     Resume {

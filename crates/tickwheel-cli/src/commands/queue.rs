@@ -1,4 +1,4 @@
-//! Queues: list, show, set, pause, resume; and what is done to many of their jobs at once.
+//! Queues: list, show, set, remove, pause, resume; and what is done to many of their jobs at once.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -21,6 +21,7 @@ pub(crate) fn run(context: &Context, command: QueueCommand) -> Result<(), Failur
         QueueCommand::Show { queue } => show(context, &queue),
         QueueCommand::Set(args) => set(context, *args),
         QueueCommand::Pause { queue } => switch(context, &queue, "pause", "paused"),
+        QueueCommand::Rm { queue, force } => remove(context, &queue, force),
         QueueCommand::Resume { queue } => switch(context, &queue, "resume", "resumed"),
     }
 }
@@ -56,6 +57,17 @@ fn switch(context: &Context, queue: &str, action: &str, done: &str) -> Result<()
     let answer = answer.map_err(|failure| explain(context, queue, failure))?;
     context.output.answer(&answer, |_: &serde::de::IgnoredAny| {
         context.output.line(format!("queue {:?} is {done}", text::safe(queue)))
+    })
+}
+
+fn remove(context: &Context, queue: &str, force: bool) -> Result<(), Failure> {
+    let path = Path::new(&["queues", queue]);
+    let path = if force { path.query("force", "true") } else { path };
+    let answer = context.client.delete(&path);
+    let answer = answer.map_err(|failure| explain(context, queue, failure))?;
+    context.output.answer(&answer, |removed: &Count| {
+        let jobs = text::count(removed.count, "job");
+        context.output.line(format!("queue {:?} is removed, with {jobs}", text::safe(queue)))
     })
 }
 

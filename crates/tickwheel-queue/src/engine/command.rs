@@ -29,6 +29,7 @@ pub(crate) enum Command {
     KickSome(Sweep),
     Purge(Sweep),
     Drain(Sweep),
+    RemoveQueue(Removal),
     Pause { queue: String, paused: bool },
     Configure { queue: String, settings: Box<QueueSettings> },
     PutSchedule(Box<NewSchedule>),
@@ -52,6 +53,7 @@ impl Command {
             Self::KickSome(_)
             | Self::Purge(_)
             | Self::Drain(_)
+            | Self::RemoveQueue(_)
             | Self::Pause { .. }
             | Self::Configure { .. }
             | Self::PutSchedule(_)
@@ -77,6 +79,7 @@ impl Command {
             Self::Release(leases) => size_of_val(&leases[..]),
             Self::Kick(ids) => size_of_val(&ids[..]),
             Self::KickSome(sweep) | Self::Purge(sweep) | Self::Drain(sweep) => sweep.queue.len(),
+            Self::RemoveQueue(removal) => removal.sweep.queue.len(),
             Self::Pause { queue, .. } => queue.len(),
             Self::Configure { queue, settings } => {
                 queue.len() + size_of::<QueueSettings>() + settings.retry.bytes()
@@ -94,6 +97,7 @@ impl Command {
             Self::Reserve(Reserve { queue, .. })
             | Self::Pause { queue, .. }
             | Self::Configure { queue, .. } => access.check_queue(queue),
+            Self::RemoveQueue(removal) => access.check_queue(&removal.sweep.queue),
             Self::KickSome(sweep) | Self::Purge(sweep) | Self::Drain(sweep) => {
                 access.check_queue(&sweep.queue)
             }
@@ -115,6 +119,7 @@ impl Command {
     pub(crate) fn is_half_done(&self) -> bool {
         match self {
             Self::KickSome(sweep) | Self::Purge(sweep) | Self::Drain(sweep) => sweep.from.is_some(),
+            Self::RemoveQueue(removal) => removal.phase > 0 || removal.sweep.from.is_some(),
             _ => false,
         }
     }
@@ -151,6 +156,18 @@ pub(crate) struct Sweep {
     pub(crate) done: u64,
     /// Where the next step goes on.
     pub(crate) from: Option<Cursor>,
+}
+
+/// The removal of a queue, in steps of bounded size.
+#[derive(Debug)]
+pub(crate) struct Removal {
+    /// Whether its jobs are removed as well.
+    pub(crate) force: bool,
+    /// How many there were.
+    pub(crate) jobs: u64,
+    /// What is removed next: waiting jobs, leased ones, and each kind of finished ones.
+    pub(crate) phase: usize,
+    pub(crate) sweep: Sweep,
 }
 
 #[derive(Clone, Copy, Debug)]

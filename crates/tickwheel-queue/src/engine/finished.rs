@@ -320,7 +320,7 @@ impl Engine {
         Ok(Outcome::Count(Ok(sweep.done)))
     }
 
-    fn existing(&self, name: &str) -> Result<u32, Error> {
+    pub(super) fn existing(&self, name: &str) -> Result<u32, Error> {
         self.number_of(name).ok_or_else(|| Error::NoSuchQueue(name.to_owned()))
     }
 }

@@ -23,6 +23,7 @@ mod pace;
 mod put;
 mod queue;
 mod recover;
+mod removal;
 mod repair;
 mod room;
 mod schedule;
@@ -36,7 +37,7 @@ use std::time::Duration;
 
 use tickwheel::wheel::{HierarchicalWheel, Key};
 
-pub(crate) use command::{Command, Failure, Outcome, Reserve, Sweep};
+pub(crate) use command::{Command, Failure, Outcome, Removal, Reserve, Sweep};
 pub use command::{Put, PutKind};
 use deliver::Tokens;
 pub(crate) use lookup::{damaged, unreadable};
@@ -105,6 +106,12 @@ pub(crate) struct Engine {
     /// Jobs that are scheduled, ready or leased.
     pending: u64,
     room: Room,
+    /// Who gives the command that is applied.
+    caller: Access,
+    /// When queues are looked at that may be unused.
+    unused_at: Option<Time>,
+    /// Queues that were removed, with their numbers.
+    removed: Vec<(Arc<str>, u32)>,
     /// What happened in this group, if anybody wants to know.
     happened: Option<Vec<Happened>>,
     pub(crate) tally: Tally,
@@ -158,6 +165,7 @@ impl Engine {
         let was = self.wheel.now();
         self.now = now;
         self.entropy = entropy;
+        self.caller = Access::default();
         if now.time().as_millis() < was {
             self.clock_was_set_back();
         }
@@ -182,6 +190,7 @@ impl Engine {
         }
         // After the leases: a key whose job has just died is free.
         self.schedules_are_due(view, schedules);
+        self.remove_unused(view);
     }
 
     /// Whether what happens shall be noted, in the next group.
@@ -223,6 +232,7 @@ impl Engine {
         if let Err(error) = command.check(access) {
             return Outcome::Refused(error);
         }
+        self.caller = access.clone();
         match command {
             Command::Put(jobs) => {
                 Outcome::Puts(each(jobs, |job| self.put(view, job, access)), std::mem::take(jobs))
@@ -250,6 +260,7 @@ impl Engine {
             Command::KickSome(sweep) => self.kick_some(view, sweep),
             Command::Purge(sweep) => self.purge(view, sweep),
             Command::Drain(sweep) => self.drain(view, sweep),
+            Command::RemoveQueue(removal) => self.remove(view, removal),
             Command::Pause { queue, paused } => {
                 Outcome::Units(vec![self.set_paused(queue, *paused)])
             }
@@ -297,7 +308,8 @@ impl Engine {
         if !self.to_load.is_empty() {
             return Some(Time::default());
         }
-        self.wheel.next_wake().map(Time::from_millis)
+        let wheel = self.wheel.next_wake().map(Time::from_millis);
+        [wheel, self.unused_at].into_iter().flatten().min()
     }
 
     /// Queues of which something has become ready since the last call.
@@ -326,6 +338,11 @@ impl Engine {
         self.names.get(queue).copied()
     }
 
+    /// How many queues there are.
+    pub(crate) fn queue_count(&self) -> usize {
+        self.names.len()
+    }
+
     /// How many schedules there are.
     pub(crate) fn schedules(&self) -> usize {
         self.schedules.len()
@@ -333,11 +350,7 @@ impl Engine {
 
     /// How many jobs there are, live and finished.
     pub(crate) fn jobs(&self) -> u64 {
-        let all = |queue: &Queue| {
-            let counts = queue.counts();
-            counts.waiting + counts.leased + counts.dead + counts.done + counts.cancelled
-        };
-        self.queues.iter().map(all).sum()
+        self.queues.iter().map(Queue::jobs).sum()
     }
 
     pub(crate) fn pending(&self) -> u64 {
@@ -355,9 +368,11 @@ impl Engine {
 
     /// A queue whose counts change.
     fn touch(&mut self, number: u32) -> &mut Queue {
+        self.expect_unused();
         let queue = &mut self.queues[number as usize];
         if !queue.marks.dirty {
             queue.marks.dirty = true;
+            queue.used = self.now.time();
             self.dirty.push(number);
         }
         queue

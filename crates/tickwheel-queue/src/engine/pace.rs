@@ -39,7 +39,7 @@ pub(super) struct Pace {
     held: BTreeSet<Place>,
     /// The first of them, if the group may start it.
     offered: Option<Place>,
-    timer: Option<Key>,
+    pub(super) timer: Option<Key>,
     is_dirty: bool,
 }
 

@@ -87,7 +87,11 @@ impl Engine {
     /// queue, and comparing a name is quicker than looking for it.
     fn number_for_put(&mut self, name: &str) -> Option<u32> {
         let last = self.last_put;
-        if self.queues.get(last as usize).is_some_and(|queue| *queue.name == *name) {
+        if self
+            .queues
+            .get(last as usize)
+            .is_some_and(|queue| *queue.name == *name && !queue.is_removed)
+        {
             return Some(last);
         }
         let number = self.number_of(name)?;

@@ -8,12 +8,17 @@ use tickwheel::wheel::Key;
 use super::deliver::check_lease;
 use super::pace::Pace;
 use super::{Engine, Entry};
+use crate::access::Creation;
 use crate::error::{Error, Limit};
 use crate::settings::QueueSettings;
 use crate::store::Table;
 use crate::store::records::{Counts, QueueRow};
 use crate::store::rows::{self, Place};
 use crate::time::Time;
+
+/// One in so many queues is left to callers with access to everything, and as many may be created
+/// by one access to some.
+const HEADROOM: u64 = 10;
 
 pub(crate) struct Queue {
     pub(crate) name: Arc<str>,
@@ -39,6 +44,12 @@ pub(crate) struct Queue {
     pub(super) marks: Marks,
     /// Why rows of the due index cannot be read.
     pub(super) unreadable: Option<String>,
+    /// Whether it was removed. Its number is never used again: a view may still hold its jobs.
+    pub(crate) is_removed: bool,
+    /// When its counts changed last, or when the store was opened.
+    pub(super) used: Time,
+    /// The limited access that created it.
+    pub(super) creation: Option<Creation>,
 }
 
 /// On which lists of the engine the queue is.
@@ -69,7 +80,16 @@ impl Queue {
             retention_timer: None,
             marks: Marks::default(),
             unreadable: None,
+            is_removed: false,
+            used: Time::default(),
+            creation: None,
         }
+    }
+
+    /// How many jobs it has, finished ones included.
+    pub(crate) fn jobs(&self) -> u64 {
+        let counts = &self.counts;
+        counts.waiting + counts.leased + counts.dead + counts.done + counts.cancelled
     }
 
     pub(crate) fn in_memory(&self) -> usize {
@@ -123,18 +143,35 @@ impl Queue {
 impl Engine {
     pub(super) fn new_queue(&mut self, name: &str) -> Result<u32, Error> {
         self.check_name("queue", name, Limit::QueueName)?;
-        let (found, allowed) = (self.queues.len() as u64 + 1, self.options.limits.queues);
-        if found > allowed {
-            return Err(Error::OverLimit { limit: Limit::Queues, allowed, found });
-        }
+        self.check_queues()?;
         let number = self.queues.len() as u32;
         let row =
             QueueRow { name: name.to_owned(), paused: false, settings: QueueSettings::default() };
-        let queue = Queue::new(row, Counts::default());
+        let mut queue = Queue::new(row, Counts::default());
+        queue.creation = self.caller.create_queue();
         self.names.insert(Arc::clone(&queue.name), number);
         self.queues.push(queue);
         self.write_queue(number);
         Ok(number)
+    }
+
+    /// Refuses a queue too many. An access to some queues may create a tenth of all, and leaves a
+    /// tenth to those who have access to everything.
+    fn check_queues(&self) -> Result<(), Error> {
+        let over = |allowed, found| Error::OverLimit { limit: Limit::Queues, allowed, found };
+        let (found, most) = (self.names.len() as u64 + 1, self.options.limits.queues);
+        if found > most {
+            return Err(over(most, found));
+        }
+        if !self.caller.is_limited() {
+            return Ok(());
+        }
+        let (own, shared) = ((most / HEADROOM).max(1), most - most / HEADROOM);
+        let created = self.caller.queues() + 1;
+        if created > own {
+            return Err(over(own, created));
+        }
+        if found > shared { Err(over(shared, found)) } else { Ok(()) }
     }
 
     /// Refuses names of queues and schedules that are empty, too long or not readable.

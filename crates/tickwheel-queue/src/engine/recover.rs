@@ -8,6 +8,7 @@ use tickwheel::wheel::HierarchicalWheel;
 
 use super::deliver::Tokens;
 use super::{Engine, EngineOptions, Leased, Queue, Room, Timed};
+use crate::access::Access;
 use crate::id::{JobId, Secret};
 use crate::stats::Tally;
 use crate::store::records::{Counts, LeaseRow, QueueRow, Totals};
@@ -49,6 +50,9 @@ impl Engine {
             to_load: Vec::new(),
             pending: 0,
             room: Room::ENDLESS,
+            caller: Access::default(),
+            unused_at: None,
+            removed: Vec::new(),
             happened: None,
             tally: Tally::default(),
         };
@@ -97,8 +101,13 @@ impl Engine {
             let key = rows::of_queue(rows::COUNTS, expected);
             let counts = view.get(Table::Index, &key)?;
             let counts = counts.map(Counts::decode).transpose().map_err(StoreError::Damaged)?;
-            let queue = Queue::new(row, counts.unwrap_or_default());
-            self.names.insert(Arc::clone(&queue.name), expected);
+            let mut queue = Queue::new(row, counts.unwrap_or_default());
+            queue.used = self.now.time();
+            queue.is_removed = queue.name.is_empty();
+            if !queue.is_removed {
+                self.names.insert(Arc::clone(&queue.name), expected);
+                self.expect_unused();
+            }
             self.queues.push(queue);
         }
         Ok(())

@@ -167,6 +167,11 @@ impl Engine {
         }
     }
 
+    /// Whether a schedule puts jobs into a queue.
+    pub(super) fn has_schedule_for(&self, queue: &str) -> bool {
+        self.schedules.values().any(|course| *course.queue == *queue)
+    }
+
     pub(super) fn remove_schedule(
         &mut self,
         view: &dyn View,

@@ -90,8 +90,8 @@ codes! {
     IdExists = "id-exists", 409, "There is a job with this id";
     /// The lease is over.
     StaleLease = "stale-lease", 409, "The lease is over";
-    /// The job is in a state in which this cannot be done.
-    WrongState = "wrong-state", 409, "The job is in another state";
+    /// The job or queue is in a state in which this cannot be done.
+    WrongState = "wrong-state", 409, "The job or queue is in another state";
     /// The body is too large.
     TooLarge = "too-large", 413, "The body is too large";
     /// The path or query is too long.

@@ -82,6 +82,7 @@ options! {
     "horizon", "LENGTH", "5m", "How far ahead jobs are kept in memory";
     "near", "NUMBER", "500000", "About how many jobs are kept in memory";
     "cache", "SIZE", "32MiB", "Memory for what is read from disk";
+    "reserve", "SIZE", "32MiB", "Bytes on disk that are kept for a time when it is full; 0 is none, else at least 16MiB";
     "salvage", "BOOLEAN", "false", "Open a damaged directory with what can be read; the rest is kept in damaged/, logged and counted";
     "access_log", "all|errors|none", "all", "Which requests are logged";
     "log", "text|json", "text", "Form of the log, which goes to standard error";
@@ -331,6 +332,8 @@ pub struct Config {
     pub near: usize,
     /// Bytes of cache for what is read from disk.
     pub cache: u64,
+    /// Bytes on disk that are kept for a time when it is full.
+    pub reserve: u64,
     /// Opens a damaged directory with what can be read.
     pub salvage: bool,
     /// Which requests are logged.
@@ -452,6 +455,7 @@ fn config_of(all: &[Setting]) -> Result<Config, ConfigError> {
         horizon: of("horizon").length(Duration::from_secs(1), Duration::from_secs(86_400))?,
         near: of("near").number(1, 1_000_000_000)? as usize,
         cache: of("cache").size(1 << 20, 1 << 40)?,
+        reserve: of("reserve").size(0, 1 << 30)?,
         salvage: of("salvage").boolean()?,
         access_log: of("access_log").access_log()?,
         shutdown_grace: of("shutdown_grace").length(Duration::ZERO, HOUR)?,

@@ -57,7 +57,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(batch::reschedule))
         .routes(routes!(batch::kick))
         .routes(routes!(queues::list))
-        .routes(routes!(queues::get))
+        .routes(routes!(queues::get, queues::remove))
         .routes(routes!(queues::put_settings, queues::patch_settings))
         .routes(routes!(queues::pause))
         .routes(routes!(queues::resume))

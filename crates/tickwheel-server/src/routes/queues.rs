@@ -10,7 +10,7 @@ use crate::api::{
 use crate::app::App;
 use crate::auth::Caller;
 use crate::convert::settings_of;
-use crate::extract::{Body, OptionalBody, QueueName, is_name};
+use crate::extract::{Body, OptionalBody, Params, QueueName, is_name};
 use crate::problem::Failure;
 use crate::tokens::Scope;
 
@@ -62,6 +62,29 @@ pub(crate) async fn get(
 ) -> Result<Json<Queue>, Failure> {
     caller.may(Scope::Read, &name)?;
     shown(&app.queues_for(&caller, Scope::Read)?, name).await
+}
+
+/// Remove a queue with its settings.
+///
+/// A queue that has jobs, finished ones included, is removed only with `force`, and its jobs with
+/// it. The count is that of its jobs.
+#[utoipa::path(
+    delete, path = "/v1/queues/{queue}", tag = "queues", operation_id = "removeQueue",
+    params(("force" = Option<bool>, Query,
+            description = "Whether a queue is removed that has jobs; `false` if this is not given")),
+    responses((status = 200, description = "How many jobs went with it", body = Count))
+)]
+pub(crate) async fn remove(
+    State(app): State<App>,
+    caller: Caller,
+    QueueName(name): QueueName,
+    params: Params,
+) -> Result<Json<Count>, Failure> {
+    params.only(&["force"])?;
+    caller.may(Scope::Admin, &name)?;
+    let force = params.flag("force")?;
+    let count = app.queues().remove_queue(name, force).await?;
+    Ok(Json(Count { count }))
 }
 
 /// Set everything of a queue. What is left out gets its default.

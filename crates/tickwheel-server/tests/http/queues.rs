@@ -91,6 +91,31 @@ async fn a_paused_queue_delivers_nothing() {
 }
 
 #[tokio::test]
+async fn a_queue_is_removed_when_it_is_empty_or_by_force() {
+    let service = Service::start().await;
+    let remove = |query: &str| {
+        let request = Request::new("DELETE", &format!("/v1/queues/q{query}"));
+        service.send(request)
+    };
+    remove("").await.problem(404, "not-found");
+    service.put_text("q", "x").await;
+    service.put_text("q", "y").await;
+    service.reserve_one("q").await;
+    remove("").await.problem(409, "wrong-state");
+    remove("?force=no").await.problem(400, "invalid-parameter");
+    remove("?force=false").await.problem(409, "wrong-state");
+    assert_eq!(remove("?force=true").await.json(), json!({"count": 2}));
+    service.get("/v1/queues/q").await.problem(404, "not-found");
+    assert_eq!(service.get("/v1/queues").await.json(), json!({"queues": []}));
+    // The name can be used again, and nothing of the old queue is there.
+    service.put_text("q", "z").await;
+    assert_eq!(service.get("/v1/queues/q").await.json()["jobs"]["ready"], 1);
+    service.poke("/v1/queues/q/drain").await;
+    assert_eq!(remove("").await.json(), json!({"count": 0}));
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn dead_jobs_are_kicked_and_purged_and_waiting_ones_drained() {
     let service = Service::start().await;
     for _ in 0..3 {

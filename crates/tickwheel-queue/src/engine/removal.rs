@@ -1,0 +1,158 @@
+//! Removing queues: by a command, or because they are empty and were not used for a long time.
+//!
+//! Nothing of a removed queue is left in the store but an empty name under its number. The number
+//! is never used again, so that neither a row that damage has left behind nor a view that was taken
+//! before can be mistaken for one of another queue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::command::{Outcome, Removal};
+use super::{Engine, Sweep};
+use crate::access::EVERYTHING;
+use crate::error::Error;
+use crate::job::{JobRef, State};
+use crate::settings::QueueSettings;
+use crate::store::records::QueueRow;
+use crate::store::rows;
+use crate::store::{Table, View};
+use crate::time::Time;
+
+/// How long a queue stays that is empty and is not used.
+const UNUSED: Duration = Duration::from_secs(86_400);
+/// Queues that are removed in one group.
+const STEP: usize = 1_000;
+/// Leased jobs that are cancelled in one step.
+const LEASES: usize = 1_000;
+
+impl Engine {
+    /// A step of removing a queue; the number of its jobs once it is gone.
+    pub(super) fn remove(&mut self, view: &dyn View, removal: &mut Removal) -> Outcome {
+        self.remove_step(view, removal).unwrap_or_else(|error| Outcome::Count(Err(error)))
+    }
+
+    fn remove_step(&mut self, view: &dyn View, removal: &mut Removal) -> Result<Outcome, Error> {
+        let number = self.existing(&removal.sweep.queue)?;
+        let jobs = self.queue(number).jobs();
+        if jobs == 0 {
+            self.remove_queue(view, number)?;
+            return Ok(Outcome::Count(Ok(removal.jobs)));
+        }
+        let not_empty = || Error::QueueNotEmpty { queue: removal.sweep.queue.clone(), jobs };
+        if !removal.force {
+            return Err(not_empty());
+        }
+        removal.jobs = removal.jobs.max(jobs);
+        let step = match removal.phase {
+            0 => self.drain(view, &mut removal.sweep),
+            1 => self.cancel_leased(view, number)?,
+            2..=4 => {
+                removal.sweep.state =
+                    [State::Dead, State::Done, State::Cancelled][removal.phase - 2];
+                self.purge(view, &mut removal.sweep)
+            }
+            // Jobs were put meanwhile.
+            _ => return Err(not_empty()),
+        };
+        match step {
+            Outcome::More => Ok(Outcome::More),
+            Outcome::Count(Err(error)) => Err(error),
+            _ => {
+                // The next phase scans the store, and so comes after the commit of this one.
+                removal.phase += 1;
+                removal.sweep = Sweep::new(std::mem::take(&mut removal.sweep.queue));
+                Ok(Outcome::More)
+            }
+        }
+    }
+
+    fn cancel_leased(&mut self, view: &dyn View, number: u32) -> Result<Outcome, Error> {
+        let leased = self.leases.iter().filter(|(_, leased)| leased.queue == number);
+        let ids: Vec<_> = leased.map(|(id, _)| *id).take(LEASES).collect();
+        for id in &ids {
+            match self.cancel(view, &JobRef::Id(*id), &EVERYTHING) {
+                Ok(_) | Err(Error::NotFound(_) | Error::Damaged { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(if ids.len() == LEASES { Outcome::More } else { Outcome::Count(Ok(0)) })
+    }
+
+    /// Removes an empty queue.
+    fn remove_queue(&mut self, view: &dyn View, number: u32) -> Result<(), Error> {
+        let (from, to) =
+            (rows::of_queue(rows::PACE, number), rows::after_queue(rows::PACE, number));
+        for row in view.scan(Table::Index, &from, &to) {
+            let (key, _) = row.map_err(super::unreadable)?;
+            self.batch.remove(Table::Index, &key);
+        }
+        let queue = &mut self.queues[number as usize];
+        let timers = [queue.load_timer.take(), queue.retention_timer.take()];
+        let paces = queue.paces.drain().filter_map(|(_, pace)| pace.timer);
+        for timer in timers.into_iter().flatten().chain(paces) {
+            self.wheel.remove(timer);
+        }
+        queue.is_removed = true;
+        queue.creation = None;
+        let name = Arc::clone(&queue.name);
+        self.names.remove(&name);
+        self.removed.push((name, number));
+        self.last_put = u32::MAX;
+        for list in [&mut self.dirty, &mut self.woken, &mut self.to_load] {
+            list.retain(|other| *other != number);
+        }
+        self.dirty_paces.retain(|(other, _)| *other != number);
+        let settings = QueueSettings::default();
+        let nothing = QueueRow { name: String::new(), paused: false, settings };
+        let key = rows::of_queue(rows::QUEUE, number);
+        self.batch.put_with(Table::Index, &key, |bytes| nothing.encode(bytes));
+        self.batch.remove(Table::Index, &rows::of_queue(rows::COUNTS, number));
+        Ok(())
+    }
+
+    /// Removes queues that are empty, have no settings of their own, belong to no schedule and were
+    /// not used for a day.
+    pub(super) fn remove_unused(&mut self, view: &dyn View) {
+        let now = self.now.time();
+        if self.unused_at.is_none_or(|at| at > now) {
+            return;
+        }
+        let mut unused = Vec::new();
+        let mut next: Option<Time> = None;
+        for (number, queue) in self.queues.iter().enumerate() {
+            let is_plain = !queue.is_removed
+                && queue.jobs() == 0
+                && !queue.paused
+                && queue.settings == QueueSettings::default();
+            if !is_plain || self.has_schedule_for(&queue.name) {
+                continue;
+            }
+            let at = queue.used.after(UNUSED);
+            if at <= now && unused.len() < STEP {
+                unused.push(number as u32);
+            } else {
+                next = Some(next.map_or(at, |next| next.min(at)));
+            }
+        }
+        self.unused_at = next;
+        for number in unused {
+            let name = Arc::clone(&self.queues[number as usize].name);
+            match self.remove_queue(view, number) {
+                Ok(()) => tracing::info!(queue = &*name, "an unused queue was removed"),
+                Err(error) => tracing::warn!(queue = &*name, %error, "a queue was not removed"),
+            }
+        }
+    }
+
+    /// A queue is used: it is looked at when it may be unused.
+    pub(super) fn expect_unused(&mut self) {
+        if self.unused_at.is_none() {
+            self.unused_at = Some(self.now.time().after(UNUSED));
+        }
+    }
+
+    /// The queues that were removed since the last call, with their numbers.
+    pub(crate) fn take_removed(&mut self) -> Vec<(Arc<str>, u32)> {
+        std::mem::take(&mut self.removed)
+    }
+}

@@ -238,8 +238,11 @@ impl<T> State<T> {
                 self.alarm_tick = first;
                 nudge.is_needed().then(|| Next::Nudge(self.alarm.timer().clone(), nudge))
             }
-            // The tick has come just now.
-            (Poll::Ready(()), _) => self.consumers.wake_next().map(Next::Wake),
+            // The tick has come just now, and the alarm that was set for a later one is gone.
+            (Poll::Ready(()), _) => {
+                self.alarm_tick = u64::MAX;
+                self.consumers.wake_next().map(Next::Wake)
+            }
         }
     }
 
@@ -247,5 +250,30 @@ impl<T> State<T> {
     pub(super) fn unset_alarm(&mut self) {
         self.alarm.leave();
         self.alarm_tick = u64::MAX;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::*;
+    use crate::ManualClock;
+
+    /// Otherwise the queue would rely on an alarm that never rings, and its consumers would wait
+    /// for an item that is due.
+    #[test]
+    fn an_alarm_whose_tick_comes_while_it_is_moved_is_not_set() {
+        let clock = ManualClock::new();
+        let timer = Timer::builder().clock(clock.clone()).build().unwrap();
+        let mut state = State::new(&timer, usize::MAX);
+        let (now, waker) = (Now(&timer), Waker::noop());
+        state.push(20, "later", None);
+        assert!(state.set_alarm(&now, waker).is_none_or(|next| matches!(next, Next::Nudge(..))));
+        assert_eq!(state.alarm_tick, 20);
+        state.push(10, "sooner", None);
+        clock.advance(Duration::from_millis(10));
+        assert!(state.set_alarm(&now, waker).is_none(), "no consumer waits");
+        assert_eq!(state.alarm_tick, u64::MAX);
     }
 }

@@ -72,7 +72,7 @@ enum Chore {
     },
     /// Attack a real server: tokens, floods, memory, full disks, vanished volumes, damaged files
     ///
-    /// `cargo xtask test` runs a short form of every attack.
+    /// `cargo xtask test` runs a short form of it.
     Hostile {
         /// Run one attack only; an unknown name lists them
         #[arg(long, value_name = "NAME")]

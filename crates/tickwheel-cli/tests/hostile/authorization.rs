@@ -109,7 +109,7 @@ const BY_NAME: [Route; 23] = [
     route("POST", "/v1/schedules/{schedule}/pause", "", "admin"),
     route("POST", "/v1/schedules/{schedule}/resume", "", "admin"),
     route("DELETE", "/v1/schedules/{schedule}", "", "admin"),
-    route("DELETE", "/v1/queues/{queue}", "", "admin"),
+    route("DELETE", "/v1/queues/{queue}?force=true", "", "admin"),
 ];
 
 /// Routes that concern everything: what they show has to be filtered.

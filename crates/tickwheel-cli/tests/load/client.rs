@@ -71,7 +71,7 @@ impl<'a> Client<'a> {
         let (a, b) = (self.chance(u64::MAX), self.chance(u64::MAX));
         let text = format!("{a:016x}{b:016x}");
         format!(
-            "{}-{}-8{}-8{}-{}",
+            "{}-{}-4{}-8{}-{}",
             &text[..8],
             &text[8..12],
             &text[13..16],

@@ -134,6 +134,15 @@ pub struct Key {
 }
 
 /// A timer that left the wheel.
+///
+/// ```
+/// use tickwheel::wheel::HierarchicalWheel;
+///
+/// let mut wheel = HierarchicalWheel::new();
+/// wheel.insert(20, "tea");
+/// let late = wheel.pop_due(25).map(|due| (due.value, 25 - due.deadline));
+/// assert_eq!(late, Some(("tea", 5)));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Due<T> {
     /// The key that the timer had. It is stale.
@@ -145,6 +154,16 @@ pub struct Due<T> {
 }
 
 /// A timer that is in the wheel, as [`iter`](HierarchicalWheel::iter) shows it.
+///
+/// ```
+/// use tickwheel::wheel::HierarchicalWheel;
+///
+/// let mut wheel = HierarchicalWheel::new();
+/// wheel.insert(20, "tea");
+/// wheel.insert(10, "toast");
+/// let first = wheel.iter().min_by_key(|pending| pending.deadline);
+/// assert_eq!(first.map(|pending| *pending.value), Some("toast"));
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Pending<'a, T> {
     /// The timer's key.
@@ -168,6 +187,7 @@ pub enum Advance {
 }
 
 mod sealed {
+    #[doc(hidden)]
     pub trait Sealed {}
 }
 

@@ -126,6 +126,12 @@ fn flood_with_bodies(report: &mut Report) {
 fn half_sent_at_the_end(report: &mut Report) {
     let (_folder, mut server) = start();
     let client = Client::new(&server);
+    // Before the half-sent requests, which may count as in flight as well.
+    let waiting = client.clone();
+    let poll = std::thread::spawn(move || {
+        waiting.try_send("POST", "/v1/queues/q/reserve", r#"{"wait":"55s"}"#)
+    });
+    until(|| client.metric("tickwheel_http_requests_in_flight") > 1);
     let body = client.head_with_body("POST", "/v1/queues/slow/jobs", 1_000) + "\r\n{";
     let openings = ["", "GET /v1/que", "GET /healthz HTTP/1.1\r\nhost: localhost\r\n", &body];
     let streams: Vec<TcpStream> = openings
@@ -138,12 +144,7 @@ fn half_sent_at_the_end(report: &mut Report) {
         })
         .collect();
     // The connections are accepted in order: after this request all of them are known.
-    until(|| client.metric("tickwheel_http_connections") as usize >= streams.len());
-    let waiting = client.clone();
-    let poll = std::thread::spawn(move || {
-        waiting.try_send("POST", "/v1/queues/q/reserve", r#"{"wait":"55s"}"#)
-    });
-    until(|| client.metric("tickwheel_http_requests_in_flight") > 1);
+    until(|| client.metric("tickwheel_http_connections") as usize > streams.len());
     server.signal("TERM");
     let status = server.wait();
     report.check(status.success(), || {

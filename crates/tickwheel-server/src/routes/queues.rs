@@ -71,8 +71,11 @@ pub(crate) async fn get(
 #[utoipa::path(
     delete, path = "/v1/queues/{queue}", tag = "queues", operation_id = "removeQueue",
     params(("force" = Option<bool>, Query,
-            description = "Whether a queue is removed that has jobs; `false` if this is not given")),
-    responses((status = 200, description = "How many jobs went with it", body = Count))
+            description = "Whether a queue is removed that has jobs; defaults to `false`")),
+    responses(
+        (status = 200, description = "The number of jobs that were removed with it", body = Count),
+        (status = 409, description = "It has jobs, and `force` was not given"),
+    )
 )]
 pub(crate) async fn remove(
     State(app): State<App>,

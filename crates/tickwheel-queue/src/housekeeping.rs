@@ -72,7 +72,7 @@ pub(crate) struct Housekeeping {
     removed: usize,
     /// The same at the last look.
     removed_before: usize,
-    /// Whether a compaction is worth it although nobody knows what was removed.
+    /// Set if rows may have been removed that were not counted, so that a compaction may pay.
     may_have_removed: bool,
     compaction: Option<JoinHandle<()>>,
 }
@@ -220,7 +220,7 @@ impl Housekeeping {
         (u128::from(bytes) * u128::from(live) / u128::from((removed + live).max(1))) as u64
     }
 
-    /// Whether there is room for so many bytes of merged tables beside those that they replace.
+    /// Returns `true` if merged tables of this size fit beside the tables that they replace.
     fn fits(&self, bytes: u64) -> bool {
         let coming = self.space.unwritten + bytes;
         self.space.free >= coming + MARGIN && self.space.used + coming <= self.limit

@@ -60,7 +60,7 @@ pub struct List {
     pub due_to: Time,
     /// Only live jobs whose key begins with this.
     pub key_prefix: Option<String>,
-    /// At most so many; from 1 to 10,000.
+    /// The largest number of jobs to return, from 1 to 10,000.
     pub limit: usize,
     /// A page ends earlier once its jobs have so many bytes, at most 16 MiB; see
     /// [`Builder::measure`](crate::Builder::measure).

@@ -1,7 +1,7 @@
 //! Connection floods, half-sent requests, and requests that two parsers read differently.
 //!
-//! The timeouts are set to ten minutes, so the flood does not end by itself: whoever is served
-//! meanwhile is served in spite of it.
+//! The timeouts are set to ten minutes, so the flood does not end by itself: a client that is
+//! served meanwhile is served in spite of it.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};

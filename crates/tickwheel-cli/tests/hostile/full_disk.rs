@@ -67,7 +67,7 @@ fn full_volume(report: &mut Report) {
     });
     report.fact(format!("{} MiB took {} MiB of payloads", VOLUME_MIB, (ids.len() * PAYLOAD) >> 20));
     check_full(report, &client, &mut ids, "filled by jobs");
-    // Not a byte is left, by somebody else's doing.
+    // Another program takes the last byte.
     let filler = volume.path().join("filler");
     occupy(&filler);
     check_full(report, &client, &mut ids, "filled by another program");

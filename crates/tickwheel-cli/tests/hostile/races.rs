@@ -130,7 +130,7 @@ fn ids_differ_between_stores(report: &mut Report, root: &Client) {
     report.fact(format!("{compared} occurrences compared between two stores"));
 }
 
-/// Times and ids of the jobs that a schedule has put, at least so many.
+/// Waits until a schedule has put `at_least` jobs, and returns their times and ids.
 fn occurrences(client: &Client, queue: &str, at_least: usize) -> HashMap<u64, String> {
     occurrences_after(client, queue, 0, at_least)
 }

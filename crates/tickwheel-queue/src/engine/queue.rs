@@ -16,8 +16,8 @@ use crate::store::records::{Counts, QueueRow};
 use crate::store::rows::{self, Place};
 use crate::time::Time;
 
-/// One in so many queues is left to callers with access to everything, and as many may be created
-/// by one access to some.
+/// The share, one in this number, of the queue limit that is kept for callers with access to all
+/// queues. A limited access may create the same share.
 const HEADROOM: u64 = 10;
 
 pub(crate) struct Queue {
@@ -155,8 +155,8 @@ impl Engine {
         Ok(number)
     }
 
-    /// Refuses a queue too many. An access to some queues may create a tenth of all, and leaves a
-    /// tenth to those who have access to everything.
+    /// Refuses a queue beyond the limit. A limited access may create a tenth of the limit; the last
+    /// tenth is kept for callers with access to all queues.
     fn check_queues(&self) -> Result<(), Error> {
         let over = |allowed, found| Error::OverLimit { limit: Limit::Queues, allowed, found };
         let (found, most) = (self.names.len() as u64 + 1, self.options.limits.queues);

@@ -3,7 +3,8 @@
 //! A schedule has one entry on the wheel, at its next occurrence. When that is due, the jobs are
 //! put and the schedule's progress is written in the same batch: an occurrence has its job and is
 //! behind, or neither. The id of a job is made of the schedule's name, the occurrence and a secret
-//! of the store, so nobody else can have put a job with it, and even a schedule that is removed and put again cannot have two jobs for one occurrence side by side.
+//! of the store. So callers cannot put a job with that id, and a schedule that is removed and put
+//! again cannot have two live jobs for one occurrence.
 //!
 //! In memory is what says when to go on. The template of the job is read when it is put: a
 //! thousand schedules with large payloads cost no memory.
@@ -333,7 +334,7 @@ impl Engine {
                 Ok(Some(_)) => {
                     tracing::warn!(schedule = name, %id, "another job has the id of an occurrence");
                 }
-                // Nobody else could have put it.
+                // Callers cannot put a job with this id, so it is the occurrence's job.
                 Err(Error::Damaged { .. }) => return Ok(None),
                 Err(error) => return Err(error),
             }

@@ -5,15 +5,15 @@
 
 use std::time::Duration;
 
-use crate::access::Access;
-use crate::error::Error;
-use crate::id::JobId;
-use crate::job::{Delivery, JobRef, Lease, NewJob, State, When};
-use crate::retry::Retry;
-use crate::schedule::{NewSchedule, PutSchedule};
-use crate::settings::QueueSettings;
+use crate::model::access::Access;
+use crate::model::error::Error;
+use crate::model::id::JobId;
+use crate::model::job::{Delivery, JobRef, Lease, NewJob, State, When};
+use crate::model::retry::Retry;
+use crate::model::schedule::{NewSchedule, PutSchedule};
+use crate::model::settings::QueueSettings;
+use crate::model::time::Time;
 use crate::store::rows::Place;
-use crate::time::Time;
 
 #[derive(Debug)]
 pub(crate) enum Command {

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use super::lookup::Known;
 use super::{Engine, Entry, Failure, Leased, Outcome, Reserve, STEP_BYTES, Timed};
-use crate::access::Access;
-use crate::error::{Error, Limit};
-use crate::event::EventKind;
-use crate::id::JobId;
-use crate::job::{ANSWER_BYTES, Delivery, Lease, State, When};
-use crate::retry::Retry;
+use crate::model::access::Access;
+use crate::model::error::{Error, Limit};
+use crate::model::event::EventKind;
+use crate::model::id::JobId;
+use crate::model::job::{ANSWER_BYTES, Delivery, Lease, State, When};
+use crate::model::retry::Retry;
+use crate::model::time::Time;
 use crate::store::records::{LeaseRow, Status};
 use crate::store::rows::{self, Place};
 use crate::store::{Table, View};
-use crate::time::Time;
 
 /// Jobs that are put among the dead ones since they cannot be read or are missing. If there are
 /// more, the store is damaged as a whole, and what a copy could bring back is left as it is.

@@ -19,10 +19,10 @@ mod command;
 mod deliver;
 mod finished;
 mod lookup;
+mod opening;
 mod pace;
 mod put;
 mod queue;
-mod recover;
 mod removal;
 mod repair;
 mod room;
@@ -46,17 +46,17 @@ pub(crate) use repair::repair;
 pub(crate) use room::Room;
 use schedule::Course;
 
-use crate::access::Access;
-use crate::error::Error;
-use crate::event::EventKind;
-use crate::id::{JobId, Secret, scramble};
-use crate::job::{Job, State};
-use crate::settings::Limits;
-use crate::stats::Tally;
+use crate::model::access::Access;
+use crate::model::error::Error;
+use crate::model::event::EventKind;
+use crate::model::id::{JobId, Secret, scramble};
+use crate::model::job::{Job, State};
+use crate::model::settings::Limits;
+use crate::model::stats::Tally;
+use crate::model::time::{Now, Time};
 use crate::store::records::{LeaseRow, Totals};
 use crate::store::rows::{self, Place};
 use crate::store::{Table, View, WriteBatch};
-use crate::time::{Now, Time};
 
 /// Bytes that leases, retention and schedules may each add to the batch of a group. The rest waits
 /// for the next group, which follows at once.

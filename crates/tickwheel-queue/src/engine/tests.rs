@@ -7,12 +7,12 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{Command, Engine, EngineOptions, Outcome, Reserve, STEP_BYTES, Sweep};
-use crate::access::{Access, EVERYTHING};
-use crate::id::{JobId, scramble};
-use crate::job::{Delivery, Lease, NewJob, When};
-use crate::settings::{Limits, Pacing, QueueSettings};
+use crate::model::access::{Access, EVERYTHING};
+use crate::model::id::{JobId, scramble};
+use crate::model::job::{Delivery, Lease, NewJob, When};
+use crate::model::settings::{Limits, Pacing, QueueSettings};
+use crate::model::time::{Now, Time};
 use crate::store::{Disk, MemoryDisk, Persist, Rows, Store, StoreError, StoreOptions, Table, View};
-use crate::time::{Now, Time};
 
 const ENTROPY: u64 = 7;
 
@@ -47,7 +47,7 @@ impl Bench {
             limits: Limits::default(),
             horizon,
             near: 500_000,
-            measure: crate::job::Job::bytes,
+            measure: crate::model::job::Job::bytes,
         };
         let now = Now(Duration::from_secs(1_700_000_000));
         let engine = Engine::open(&*store, options, now).expect("it opens");

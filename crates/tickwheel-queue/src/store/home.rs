@@ -15,7 +15,7 @@ use super::acknowledged::{Acknowledged, AcknowledgedFile};
 use super::directory::{ACKNOWLEDGED, FAILED, mark};
 use super::format::StoreId;
 use super::journal;
-use crate::time::instant_now;
+use crate::model::time::instant_now;
 
 /// How often the directory is looked for without a durable commit.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);

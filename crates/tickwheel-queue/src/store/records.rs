@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use super::codec::{Decoder, Encode, Malformed};
 use super::rows::Place;
-use crate::job::{NewJob, State};
-use crate::retry::RetryPolicy;
-use crate::settings::{Keep, Pacing, QueueSettings, Retention};
-use crate::time::Time;
+use crate::model::job::{NewJob, State};
+use crate::model::retry::RetryPolicy;
+use crate::model::settings::{Keep, Pacing, QueueSettings, Retention};
+use crate::model::time::Time;
 
 const VERSION: u8 = 1;
 

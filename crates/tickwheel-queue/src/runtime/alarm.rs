@@ -5,8 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tickwheel::{ManualClock, Timer};
 
-use crate::hub::Hub;
-use crate::time::{Clock, Time, instant_now};
+use crate::model::time::{Clock, Time, instant_now};
+use crate::runtime::core::Hub;
 
 /// How long a wall clock that was set may go unnoticed.
 const CLOCK_CHECK: Duration = Duration::from_secs(1);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tickwheel::cron::{self, CronError, Misfire, Zone};
 
-use crate::job::NewJob;
-use crate::time::Time;
+use crate::model::job::NewJob;
+use crate::model::time::Time;
 
 /// How late an occurrence may be dealt with and still not count as missed, unless said otherwise.
 const GRACE: Duration = Duration::from_secs(1);

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use tickwheel::ManualClock;
 
+use crate::client::queues::Queues;
 use crate::engine::EngineOptions;
-use crate::error::{Error, OpenError};
-use crate::hub::Hub;
-use crate::job::Job;
-use crate::queues::Queues;
-use crate::settings::Limits;
-use crate::stats::Durability;
+use crate::model::error::{Error, OpenError};
+use crate::model::job::Job;
+use crate::model::settings::Limits;
+use crate::model::stats::Durability;
+use crate::model::time::Clock;
+use crate::runtime::core::Hub;
+use crate::runtime::writer::{Writer, WriterOptions};
 use crate::store::{Directory, Disk, MemoryDisk, StoreError, StoreOptions};
-use crate::time::Clock;
-use crate::writer::{Writer, WriterOptions};
 
 /// What a row of the store can hold, with room for the rest of the job.
 const LARGEST: u64 = 1 << 30;

@@ -16,20 +16,20 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::access::Access;
-use crate::answer::Promise;
+use crate::client::answer::Promise;
 use crate::engine::{self, Command, Engine, EngineOptions, Happened, Outcome as Done, Reserve};
-use crate::error::{Error, Limit};
-use crate::event::{Event, EventId};
-use crate::housekeeping::{Housekeeping, LEAN};
-use crate::hub::{Ask, Hub, Outcome, Request, Submission};
-use crate::id::random;
-use crate::recovery::InDoubt;
-use crate::stats::{Durability, QueueInfo, Stats};
+use crate::model::access::Access;
+use crate::model::error::{Error, Limit};
+use crate::model::event::{Event, EventId};
+use crate::model::id::random;
+use crate::model::stats::{Durability, QueueInfo, Stats};
+use crate::model::time::{Clock, instant_now};
+use crate::runtime::alarm::Alarm;
+use crate::runtime::core::{Ask, Hub, Outcome, Request, Submission};
+use crate::runtime::housekeeping::{Housekeeping, LEAN};
+use crate::runtime::store_failure::InDoubt;
+use crate::runtime::waiters::{Waiter, Waiters};
 use crate::store::{Disk, Opened, Persist, Store, StoreError, StoreOptions};
-use crate::time::{Clock, instant_now};
-use crate::waiters::{Waiter, Waiters};
-use crate::wakeup::Alarm;
 
 /// Bytes after which the rest of the commands waits for the next group.
 const GROUP_BYTES: usize = 16 << 20;
@@ -192,7 +192,7 @@ impl Writer {
     }
 
     /// When something is to be done without a caller: by the wall clock, and by the monotonic one.
-    fn next_wake(&self) -> (Option<crate::time::Time>, Option<Instant>) {
+    fn next_wake(&self) -> (Option<crate::model::time::Time>, Option<Instant>) {
         let Some(open) = &self.open else {
             return (None, Some(self.reopen_at));
         };
@@ -430,7 +430,7 @@ impl WriterOptions {
     }
 }
 
-fn info(queue: &engine::Queue, now: crate::time::Time) -> QueueInfo {
+fn info(queue: &engine::Queue, now: crate::model::time::Time) -> QueueInfo {
     let counts = queue.counts();
     let (ready, more_ready) = queue.ready(now);
     QueueInfo {
@@ -454,10 +454,10 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use crate::access::EVERYTHING;
-    use crate::answer::Answer;
-    use crate::job::Job;
-    use crate::settings::Limits;
+    use crate::client::answer::Answer;
+    use crate::model::access::EVERYTHING;
+    use crate::model::job::Job;
+    use crate::model::settings::Limits;
     use crate::store::MemoryDisk;
 
     /// A writer that the test moves by hand.

@@ -22,11 +22,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use crate::access::Access;
-use crate::answer::thread_waker;
-use crate::event::{Event, EventId, EventsError};
-use crate::id::random;
-use crate::time::instant_now;
+use crate::client::answer::thread_waker;
+use crate::model::access::Access;
+use crate::model::event::{Event, EventId, EventsError};
+use crate::model::id::random;
+use crate::model::time::instant_now;
 
 /// How long recording goes on when nobody listens, so that a listener who comes back misses
 /// nothing.
@@ -414,9 +414,9 @@ impl fmt::Debug for Events {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::EventKind;
-    use crate::id::JobId;
-    use crate::time::Time;
+    use crate::model::event::EventKind;
+    use crate::model::id::JobId;
+    use crate::model::time::Time;
 
     fn publish(feed: &Feed, commit: u64, count: u32) {
         let run = feed.run();

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::error::Error;
-use crate::id::{JobId, scramble};
+use crate::model::error::Error;
+use crate::model::id::{JobId, scramble};
 
 /// Delays that a list may have: it is written with each job that has one.
 const DELAYS: usize = 1_000;

@@ -12,12 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-use crate::access::Access;
 use crate::engine::{Command, Outcome as Done};
-use crate::error::Error;
-use crate::hub::{Ask, Hub, Outcome, Request, Submission};
-use crate::job::{JobRef, When};
-use crate::read::{Read, Reading};
+use crate::model::access::Access;
+use crate::model::error::Error;
+use crate::model::job::{JobRef, When};
+use crate::runtime::core::{Ask, Hub, Outcome, Request, Submission};
+use crate::runtime::reading::{Read, Reading};
 
 /// The answer to an operation: `.await` it in a task of any runtime, or [`wait`](Answer::wait) for
 /// it on a thread.

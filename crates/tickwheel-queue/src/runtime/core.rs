@@ -8,19 +8,19 @@ use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-use crate::access::Access;
-use crate::answer::Promise;
+use crate::client::answer::Promise;
 use crate::engine::{Command, Outcome as Done, Queue};
-use crate::error::Error;
-use crate::feed::Feed;
-use crate::inbox::Inbox;
-use crate::job::Job;
-use crate::read::{Page, Read};
-use crate::readers::Readers;
-use crate::schedule::Schedule;
-use crate::stats::{QueueInfo, Stats};
+use crate::model::access::Access;
+use crate::model::error::Error;
+use crate::model::job::Job;
+use crate::model::schedule::Schedule;
+use crate::model::stats::{QueueInfo, Stats};
+use crate::model::time::{Clock, Time};
+use crate::runtime::event_log::Feed;
+use crate::runtime::inbox::Inbox;
+use crate::runtime::readers::Readers;
+use crate::runtime::reading::{Page, Read};
 use crate::store::Store;
-use crate::time::{Clock, Time};
 
 /// Submissions that wait for the writer.
 const MAX_ITEMS: usize = 4_096;

@@ -4,8 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::id::JobId;
-use crate::time::Time;
+use crate::model::id::JobId;
+use crate::model::time::Time;
 
 /// The place of an event in the order of all: grows from event to event, also across restarts.
 ///

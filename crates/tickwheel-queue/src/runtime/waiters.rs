@@ -7,9 +7,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
-use crate::access::Access;
-use crate::answer::Promise;
+use crate::client::answer::Promise;
 use crate::engine::Reserve;
+use crate::model::access::Access;
 
 /// As few as this are not looked at.
 const FEW: usize = 64;
@@ -110,8 +110,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::answer::{Promise, Reply};
-    use crate::time::instant_now;
+    use crate::client::answer::{Promise, Reply};
+    use crate::model::time::instant_now;
 
     fn waiter(queue: &str, until: Instant, reply: Promise) -> Waiter {
         let wait = Duration::from_secs(1);

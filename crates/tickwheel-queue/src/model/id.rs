@@ -10,7 +10,7 @@ use std::fmt;
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::str::FromStr;
 
-use crate::time::Time;
+use crate::model::time::Time;
 
 /// Random bits behind the variant.
 const LOW_BITS: u32 = 62;

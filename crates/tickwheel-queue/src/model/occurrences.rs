@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use tickwheel::cron::Misfire;
 
-use crate::schedule::Timing;
-use crate::time::{Time, millis};
+use crate::model::schedule::Timing;
+use crate::model::time::{Time, millis};
 
 /// Occurrences that are dealt with in one go, and the largest limit of [`Misfire::All`].
 pub(crate) const MOST: usize = 1_000;

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::id::JobId;
-use crate::job::{JobRef, State};
+use crate::model::id::JobId;
+use crate::model::job::{JobRef, State};
 
 /// A limit that something was over; see [`Limits`](crate::Limits).
 ///

@@ -1,16 +1,16 @@
 //! What is done to whole queues, and to jobs that are dead.
 
-use crate::answer::Answer;
-use crate::convert;
+use crate::client::answer::Answer;
+use crate::client::queues::Queues;
+use crate::client::response;
 use crate::engine::{Command, Removal, Sweep};
-use crate::error::Error;
-use crate::hub::Ask;
-use crate::id::JobId;
-use crate::job::State;
-use crate::queues::Queues;
-use crate::settings::QueueSettings;
-use crate::stats::{QueueInfo, Stats};
-use crate::time::Time;
+use crate::model::error::Error;
+use crate::model::id::JobId;
+use crate::model::job::State;
+use crate::model::settings::QueueSettings;
+use crate::model::stats::{QueueInfo, Stats};
+use crate::model::time::Time;
+use crate::runtime::core::Ask;
 
 impl Queues {
     /// Brings a dead job back: due now, with all its attempts.
@@ -27,7 +27,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn kick(&self, id: JobId) -> Answer<()> {
-        self.send(Command::Kick(vec![id]), convert::unit)
+        self.send(Command::Kick(vec![id]), response::unit)
     }
 
     /// Brings many dead jobs back, in one commit.
@@ -40,7 +40,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn kick_all(&self, ids: impl IntoIterator<Item = JobId>) -> Answer<Vec<Result<(), Error>>> {
-        self.send(Command::Kick(ids.into_iter().collect()), convert::units)
+        self.send(Command::Kick(ids.into_iter().collect()), response::units)
     }
 
     /// Brings up to so many dead jobs of a queue back, the oldest first; gives their number. Those
@@ -58,7 +58,7 @@ impl Queues {
     /// ```
     pub fn kick_some(&self, queue: impl Into<String>, at_most: u64) -> Answer<u64> {
         let sweep = Sweep { at_most, ..Sweep::new(queue.into()) };
-        self.send(Command::KickSome(sweep), convert::count)
+        self.send(Command::KickSome(sweep), response::count)
     }
 
     /// Drops the dead, done or cancelled jobs of a queue that finished before a time; gives their
@@ -81,7 +81,7 @@ impl Queues {
         before: impl Into<Time>,
     ) -> Answer<u64> {
         let sweep = Sweep { state, before: before.into(), ..Sweep::new(queue.into()) };
-        self.send(Command::Purge(sweep), convert::count)
+        self.send(Command::Purge(sweep), response::count)
     }
 
     /// Cancels all that waits in a queue; gives its number. Leased jobs stay, and so may jobs that
@@ -96,7 +96,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn drain(&self, queue: impl Into<String>) -> Answer<u64> {
-        self.send(Command::Drain(Sweep::new(queue.into())), convert::count)
+        self.send(Command::Drain(Sweep::new(queue.into())), response::count)
     }
 
     /// Removes a queue with its settings; gives the number of jobs that went with it. One that has
@@ -119,7 +119,7 @@ impl Queues {
     /// ```
     pub fn remove_queue(&self, queue: impl Into<String>, force: bool) -> Answer<u64> {
         let removal = Removal { force, jobs: 0, phase: 0, sweep: Sweep::new(queue.into()) };
-        self.send(Command::RemoveQueue(removal), convert::count)
+        self.send(Command::RemoveQueue(removal), response::count)
     }
 
     /// Holds deliveries of a queue back, until it is resumed. Jobs can still be put.
@@ -134,7 +134,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn pause(&self, queue: impl Into<String>) -> Answer<()> {
-        self.send(Command::Pause { queue: queue.into(), paused: true }, convert::unit)
+        self.send(Command::Pause { queue: queue.into(), paused: true }, response::unit)
     }
 
     /// Lets deliveries of a queue go on.
@@ -150,7 +150,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn resume(&self, queue: impl Into<String>) -> Answer<()> {
-        self.send(Command::Pause { queue: queue.into(), paused: false }, convert::unit)
+        self.send(Command::Pause { queue: queue.into(), paused: false }, response::unit)
     }
 
     /// Sets what can be set for a queue, which is made if there is none.
@@ -165,7 +165,7 @@ impl Queues {
     /// ```
     pub fn configure(&self, queue: impl Into<String>, settings: QueueSettings) -> Answer<()> {
         let settings = Box::new(settings);
-        self.send(Command::Configure { queue: queue.into(), settings }, convert::unit)
+        self.send(Command::Configure { queue: queue.into(), settings }, response::unit)
     }
 
     /// A queue: its settings, and how many jobs it has.
@@ -176,7 +176,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn queue(&self, name: impl Into<String>) -> Answer<Option<QueueInfo>> {
-        self.ask(Ask::Queues(Some(name.into())), convert::queue)
+        self.ask(Ask::Queues(Some(name.into())), response::queue)
     }
 
     /// All queues.
@@ -190,7 +190,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn queues(&self) -> Answer<Vec<QueueInfo>> {
-        self.ask(Ask::Queues(None), convert::queues)
+        self.ask(Ask::Queues(None), response::queues)
     }
 
     /// What happened since the queues were opened, and what is there now.
@@ -201,6 +201,6 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn stats(&self) -> Answer<Stats> {
-        self.ask(Ask::Stats, convert::stats)
+        self.ask(Ask::Stats, response::stats)
     }
 }

@@ -16,11 +16,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
 
-use crate::access::Access;
-use crate::answer::{Promise, Reply};
-use crate::error::Error;
-use crate::hub::Hub;
-use crate::read::{Read, Reading};
+use crate::client::answer::{Promise, Reply};
+use crate::model::access::Access;
+use crate::model::error::Error;
+use crate::runtime::core::Hub;
+use crate::runtime::reading::{Read, Reading};
 
 /// Reads that wait, and the memory that their requests hold.
 const MAX_WAITING: usize = 1_024;

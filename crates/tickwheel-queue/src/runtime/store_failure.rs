@@ -16,14 +16,14 @@
 
 use std::time::Duration;
 
-use crate::answer::Promise;
+use crate::client::answer::Promise;
 use crate::engine::Engine;
-use crate::error::Error;
-use crate::housekeeping::{Housekeeping, LEAN, MAX_LEAN};
-use crate::hub::{Outcome, Request, Submission};
+use crate::model::error::Error;
+use crate::model::time::instant_now;
+use crate::runtime::core::{Outcome, Request, Submission};
+use crate::runtime::housekeeping::{Housekeeping, LEAN, MAX_LEAN};
+use crate::runtime::writer::{Replies, Writer};
 use crate::store::{StoreError, StoreOptions};
-use crate::time::instant_now;
-use crate::writer::{Replies, Writer};
 
 /// How long to wait between two attempts to open a store that failed.
 const REOPEN: Duration = Duration::from_secs(1);

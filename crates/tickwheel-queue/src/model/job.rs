@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
-use crate::id::JobId;
-use crate::retry::RetryPolicy;
-use crate::time::{Now, Time};
+use crate::model::id::JobId;
+use crate::model::retry::RetryPolicy;
+use crate::model::time::{Now, Time};
 
 /// When a job shall become due: a delay, or a point in time.
 ///

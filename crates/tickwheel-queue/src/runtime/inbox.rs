@@ -15,7 +15,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
-use crate::time::instant_now;
+use crate::model::time::instant_now;
 
 pub(crate) struct Inbox<T> {
     state: Mutex<State<T>>,
@@ -291,7 +291,7 @@ mod tests {
             for thread in 0..THREADS {
                 let inbox = &inbox;
                 scope.spawn(move || {
-                    let waker = crate::answer::thread_waker();
+                    let waker = crate::client::answer::thread_waker();
                     for item in 0..ITEMS {
                         let mut item = Some(thread * ITEMS + item);
                         while inbox.poll_push(&mut item, 1, &waker).is_pending() {

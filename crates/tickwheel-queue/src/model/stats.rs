@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tickwheel::Histogram;
 
-use crate::settings::QueueSettings;
-use crate::time::{Now, Time};
+use crate::model::settings::QueueSettings;
+use crate::model::time::{Now, Time};
 
 /// How durable an answer is.
 ///

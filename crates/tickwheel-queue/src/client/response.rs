@@ -1,13 +1,13 @@
 //! From the outcome of a request to what its caller was promised.
 
 use crate::engine::{Outcome as Done, Put};
-use crate::error::Error;
-use crate::hub::Outcome;
-use crate::job::{Delivery, Job, State};
-use crate::read::Page;
-use crate::schedule::{PutSchedule, Schedule};
-use crate::stats::{QueueInfo, Stats};
-use crate::time::Time;
+use crate::model::error::Error;
+use crate::model::job::{Delivery, Job, State};
+use crate::model::schedule::{PutSchedule, Schedule};
+use crate::model::stats::{QueueInfo, Stats};
+use crate::model::time::Time;
+use crate::runtime::core::Outcome;
+use crate::runtime::reading::Page;
 
 type Many<T> = Result<Vec<Result<T, Error>>, Error>;
 

@@ -6,19 +6,19 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::access::Access;
-use crate::answer::Answer;
-use crate::builder::Builder;
-use crate::convert;
+use crate::client::answer::Answer;
+use crate::client::builder::Builder;
+use crate::client::response;
 use crate::engine::{Command, Failure, Put, Reserve};
-use crate::error::{Error, OpenError};
-use crate::event::EventId;
-use crate::feed::Events;
-use crate::hub::{Ask, Hub, Request};
-use crate::job::{Delivery, Job, JobRef, Lease, NewJob, State, When};
-use crate::read::{List, Page, Read};
-use crate::retry::Retry;
-use crate::time::Time;
+use crate::model::access::Access;
+use crate::model::error::{Error, OpenError};
+use crate::model::event::EventId;
+use crate::model::job::{Delivery, Job, JobRef, Lease, NewJob, State, When};
+use crate::model::retry::Retry;
+use crate::model::time::Time;
+use crate::runtime::core::{Ask, Hub, Request};
+use crate::runtime::event_log::Events;
+use crate::runtime::reading::{List, Page, Read};
 
 /// Durable queues of delayed jobs.
 ///
@@ -139,7 +139,7 @@ impl Queues {
     pub(crate) fn send<T>(
         &self,
         command: Command,
-        convert: fn(crate::hub::Outcome) -> Result<T, Error>,
+        convert: fn(crate::runtime::core::Outcome) -> Result<T, Error>,
     ) -> Answer<T> {
         Answer::new(&self.handle.hub, Request::Command(command), &self.access, convert)
     }
@@ -156,7 +156,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn put(&self, job: NewJob) -> Answer<Put> {
-        self.send(Command::Put(vec![job]), convert::put)
+        self.send(Command::Put(vec![job]), response::put)
     }
 
     /// Puts many jobs in one commit: after a crash all that were accepted are there, or none.
@@ -174,7 +174,7 @@ impl Queues {
         &self,
         jobs: impl IntoIterator<Item = NewJob>,
     ) -> Answer<Vec<Result<Put, Error>>> {
-        self.send(Command::Put(jobs.into_iter().collect()), convert::puts)
+        self.send(Command::Put(jobs.into_iter().collect()), response::puts)
     }
 
     /// Cancels a live job, by id or key; gives the state that it was in. A worker who has it finds
@@ -190,7 +190,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn cancel(&self, job: impl Into<JobRef>) -> Answer<State> {
-        self.send(Command::Cancel(vec![job.into()]), convert::state)
+        self.send(Command::Cancel(vec![job.into()]), response::state)
     }
 
     /// Cancels many jobs in one commit.
@@ -208,7 +208,7 @@ impl Queues {
         &self,
         jobs: impl IntoIterator<Item = J>,
     ) -> Answer<Vec<Result<State, Error>>> {
-        self.send(Command::Cancel(jobs.into_iter().map(Into::into).collect()), convert::states)
+        self.send(Command::Cancel(jobs.into_iter().map(Into::into).collect()), response::states)
     }
 
     /// Gives a waiting job another due time; gives that time.
@@ -224,7 +224,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn reschedule(&self, job: impl Into<JobRef>, when: impl Into<When>) -> Answer<Time> {
-        self.send(Command::Reschedule(vec![(job.into(), when.into())]), convert::time)
+        self.send(Command::Reschedule(vec![(job.into(), when.into())]), response::time)
     }
 
     /// Gives many waiting jobs other due times, in one commit.
@@ -244,7 +244,7 @@ impl Queues {
         jobs: impl IntoIterator<Item = (J, W)>,
     ) -> Answer<Vec<Result<Time, Error>>> {
         let jobs = jobs.into_iter().map(|(job, when)| (job.into(), when.into())).collect();
-        self.send(Command::Reschedule(jobs), convert::times)
+        self.send(Command::Reschedule(jobs), response::times)
     }
 
     /// A job, by id or key; `None` if there is none. By key only live jobs are found.
@@ -259,7 +259,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn get(&self, job: impl Into<JobRef>) -> Answer<Option<Job>> {
-        self.read(Read::Get(vec![job.into()]), convert::job)
+        self.read(Read::Get(vec![job.into()]), response::job)
     }
 
     /// Many jobs, all as they were at one moment.
@@ -277,7 +277,7 @@ impl Queues {
         &self,
         jobs: impl IntoIterator<Item = J>,
     ) -> Answer<Vec<Result<Option<Job>, Error>>> {
-        self.read(Read::Get(jobs.into_iter().map(Into::into).collect()), convert::jobs)
+        self.read(Read::Get(jobs.into_iter().map(Into::into).collect()), response::jobs)
     }
 
     /// A page of the jobs of a queue.
@@ -291,7 +291,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn list(&self, list: List) -> Answer<Page> {
-        self.read(Read::List(list), convert::page)
+        self.read(Read::List(list), response::page)
     }
 
     /// What happens to jobs: from now on, or after an event. Each is told when it is committed,
@@ -317,7 +317,7 @@ impl Queues {
     pub(crate) fn ask<T>(
         &self,
         ask: Ask,
-        convert: fn(crate::hub::Outcome) -> Result<T, Error>,
+        convert: fn(crate::runtime::core::Outcome) -> Result<T, Error>,
     ) -> Answer<T> {
         Answer::new(&self.handle.hub, Request::Ask(ask), &self.access, convert)
     }
@@ -325,7 +325,7 @@ impl Queues {
     pub(crate) fn read<T>(
         &self,
         read: Read,
-        convert: fn(crate::hub::Outcome) -> Result<T, Error>,
+        convert: fn(crate::runtime::core::Outcome) -> Result<T, Error>,
     ) -> Answer<T> {
         Answer::new(&self.handle.hub, Request::Read(read), &self.access, convert)
     }
@@ -376,7 +376,7 @@ impl Queues {
         wait: Duration,
     ) -> Answer<Vec<Delivery>> {
         let reserve = Reserve { queue: queue.into(), jobs, lease: lease.into(), wait };
-        self.send(Command::Reserve(reserve), convert::deliveries)
+        self.send(Command::Reserve(reserve), response::deliveries)
     }
 
     /// The job is done. It is dropped, or kept as the queue's retention says.
@@ -392,7 +392,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn ack(&self, lease: Lease) -> Answer<()> {
-        self.send(Command::Ack(vec![lease]), convert::unit)
+        self.send(Command::Ack(vec![lease]), response::unit)
     }
 
     /// Many jobs are done, in one commit.
@@ -411,7 +411,7 @@ impl Queues {
         &self,
         leases: impl IntoIterator<Item = Lease>,
     ) -> Answer<Vec<Result<(), Error>>> {
-        self.send(Command::Ack(leases.into_iter().collect()), convert::units)
+        self.send(Command::Ack(leases.into_iter().collect()), response::units)
     }
 
     /// The attempt failed; gives the state that the job is in now: scheduled or ready if it is
@@ -429,7 +429,7 @@ impl Queues {
     /// ```
     pub fn fail(&self, lease: Lease, error: impl Into<String>, retry: Retry) -> Answer<State> {
         let failure = Failure { lease, error: error.into(), retry };
-        self.send(Command::Fail(vec![failure]), convert::state)
+        self.send(Command::Fail(vec![failure]), response::state)
     }
 
     /// Many attempts failed, in one commit.
@@ -452,7 +452,7 @@ impl Queues {
             .into_iter()
             .map(|(lease, error, retry)| Failure { lease, error: error.into(), retry })
             .collect();
-        self.send(Command::Fail(failures), convert::states)
+        self.send(Command::Fail(failures), response::states)
     }
 
     /// The lease lasts this long from now, which cannot be zero; gives its new end.
@@ -469,7 +469,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn extend(&self, lease: Lease, length: Duration) -> Answer<Time> {
-        self.send(Command::Extend(vec![(lease, length)]), convert::time)
+        self.send(Command::Extend(vec![(lease, length)]), response::time)
     }
 
     /// Many leases last longer, in one commit.
@@ -489,7 +489,7 @@ impl Queues {
         &self,
         leases: impl IntoIterator<Item = (Lease, Duration)>,
     ) -> Answer<Vec<Result<Time, Error>>> {
-        self.send(Command::Extend(leases.into_iter().collect()), convert::times)
+        self.send(Command::Extend(leases.into_iter().collect()), response::times)
     }
 
     /// Gives a job back unused: the delivery does not count as an attempt. Released at once
@@ -507,7 +507,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn release(&self, lease: Lease, when: impl Into<When>) -> Answer<()> {
-        self.send(Command::Release(vec![(lease, when.into())]), convert::unit)
+        self.send(Command::Release(vec![(lease, when.into())]), response::unit)
     }
 
     /// Gives many jobs back unused, in one commit.
@@ -528,7 +528,7 @@ impl Queues {
         leases: impl IntoIterator<Item = (Lease, W)>,
     ) -> Answer<Vec<Result<(), Error>>> {
         let leases = leases.into_iter().map(|(lease, when)| (lease, when.into())).collect();
-        self.send(Command::Release(leases), convert::units)
+        self.send(Command::Release(leases), response::units)
     }
 }
 

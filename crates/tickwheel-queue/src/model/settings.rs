@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::job::State;
-use crate::retry::RetryPolicy;
+use crate::model::job::State;
+use crate::model::retry::RetryPolicy;
 
 /// How finished jobs are kept: up to an age, and up to a number. What is over either goes, the
 /// oldest first.

@@ -7,17 +7,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::access::Access;
 use crate::engine::{damaged, unreadable};
-use crate::error::Error;
-use crate::hub::{Hub, Outcome};
-use crate::id::JobId;
-use crate::job::{ANSWER_BYTES, Job, JobRef, State};
+use crate::model::access::Access;
+use crate::model::error::Error;
+use crate::model::id::JobId;
+use crate::model::job::{ANSWER_BYTES, Job, JobRef, State};
+use crate::model::time::Time;
+use crate::runtime::core::{Hub, Outcome};
 use crate::store::records::{Counts, LeaseRow, Record, Status};
 use crate::store::rows::{self, Place};
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
-use crate::time::Time;
 
 #[derive(Debug)]
 pub(crate) enum Read {

@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, Room};
-use crate::error::Error;
+use crate::model::error::Error;
 use crate::store::{Space, Store};
 
 /// How often the disk is looked at, and how often if it has a limit.
@@ -110,7 +110,7 @@ impl Housekeeping {
     pub(crate) fn note(&mut self, removed: usize) {
         self.removed += removed;
         let interval = if self.limit == u64::MAX { LOOK } else { LOOK_AT_LIMIT };
-        self.next_look.get_or_insert_with(|| crate::time::instant_now() + interval);
+        self.next_look.get_or_insert_with(|| crate::model::time::instant_now() + interval);
     }
 
     /// Looks, if it is time.

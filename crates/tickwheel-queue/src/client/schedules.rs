@@ -5,20 +5,20 @@
 
 use bytes::Bytes;
 
-use crate::access::Access;
-use crate::answer::Answer;
-use crate::convert;
+use crate::client::answer::Answer;
+use crate::client::queues::Queues;
+use crate::client::response;
 use crate::engine::{Command, unreadable};
-use crate::error::Error;
-use crate::hub::{Hub, Outcome};
-use crate::occurrences::{MOST, Occurrences};
-use crate::queues::Queues;
-use crate::read::Read;
-use crate::schedule::{NewSchedule, PutSchedule, Schedule};
+use crate::model::access::Access;
+use crate::model::error::Error;
+use crate::model::occurrences::{MOST, Occurrences};
+use crate::model::schedule::{NewSchedule, PutSchedule, Schedule};
+use crate::model::time::Time;
+use crate::runtime::core::{Hub, Outcome};
+use crate::runtime::reading::Read;
 use crate::store::schedules::{Progress, ScheduleRow};
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View, rows};
-use crate::time::Time;
 
 impl Queues {
     /// Puts a schedule, which replaces the one of the same name. With the same timing as before
@@ -36,7 +36,7 @@ impl Queues {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn put_schedule(&self, schedule: NewSchedule) -> Answer<PutSchedule> {
-        self.send(Command::PutSchedule(Box::new(schedule)), convert::put_schedule)
+        self.send(Command::PutSchedule(Box::new(schedule)), response::put_schedule)
     }
 
     /// Removes a schedule. The jobs that it has put stay.
@@ -54,7 +54,7 @@ impl Queues {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn remove_schedule(&self, name: impl Into<String>) -> Answer<()> {
-        self.send(Command::RemoveSchedule(name.into()), convert::unit)
+        self.send(Command::RemoveSchedule(name.into()), response::unit)
     }
 
     /// Lets a schedule put nothing until it is resumed.
@@ -71,7 +71,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn pause_schedule(&self, name: impl Into<String>) -> Answer<()> {
-        self.send(Command::PauseSchedule { name: name.into(), paused: true }, convert::unit)
+        self.send(Command::PauseSchedule { name: name.into(), paused: true }, response::unit)
     }
 
     /// Lets a paused schedule go on with the next occurrence from now. Those that came while it
@@ -90,7 +90,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn resume_schedule(&self, name: impl Into<String>) -> Answer<()> {
-        self.send(Command::PauseSchedule { name: name.into(), paused: false }, convert::unit)
+        self.send(Command::PauseSchedule { name: name.into(), paused: false }, response::unit)
     }
 
     /// A schedule, and how far it has come; `None` if there is none of this name.
@@ -101,7 +101,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn schedule(&self, name: impl Into<String>) -> Answer<Option<Schedule>> {
-        self.read(Read::Schedule(name.into()), convert::schedule)
+        self.read(Read::Schedule(name.into()), response::schedule)
     }
 
     /// All schedules, by name. Those that cannot be read are left out here; asked for by name they
@@ -122,7 +122,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn schedules(&self) -> Answer<Vec<Schedule>> {
-        self.read(Read::Schedules, convert::schedules)
+        self.read(Read::Schedules, response::schedules)
     }
 
     /// The next occurrences of a schedule, up to a thousand: those that it will have, or would
@@ -140,7 +140,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn next_times(&self, schedule: impl Into<String>, times: usize) -> Answer<Vec<Time>> {
-        self.read(Read::NextTimes(schedule.into(), times), convert::upcoming)
+        self.read(Read::NextTimes(schedule.into(), times), response::upcoming)
     }
 }
 

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::error::Error;
+use crate::model::error::Error;
 
 /// The queues that a handle may touch; see [`Queues::limited_to`](crate::Queues::limited_to).
 ///

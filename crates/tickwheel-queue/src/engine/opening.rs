@@ -8,14 +8,14 @@ use tickwheel::wheel::HierarchicalWheel;
 
 use super::deliver::Tokens;
 use super::{Engine, EngineOptions, Leased, Queue, Room, Timed};
-use crate::access::Access;
-use crate::id::{JobId, Secret};
-use crate::stats::Tally;
+use crate::model::access::Access;
+use crate::model::id::{JobId, Secret};
+use crate::model::stats::Tally;
+use crate::model::time::Now;
 use crate::store::records::{Counts, LeaseRow, QueueRow, Totals};
 use crate::store::rows;
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View, WriteBatch};
-use crate::time::Now;
 
 impl Engine {
     /// Reads the counters, the queues and the leases. Waiting jobs follow in pieces.

@@ -39,6 +39,7 @@ pub mod store;
 
 pub use client::answer::Answer;
 pub use client::builder::Builder;
+pub use client::events::Events;
 pub use client::queues::Queues;
 pub use engine::{Put, PutKind};
 pub use model::access::Access;
@@ -46,13 +47,12 @@ pub use model::error::{Error, Limit, OpenError};
 pub use model::event::{Event, EventId, EventKind, EventsError, ParseEventIdError};
 pub use model::id::{JobId, ParseIdError};
 pub use model::job::{Delivery, Job, JobRef, Lease, NewJob, OnConflict, State, When};
+pub use model::list::{List, Page, PageToken};
 pub use model::retry::{Retry, RetryPolicy};
 pub use model::schedule::{NewSchedule, PutSchedule, Schedule, Timing};
 pub use model::settings::{Keep, Limits, Pacing, QueueSettings, Retention};
 pub use model::stats::{Durability, QueueInfo, Stats};
 pub use model::time::Time;
-pub use runtime::event_log::Events;
-pub use runtime::reading::{List, Page, PageToken};
 pub use tickwheel::cron;
 
 /// The example of the README, as a test.

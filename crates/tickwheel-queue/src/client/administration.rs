@@ -10,7 +10,7 @@ use crate::model::job::State;
 use crate::model::settings::QueueSettings;
 use crate::model::stats::{QueueInfo, Stats};
 use crate::model::time::Time;
-use crate::runtime::core::Ask;
+use crate::runtime::request::Ask;
 
 impl Queues {
     /// Brings a dead job back: due now, with all its attempts.

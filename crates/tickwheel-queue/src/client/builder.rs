@@ -14,7 +14,7 @@ use crate::model::job::Job;
 use crate::model::settings::Limits;
 use crate::model::stats::Durability;
 use crate::model::time::Clock;
-use crate::runtime::core::Hub;
+use crate::runtime::core::Core;
 use crate::runtime::writer::{Writer, WriterOptions};
 use crate::store::{Directory, Disk, MemoryDisk, StoreError, StoreOptions};
 
@@ -333,7 +333,7 @@ impl Builder {
         let at = |error| open_error(path.to_owned(), error);
         let store = disk.open(&store_options).map_err(at)?;
         let clock = self.clock.map_or(Clock::System, Clock::Manual);
-        let hub = Hub::new(store.clone(), clock, self.events, self.measure);
+        let core = Core::new(store.clone(), clock, self.events, self.measure);
         let options = WriterOptions {
             engine: EngineOptions {
                 limits: self.limits,
@@ -345,17 +345,17 @@ impl Builder {
             durability: self.durability,
             patience: self.patience,
         };
-        let writer = Writer::new(&hub, Box::new(disk), Arc::clone(&store), options)
+        let writer = Writer::new(&core, Box::new(disk), Arc::clone(&store), options)
             .map_err(|error| at(store.explain(error)))?;
         drop(store);
         let thread = std::thread::Builder::new().name("tickwheel-writer".into());
         let thread = thread
             .spawn({
-                let hub = Arc::clone(&hub);
-                move || run_writer(&hub, writer)
+                let core = Arc::clone(&core);
+                move || run_writer(&core, writer)
             })
             .map_err(|error| at(StoreError::Io(format!("no thread for the writer: {error}"))))?;
-        Ok(Queues::new(hub, thread))
+        Ok(Queues::new(core, thread))
     }
 
     /// A sixteenth of a limit of the disk at most.
@@ -417,13 +417,13 @@ impl Builder {
 
 /// Runs the writer. Should it ever panic, nobody is left waiting: promises that are dropped answer
 /// for themselves, and the inbox takes no more of them.
-fn run_writer(hub: &Hub, writer: Writer) {
-    hub.claim_thread();
+fn run_writer(core: &Core, writer: Writer) {
+    core.claim_thread();
     let outcome = catch_unwind(AssertUnwindSafe(|| writer.run()));
-    hub.inbox.close();
-    hub.set_store(Err(Error::Closed));
-    hub.feed.close();
-    hub.inbox.take(&mut Vec::new(), None, 0, Duration::ZERO);
+    core.inbox.close();
+    core.set_store(Err(Error::Closed));
+    core.events.close();
+    core.inbox.take(&mut Vec::new(), None, 0, Duration::ZERO);
     if let Err(panic) = outcome {
         resume_unwind(panic);
     }

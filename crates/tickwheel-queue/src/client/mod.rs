@@ -6,6 +6,7 @@
 mod administration;
 pub(crate) mod answer;
 pub(crate) mod builder;
+pub(crate) mod events;
 pub(crate) mod queues;
 mod response;
 pub(crate) mod schedules;

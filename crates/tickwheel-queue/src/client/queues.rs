@@ -8,17 +8,19 @@ use std::time::Duration;
 
 use crate::client::answer::Answer;
 use crate::client::builder::Builder;
+use crate::client::events::Events;
 use crate::client::response;
-use crate::engine::{Command, Failure, Put, Reserve};
+use crate::engine::{Command, FailedAttempt, Put, Reserve};
 use crate::model::access::Access;
 use crate::model::error::{Error, OpenError};
 use crate::model::event::EventId;
 use crate::model::job::{Delivery, Job, JobRef, Lease, NewJob, State, When};
+use crate::model::list::{List, Page};
 use crate::model::retry::Retry;
 use crate::model::time::Time;
-use crate::runtime::core::{Ask, Hub, Request};
-use crate::runtime::event_log::Events;
-use crate::runtime::reading::{List, Page, Read};
+use crate::runtime::core::Core;
+use crate::runtime::reading::Read;
+use crate::runtime::request::{Ask, Request, Response};
 
 /// Durable queues of delayed jobs.
 ///
@@ -49,16 +51,16 @@ pub struct Queues {
 }
 
 struct Handle {
-    hub: Arc<Hub>,
+    core: Arc<Core>,
     writer: Option<JoinHandle<()>>,
 }
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.hub.inbox.close();
-        self.hub.readers.stop();
+        self.core.inbox.close();
+        self.core.readers.stop();
         // A waker may drop the last handle: on the very thread that would be waited for.
-        if let Some(writer) = self.writer.take().filter(|_| !self.hub.owns_thread())
+        if let Some(writer) = self.writer.take().filter(|_| !self.core.owns_thread())
             && writer.join().is_err()
         {
             tracing::error!("the writer panicked");
@@ -67,8 +69,8 @@ impl Drop for Handle {
 }
 
 impl Queues {
-    pub(crate) fn new(hub: Arc<Hub>, writer: JoinHandle<()>) -> Self {
-        let handle = Handle { hub, writer: Some(writer) };
+    pub(crate) fn new(core: Arc<Core>, writer: JoinHandle<()>) -> Self {
+        let handle = Handle { core, writer: Some(writer) };
         Self { handle: Arc::new(handle), access: Access::default() }
     }
 
@@ -139,9 +141,9 @@ impl Queues {
     pub(crate) fn send<T>(
         &self,
         command: Command,
-        convert: fn(crate::runtime::core::Outcome) -> Result<T, Error>,
+        convert: fn(Response) -> Result<T, Error>,
     ) -> Answer<T> {
-        Answer::new(&self.handle.hub, Request::Command(command), &self.access, convert)
+        Answer::new(&self.handle.core, Request::Command(command), &self.access, convert)
     }
 
     /// Puts a job.
@@ -311,23 +313,19 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn events(&self, after: impl Into<Option<EventId>>) -> Events {
-        Events::new(&self.handle.hub.feed, after.into(), self.access.clone())
+        Events::new(&self.handle.core.events, after.into(), self.access.clone())
     }
 
-    pub(crate) fn ask<T>(
-        &self,
-        ask: Ask,
-        convert: fn(crate::runtime::core::Outcome) -> Result<T, Error>,
-    ) -> Answer<T> {
-        Answer::new(&self.handle.hub, Request::Ask(ask), &self.access, convert)
+    pub(crate) fn ask<T>(&self, ask: Ask, convert: fn(Response) -> Result<T, Error>) -> Answer<T> {
+        Answer::new(&self.handle.core, Request::Ask(ask), &self.access, convert)
     }
 
     pub(crate) fn read<T>(
         &self,
         read: Read,
-        convert: fn(crate::runtime::core::Outcome) -> Result<T, Error>,
+        convert: fn(Response) -> Result<T, Error>,
     ) -> Answer<T> {
-        Answer::new(&self.handle.hub, Request::Read(read), &self.access, convert)
+        Answer::new(&self.handle.core, Request::Read(read), &self.access, convert)
     }
 
     /// Takes up to so many ready jobs of a queue, in order of due time, priority and insertion.
@@ -375,8 +373,9 @@ impl Queues {
         lease: impl Into<Option<Duration>>,
         wait: Duration,
     ) -> Answer<Vec<Delivery>> {
-        let reserve = Reserve { queue: queue.into(), jobs, lease: lease.into(), wait };
-        self.send(Command::Reserve(reserve), response::deliveries)
+        let reserve = Reserve { queue: queue.into(), jobs, lease: lease.into() };
+        let request = Request::Reserve(reserve, wait);
+        Answer::new(&self.handle.core, request, &self.access, response::deliveries)
     }
 
     /// The job is done. It is dropped, or kept as the queue's retention says.
@@ -428,7 +427,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn fail(&self, lease: Lease, error: impl Into<String>, retry: Retry) -> Answer<State> {
-        let failure = Failure { lease, error: error.into(), retry };
+        let failure = FailedAttempt { lease, error: error.into(), retry };
         self.send(Command::Fail(vec![failure]), response::state)
     }
 
@@ -450,7 +449,7 @@ impl Queues {
     ) -> Answer<Vec<Result<State, Error>>> {
         let failures = failures
             .into_iter()
-            .map(|(lease, error, retry)| Failure { lease, error: error.into(), retry })
+            .map(|(lease, error, retry)| FailedAttempt { lease, error: error.into(), retry })
             .collect();
         self.send(Command::Fail(failures), response::states)
     }
@@ -534,6 +533,6 @@ impl Queues {
 
 impl fmt::Debug for Queues {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Queues").field("names", &self.handle.hub.names()).finish_non_exhaustive()
+        f.debug_struct("Queues").field("names", &self.handle.core.names()).finish_non_exhaustive()
     }
 }

@@ -3,22 +3,13 @@
 //! Changes are commands like any other. Questions are answered from the rows on disk, on the
 //! caller's thread or on a reader's.
 
-use bytes::Bytes;
-
 use crate::client::answer::Answer;
 use crate::client::queues::Queues;
 use crate::client::response;
-use crate::engine::{Command, unreadable};
-use crate::model::access::Access;
-use crate::model::error::Error;
-use crate::model::occurrences::{MOST, Occurrences};
+use crate::engine::Command;
 use crate::model::schedule::{NewSchedule, PutSchedule, Schedule};
 use crate::model::time::Time;
-use crate::runtime::core::{Hub, Outcome};
 use crate::runtime::reading::Read;
-use crate::store::schedules::{Progress, ScheduleRow};
-use crate::store::tolerant::Tolerant;
-use crate::store::{StoreError, Table, View, rows};
 
 impl Queues {
     /// Puts a schedule, which replaces the one of the same name. With the same timing as before
@@ -141,104 +132,5 @@ impl Queues {
     /// ```
     pub fn next_times(&self, schedule: impl Into<String>, times: usize) -> Answer<Vec<Time>> {
         self.read(Read::NextTimes(schedule.into(), times), response::upcoming)
-    }
-}
-
-/// A schedule as it is on disk.
-struct Stored {
-    name: String,
-    row: ScheduleRow,
-    progress: Progress,
-}
-
-impl Stored {
-    fn read(view: &dyn View, name: &str, row: Bytes) -> Result<Self, Error> {
-        let damaged = |why| Error::DamagedSchedule { name: name.to_owned(), why };
-        let row = ScheduleRow::decode(row).map_err(damaged)?;
-        let progress = view.get(Table::Index, &rows::progress(name)).map_err(unreadable)?;
-        let progress =
-            progress.ok_or_else(|| damaged("how far it has come is not there".into()))?;
-        let progress = Progress::decode(progress).map_err(damaged)?;
-        Ok(Self { name: name.to_owned(), row, progress })
-    }
-
-    /// The occurrences to come.
-    fn upcoming(&self, now: Time) -> impl Iterator<Item = Time> {
-        let occurrences = Occurrences { timing: &self.row.timing, created: self.row.created };
-        let next = move |time: &Time| occurrences.next_after(*time);
-        std::iter::successors(next(&self.progress.handled.max(now)), next)
-    }
-
-    fn into_schedule(self, now: Time) -> Schedule {
-        let next = if self.progress.paused { None } else { self.upcoming(now).next() };
-        let Self { name, row, progress } = self;
-        let ScheduleRow { timing, misfire, grace, created, job } = row;
-        let Progress { handled: _, paused, fired, last, problem } = progress;
-        Schedule { name, timing, job, misfire, grace, created, paused, next, last, fired, problem }
-    }
-}
-
-impl Hub {
-    /// One schedule, in a list that is empty if there is none.
-    pub(crate) fn read_schedule(&self, view: &dyn View, name: &str, access: &Access) -> Outcome {
-        let now = self.clock.now().time();
-        let stored = stored(view, name, access);
-        let schedules = stored.map(|stored| stored.map(|it| it.into_schedule(now)));
-        Outcome::Schedules(schedules.map(|schedule| schedule.into_iter().collect()))
-    }
-
-    pub(crate) fn read_schedules(&self, view: &dyn View, access: &Access) -> Outcome {
-        let now = self.clock.now().time();
-        let mut schedules = Vec::new();
-        for row in Tolerant::new(view, Table::Index, &[rows::SCHEDULE], &[rows::SCHEDULE + 1]) {
-            let (key, value) = match row {
-                Ok(row) => row,
-                Err(StoreError::Damaged(_)) => continue,
-                Err(error) => return Outcome::Schedules(Err(unreadable(error))),
-            };
-            let Some(name) = rows::read_schedule_key(&key) else { continue };
-            match Stored::read(view, name, value) {
-                Ok(stored) if access.allows(&stored.row.job.queue) => {
-                    schedules.push(stored.into_schedule(now));
-                }
-                Ok(_) | Err(Error::DamagedSchedule { .. }) => {}
-                Err(error) => return Outcome::Schedules(Err(error)),
-            }
-        }
-        Outcome::Schedules(Ok(schedules))
-    }
-
-    pub(crate) fn read_next_times(
-        &self,
-        view: &dyn View,
-        name: &str,
-        times: usize,
-        access: &Access,
-    ) -> Outcome {
-        if times > MOST {
-            return Outcome::Upcoming(Err(Error::Invalid(format!(
-                "{times} times of a schedule are not possible: take at most {MOST}"
-            ))));
-        }
-        let now = self.clock.now().time();
-        let stored = stored(view, name, access).and_then(|stored| {
-            let stored = stored.ok_or_else(|| Error::NoSuchSchedule(name.to_owned()))?;
-            Ok(stored.upcoming(now).take(times).collect())
-        });
-        Outcome::Upcoming(stored)
-    }
-}
-
-/// A schedule; `None` if there is none that the caller may see. Where access is limited, one that
-/// cannot be read is not there: it may be of any queue.
-fn stored(view: &dyn View, name: &str, access: &Access) -> Result<Option<Stored>, Error> {
-    let row = view.get(Table::Index, &rows::schedule(name)).map_err(|error| match error {
-        StoreError::Damaged(why) => Error::DamagedSchedule { name: name.to_owned(), why },
-        other => unreadable(other),
-    });
-    let stored = row.and_then(|row| row.map(|row| Stored::read(view, name, row)).transpose());
-    match stored {
-        Err(Error::DamagedSchedule { .. }) if access.is_limited() => Ok(None),
-        stored => Ok(stored?.filter(|stored| access.allows(&stored.row.job.queue))),
     }
 }

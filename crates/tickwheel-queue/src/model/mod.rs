@@ -8,6 +8,7 @@ pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod id;
 pub(crate) mod job;
+pub(crate) mod list;
 pub(crate) mod occurrences;
 pub(crate) mod retry;
 pub(crate) mod schedule;

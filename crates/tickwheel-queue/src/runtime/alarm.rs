@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 use tickwheel::{ManualClock, Timer};
 
 use crate::model::time::{Clock, Time, instant_now};
-use crate::runtime::core::Hub;
+use crate::runtime::core::Core;
 
 /// How long a wall clock that was set may go unnoticed.
 const CLOCK_CHECK: Duration = Duration::from_secs(1);
@@ -17,18 +17,18 @@ pub(crate) enum Alarm {
     Manual {
         clock: ManualClock,
         timer: Timer,
-        hub: Weak<Hub>,
+        core: Weak<Core>,
     },
 }
 
 impl Alarm {
-    pub(crate) fn new(hub: &Arc<Hub>) -> Self {
-        match &hub.clock {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        match &core.clock {
             Clock::System => Self::System,
             Clock::Manual(clock) => {
                 let timer = Timer::builder().clock(clock.clone()).build();
                 let timer = timer.expect("a timer with only a manual clock is always possible");
-                Self::Manual { clock: clock.clone(), timer, hub: Arc::downgrade(hub) }
+                Self::Manual { clock: clock.clone(), timer, core: Arc::downgrade(core) }
             }
         }
     }
@@ -54,17 +54,17 @@ impl Alarm {
                 });
                 [wall, instant].into_iter().flatten().min()
             }
-            Self::Manual { clock, timer, hub } => {
+            Self::Manual { clock, timer, core } => {
                 if wall.is_some_and(|time| SystemTime::from(time) <= clock.wall())
                     || instant.is_some_and(|instant| instant <= clock.now())
                 {
                     return Some(instant_now());
                 }
                 if let Some(time) = wall {
-                    Self::ping_at(timer, "wall", hub, SystemTime::from(time));
+                    Self::ping_at(timer, "wall", core, SystemTime::from(time));
                 }
                 if let Some(instant) = instant {
-                    Self::ping_at(timer, "instant", hub, instant);
+                    Self::ping_at(timer, "instant", core, instant);
                 }
                 None
             }
@@ -74,13 +74,13 @@ impl Alarm {
     fn ping_at(
         timer: &Timer,
         key: &'static str,
-        hub: &Weak<Hub>,
+        core: &Weak<Core>,
         when: impl Into<tickwheel::When>,
     ) {
-        let hub = Weak::clone(hub);
+        let core = Weak::clone(core);
         let ping = move || {
-            if let Some(hub) = hub.upgrade() {
-                hub.inbox.ping();
+            if let Some(core) = core.upgrade() {
+                core.inbox.ping();
             }
         };
         // Only a stopped or full timer refuses, and this one is neither.

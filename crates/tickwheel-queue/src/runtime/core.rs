@@ -1,25 +1,24 @@
 //! What the handles, the writer and the readers share.
 //!
-//! Ground rules: the hub holds no lock while it reads or writes the disk. The store is behind a
+//! Ground rules: the core holds no lock while it reads or writes the disk. The store is behind a
 //! lock only because it is exchanged when it failed and was opened again.
 
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, Weak};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::client::answer::Promise;
-use crate::engine::{Command, Outcome as Done, Queue};
+use crate::engine::{Command, Queue};
 use crate::model::access::Access;
 use crate::model::error::Error;
-use crate::model::job::Job;
-use crate::model::schedule::Schedule;
-use crate::model::stats::{QueueInfo, Stats};
-use crate::model::time::{Clock, Time};
-use crate::runtime::event_log::Feed;
+use crate::model::job::{Job, When};
+use crate::model::time::Clock;
+use crate::runtime::event_log::EventLog;
 use crate::runtime::inbox::Inbox;
 use crate::runtime::readers::Readers;
-use crate::runtime::reading::{Page, Read};
+use crate::runtime::reply::{Promise, Reply};
+use crate::runtime::request::{Request, Response, Submission};
 use crate::store::Store;
 
 /// Submissions that wait for the writer.
@@ -27,11 +26,11 @@ const MAX_ITEMS: usize = 4_096;
 const MAX_BYTES: usize = 64 << 20;
 
 thread_local! {
-    /// The address of the hub that this thread works for.
+    /// The address of the core that this thread works for.
     static OWNER: Cell<usize> = const { Cell::new(0) };
 }
 
-pub(crate) struct Hub {
+pub(crate) struct Core {
     pub(crate) inbox: Inbox<Submission>,
     pub(crate) readers: Readers,
     /// The open store, or why there is none.
@@ -41,7 +40,7 @@ pub(crate) struct Hub {
     pub(crate) clock: Clock,
     /// How large a job is in an answer.
     pub(crate) measure: fn(&Job) -> usize,
-    pub(crate) feed: Arc<Feed>,
+    pub(crate) events: Arc<EventLog>,
     pub(crate) this: Weak<Self>,
 }
 
@@ -63,53 +62,7 @@ struct Names {
     numbers: HashMap<Arc<str>, u32>,
 }
 
-pub(crate) struct Submission {
-    pub(crate) request: Request,
-    pub(crate) access: Access,
-    pub(crate) reply: Promise,
-    /// About how much memory it holds.
-    pub(crate) bytes: usize,
-}
-
-/// What a caller wants.
-pub(crate) enum Request {
-    /// A change.
-    Command(Command),
-    /// Something that is on disk.
-    Read(Read),
-    /// Something that only the writer knows.
-    Ask(Ask),
-}
-
-impl Request {
-    /// Whether it is a sweep of which some steps are done.
-    pub(crate) fn is_half_done(&self) -> bool {
-        matches!(self, Self::Command(command) if command.is_half_done())
-    }
-}
-
-#[derive(Debug)]
-pub(crate) enum Ask {
-    Stats,
-    /// One queue, or all.
-    Queues(Option<String>),
-}
-
-/// What a caller gets.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    Done(Done),
-    Jobs(Vec<Result<Option<Job>, Error>>),
-    Page(Result<Page, Error>),
-    Schedules(Result<Vec<Schedule>, Error>),
-    Upcoming(Result<Vec<Time>, Error>),
-    Stats(Box<Stats>),
-    Queues(Vec<QueueInfo>),
-    /// Nothing of it was done, or it is unknown.
-    Refused(Error),
-}
-
-impl Hub {
+impl Core {
     pub(crate) fn new(
         store: Arc<dyn Store>,
         clock: Clock,
@@ -124,7 +77,7 @@ impl Hub {
             names: RwLock::default(),
             clock,
             measure,
-            feed: Arc::new(Feed::new(events)),
+            events: Arc::new(EventLog::new(events)),
             this: this.clone(),
         })
     }
@@ -219,5 +172,52 @@ impl Hub {
     /// Whether this thread works for the queues.
     pub(crate) fn owns_thread(&self) -> bool {
         OWNER.get() == std::ptr::from_ref(self).addr()
+    }
+
+    /// Sends a request, if there is room for it.
+    pub(crate) fn poll_send(
+        &self,
+        request: &mut Option<Request>,
+        access: &Access,
+        waker: &Waker,
+    ) -> Poll<Result<Arc<Reply>, Error>> {
+        let Some(taken) = request.take() else {
+            unreachable!("a request is sent once");
+        };
+        let bytes = taken.bytes();
+        let taken = match taken {
+            Request::Read(read) => {
+                let mut read = Some(read);
+                let sent = self.readers.poll_push(&self.this, &mut read, access, bytes, waker);
+                *request = read.map(Request::Read);
+                return sent;
+            }
+            taken => taken,
+        };
+        let (reply, promise) = Reply::promised();
+        let access = access.clone();
+        let mut submission = Some(Submission { request: taken, access, reply: promise, bytes });
+        match self.inbox.poll_push(&mut submission, bytes, waker) {
+            Poll::Ready(Ok(())) => Poll::Ready(Ok(reply)),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(Error::Closed)),
+            Poll::Pending => {
+                *request = submission.map(|submission| submission.request);
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Gives deliveries back that nobody will see.
+    pub(crate) fn take_back(&self, response: Response) {
+        let Response::Deliveries(Ok(deliveries)) = response else { return };
+        if deliveries.is_empty() {
+            return;
+        }
+        let now = When::After(Duration::ZERO);
+        let leases = deliveries.iter().map(|delivery| (delivery.lease, now)).collect();
+        let request = Request::Command(Command::Release(leases));
+        let bytes = request.bytes();
+        let (access, reply) = (Access::default(), Promise::to_nobody());
+        self.inbox.push_now(Submission { request, access, reply, bytes }, bytes);
     }
 }

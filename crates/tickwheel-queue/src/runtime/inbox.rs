@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 use crate::model::time::instant_now;
 
 pub(crate) struct Inbox<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<Contents<T>>,
     arrived: Condvar,
     max_items: usize,
     max_bytes: usize,
 }
 
-struct State<T> {
+struct Contents<T> {
     items: VecDeque<(T, usize)>,
     bytes: usize,
     /// What the taker holds: items and bytes.
@@ -42,7 +42,7 @@ pub(crate) struct Closed;
 
 impl<T> Inbox<T> {
     pub(crate) fn new(max_items: usize, max_bytes: usize) -> Self {
-        let state = State {
+        let state = Contents {
             items: VecDeque::new(),
             bytes: 0,
             held: (0, 0),
@@ -54,7 +54,7 @@ impl<T> Inbox<T> {
         Self { state: state.into(), arrived: Condvar::new(), max_items, max_bytes }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, Contents<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -96,7 +96,7 @@ impl<T> Inbox<T> {
         true
     }
 
-    fn push(&self, mut state: MutexGuard<'_, State<T>>, item: T, bytes: usize) {
+    fn push(&self, mut state: MutexGuard<'_, Contents<T>>, item: T, bytes: usize) {
         state.items.push_back((item, bytes));
         state.bytes += bytes;
         let wake = state.wanted > 0 && state.items.len() >= state.wanted;
@@ -175,10 +175,10 @@ impl<T> Inbox<T> {
     /// Sleeps until there are so many items; `None` when the time has come.
     fn sleep<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State<T>>,
+        mut state: MutexGuard<'a, Contents<T>>,
         wanted: usize,
         until: Option<Instant>,
-    ) -> Option<MutexGuard<'a, State<T>>> {
+    ) -> Option<MutexGuard<'a, Contents<T>>> {
         state.wanted = wanted;
         let Some(until) = until else {
             return Some(self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner));
@@ -291,7 +291,7 @@ mod tests {
             for thread in 0..THREADS {
                 let inbox = &inbox;
                 scope.spawn(move || {
-                    let waker = crate::client::answer::thread_waker();
+                    let waker = crate::runtime::reply::thread_waker();
                     for item in 0..ITEMS {
                         let mut item = Some(thread * ITEMS + item);
                         while inbox.poll_push(&mut item, 1, &waker).is_pending() {

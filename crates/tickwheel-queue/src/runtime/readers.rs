@@ -16,11 +16,11 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::thread::JoinHandle;
 
-use crate::client::answer::{Promise, Reply};
 use crate::model::access::Access;
 use crate::model::error::Error;
-use crate::runtime::core::Hub;
+use crate::runtime::core::Core;
 use crate::runtime::reading::{Read, Reading};
+use crate::runtime::reply::{Promise, Reply};
 
 /// Reads that wait, and the memory that their requests hold.
 const MAX_WAITING: usize = 1_024;
@@ -81,7 +81,7 @@ impl Readers {
     /// Hands a read over, or keeps the waker until there is room.
     pub(crate) fn poll_push(
         &self,
-        hub: &Weak<Hub>,
+        core: &Weak<Core>,
         read: &mut Option<Read>,
         access: &Access,
         bytes: usize,
@@ -89,7 +89,7 @@ impl Readers {
     ) -> Poll<Result<Arc<Reply>, Error>> {
         let mut lines = self.lock();
         if lines.threads.is_empty() && !lines.is_closed {
-            start(hub, &mut lines);
+            start(core, &mut lines);
         }
         if lines.is_closed {
             return Poll::Ready(Err(Error::Closed));
@@ -113,7 +113,7 @@ impl Readers {
     }
 
     /// Does reads until there will be no more.
-    fn work(&self, hub: &Hub) {
+    fn work(&self, core: &Core) {
         let mut lines = self.lock();
         loop {
             let Some(mut task) = lines.next() else {
@@ -128,7 +128,7 @@ impl Readers {
             blocked.into_iter().for_each(Waker::wake);
             let unfinished = if task.promise.is_abandoned() {
                 None
-            } else if let Some(outcome) = task.reading.step(hub) {
+            } else if let Some(outcome) = task.reading.step(core) {
                 task.promise.keep(outcome);
                 None
             } else {
@@ -157,13 +157,13 @@ impl Readers {
 }
 
 /// Starts the threads. If not even one can be started, there will be no reads.
-fn start(hub: &Weak<Hub>, lines: &mut Lines) {
+fn start(core: &Weak<Core>, lines: &mut Lines) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     for _ in 0..cores.clamp(*THREADS.start(), *THREADS.end()) {
-        let hub = hub.clone();
+        let core = core.clone();
         let work = move || {
-            if let Some(hub) = hub.upgrade() {
-                hub.readers.work(&hub);
+            if let Some(core) = core.upgrade() {
+                core.readers.work(&core);
             }
         };
         match std::thread::Builder::new().name("tickwheel-reader".into()).spawn(work) {

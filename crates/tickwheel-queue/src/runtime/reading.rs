@@ -1,8 +1,6 @@
 //! Reading jobs: from a view of the store, on the caller's thread or on a reader's, never on the
 //! writer's. A long read is done in steps, all of them on the same view.
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,8 +10,11 @@ use crate::model::access::Access;
 use crate::model::error::Error;
 use crate::model::id::JobId;
 use crate::model::job::{ANSWER_BYTES, Job, JobRef, State};
+use crate::model::list::{List, Page, PageToken};
 use crate::model::time::Time;
-use crate::runtime::core::{Hub, Outcome};
+use crate::runtime::core::Core;
+use crate::runtime::request::Response;
+use crate::runtime::schedule_reading;
 use crate::store::records::{Counts, LeaseRow, Record, Status};
 use crate::store::rows::{self, Place};
 use crate::store::tolerant::Tolerant;
@@ -26,185 +27,6 @@ pub(crate) enum Read {
     Schedule(String),
     Schedules,
     NextTimes(String, usize),
-}
-
-/// Which jobs to list, of one queue.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickwheel_queue::{List, NewJob, Queues, State};
-///
-/// let queues = Queues::in_memory();
-/// for order in 0..5 {
-///     let job = NewJob::new("orders", "close").key(format!("order-{order}"));
-///     queues.put(job.delay(Duration::from_secs(60 * order))).wait()?;
-/// }
-/// let mut list = List::of("orders").state(State::Scheduled).limit(3);
-/// let first = queues.list(list.clone()).wait()?;
-/// assert_eq!(first.jobs.len(), 3);
-/// list.after = first.next;
-/// let second = queues.list(list).wait()?;
-/// assert_eq!((second.jobs.len(), second.next), (1, None));
-/// # Ok::<(), tickwheel_queue::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct List {
-    /// The queue.
-    pub queue: String,
-    /// Only jobs in this state.
-    pub state: Option<State>,
-    /// Only jobs due at this time or later.
-    pub due_from: Time,
-    /// Only jobs due at this time or earlier.
-    pub due_to: Time,
-    /// Only live jobs whose key begins with this.
-    pub key_prefix: Option<String>,
-    /// The largest number of jobs to return, from 1 to 10,000.
-    pub limit: usize,
-    /// A page ends earlier once its jobs have so many bytes, at most 16 MiB; see
-    /// [`Builder::measure`](crate::Builder::measure).
-    pub bytes: usize,
-    /// Where the page before this one ended.
-    pub after: Option<PageToken>,
-}
-
-impl List {
-    /// All jobs of a queue, 100 to a page.
-    ///
-    /// ```
-    /// use tickwheel_queue::List;
-    /// assert_eq!(List::of("mail").limit, 100);
-    /// ```
-    pub fn of(queue: impl Into<String>) -> Self {
-        Self {
-            queue: queue.into(),
-            state: None,
-            due_from: Time::default(),
-            due_to: Time::MAX,
-            key_prefix: None,
-            limit: 100,
-            bytes: ANSWER_BYTES,
-            after: None,
-        }
-    }
-
-    /// Only jobs in this state.
-    ///
-    /// ```
-    /// use tickwheel_queue::{List, State};
-    /// assert_eq!(List::of("mail").state(State::Dead).state, Some(State::Dead));
-    /// ```
-    #[must_use]
-    pub fn state(mut self, state: State) -> Self {
-        self.state = Some(state);
-        self
-    }
-
-    /// Only jobs due within these times, both included.
-    ///
-    /// ```
-    /// use tickwheel_queue::{List, Time};
-    /// let list = List::of("mail").due(Time::from_millis(1), Time::from_millis(9));
-    /// assert_eq!(list.due_to, Time::from_millis(9));
-    /// ```
-    #[must_use]
-    pub fn due(mut self, from: impl Into<Time>, to: impl Into<Time>) -> Self {
-        (self.due_from, self.due_to) = (from.into(), to.into());
-        self
-    }
-
-    /// Only live jobs whose key begins with this, in order of their keys.
-    ///
-    /// ```
-    /// use tickwheel_queue::List;
-    /// assert_eq!(List::of("mail").key_prefix("order-").key_prefix.as_deref(), Some("order-"));
-    /// ```
-    #[must_use]
-    pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.key_prefix = Some(prefix.into());
-        self
-    }
-
-    /// So many to a page.
-    ///
-    /// ```
-    /// use tickwheel_queue::List;
-    /// assert_eq!(List::of("mail").limit(7).limit, 7);
-    /// ```
-    #[must_use]
-    pub fn limit(mut self, limit: usize) -> Self {
-        self.limit = limit;
-        self
-    }
-}
-
-/// A page of a list. Live jobs come first, in order of delivery, then leased, dead, done and
-/// cancelled ones.
-///
-/// ```
-/// use tickwheel_queue::{List, Queues};
-/// let page = Queues::in_memory().list(List::of("nothing here")).wait()?;
-/// assert!(page.jobs.is_empty() && page.next.is_none() && page.damaged.is_empty());
-/// # Ok::<(), tickwheel_queue::Error>(())
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Page {
-    /// The jobs.
-    pub jobs: Vec<Job>,
-    /// Where the next page begins; `None` if this is the last.
-    pub next: Option<PageToken>,
-    /// Jobs that belong here and cannot be read.
-    pub damaged: Vec<JobId>,
-    /// Places where the list itself cannot be read, and jobs may be missing. To open with
-    /// [`salvage`](crate::Builder::salvage) brings them back.
-    pub gaps: u64,
-}
-
-/// Where a page ended. As a text it can be handed to a client and back.
-///
-/// ```
-/// use tickwheel_queue::{List, NewJob, PageToken, Queues};
-///
-/// let queues = Queues::in_memory();
-/// for _ in 0..2 {
-///     queues.put(NewJob::new("mail", "")).wait()?;
-/// }
-/// let token = queues.list(List::of("mail").limit(1)).wait()?.next.unwrap();
-/// assert_eq!(token.to_string().parse::<PageToken>().unwrap(), token);
-/// assert!("nonsense".parse::<PageToken>().is_err());
-/// # Ok::<(), tickwheel_queue::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PageToken {
-    part: u8,
-    key: Vec<u8>,
-}
-
-impl fmt::Display for PageToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:02x}", self.part)?;
-        self.key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl FromStr for PageToken {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || "not a page token: give back what the last page gave".to_owned();
-        if !text.is_ascii() || !text.len().is_multiple_of(2) {
-            return Err(wrong());
-        }
-        let bytes: Result<Vec<u8>, _> = (0..text.len())
-            .step_by(2)
-            .map(|start| u8::from_str_radix(&text[start..start + 2], 16))
-            .collect();
-        let bytes = bytes.map_err(|_| wrong())?;
-        let (&part, key) = bytes.split_first().ok_or_else(wrong)?;
-        Ok(Self { part, key: key.to_vec() })
-    }
 }
 
 /// The parts of the index that a list walks through.
@@ -255,45 +77,53 @@ impl Reading {
     }
 
     /// Does all steps. May wait for the disk.
-    pub(crate) fn finish(mut self, hub: &Hub) -> Outcome {
+    pub(crate) fn finish(mut self, core: &Core) -> Response {
         loop {
-            if let Some(outcome) = self.step(hub) {
+            if let Some(outcome) = self.step(core) {
                 return outcome;
             }
         }
     }
 
     /// Does a step; the outcome if it was the last. May wait for the disk.
-    pub(crate) fn step(&mut self, hub: &Hub) -> Option<Outcome> {
+    pub(crate) fn step(&mut self, core: &Core) -> Option<Response> {
         // A store that failed is opened again only after the last view of it is dropped.
-        let store = match self.access.check().and_then(|()| hub.store()) {
+        let store = match self.access.check().and_then(|()| core.store()) {
             Ok(store) => store,
-            Err(error) => return Some(Outcome::Refused(error)),
+            Err(error) => return Some(Response::Refused(error)),
         };
         let (view, now) = match (self.view.take(), store) {
             (Some(begun), _) => begun,
-            (None, Some(store)) => (store.view(), hub.clock.now().time()),
+            (None, Some(store)) => (store.view(), core.clock.now().time()),
             // It is being opened again: the step is done later, and a thread of the readers can
             // finish reads that hold a view meanwhile.
             (None, None) => return None,
         };
         let access = &self.access;
-        let reader = Reader { hub, access, view, now };
+        let reader = Reader { core, access, view, now };
         let outcome = match &mut self.read {
             Read::Get(jobs) => {
                 let is_last = reader.get_some(jobs, &mut self.found);
-                is_last.then(|| Outcome::Jobs(std::mem::take(&mut self.found)))
+                is_last.then(|| Response::Jobs(std::mem::take(&mut self.found)))
             }
             Read::List(list) => match reader.list(list, &mut self.page, &mut self.room) {
                 Ok(false) => None,
-                Ok(true) => Some(Outcome::Page(Ok(std::mem::take(&mut self.page)))),
-                Err(error) => Some(Outcome::Page(Err(error))),
+                Ok(true) => Some(Response::Page(Ok(std::mem::take(&mut self.page)))),
+                Err(error) => Some(Response::Page(Err(error))),
             },
-            Read::Schedule(name) => Some(hub.read_schedule(&*reader.view, name, access)),
-            Read::Schedules => Some(hub.read_schedules(&*reader.view, access)),
-            Read::NextTimes(name, times) => {
-                Some(hub.read_next_times(&*reader.view, name, *times, access))
+            Read::Schedule(name) => {
+                Some(Response::Schedules(schedule_reading::one(&*reader.view, now, name, access)))
             }
+            Read::Schedules => {
+                Some(Response::Schedules(schedule_reading::all(&*reader.view, now, access)))
+            }
+            Read::NextTimes(name, times) => Some(Response::Upcoming(schedule_reading::next_times(
+                &*reader.view,
+                now,
+                name,
+                *times,
+                access,
+            ))),
         };
         self.view = Some((reader.view, now));
         outcome
@@ -326,7 +156,7 @@ enum Walked {
 }
 
 struct Reader<'a> {
-    hub: &'a Hub,
+    core: &'a Core,
     access: &'a Access,
     view: Box<dyn View>,
     now: Time,
@@ -334,7 +164,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn number_of(&self, queue: &str) -> Option<u32> {
-        self.hub.number_of(queue)
+        self.core.number_of(queue)
     }
 
     /// Looks up some more of these jobs; `true` if none is left.
@@ -394,7 +224,7 @@ impl Reader<'_> {
         let record = self.row(id, Table::Jobs, id.as_bytes(), Record::decode)?;
         let Some(record) = record else { return Ok(None) };
         let no_queue = || Error::Damaged { id, why: "its queue is not there".into() };
-        let queue = self.hub.name(record.queue).ok_or_else(no_queue)?;
+        let queue = self.core.name(record.queue).ok_or_else(no_queue)?;
         Ok(Some((record, queue)))
     }
 
@@ -561,7 +391,7 @@ impl Reader<'_> {
                         room.looked_at = room.looked_at.saturating_sub(job.bytes());
                         step.bytes = step.bytes.saturating_sub(job.bytes());
                         if matches(list, &job) {
-                            room.bytes = room.bytes.saturating_sub((self.hub.measure)(&job));
+                            room.bytes = room.bytes.saturating_sub((self.core.measure)(&job));
                             page.jobs.push(job);
                         }
                     }

@@ -16,12 +16,12 @@
 
 use std::time::Duration;
 
-use crate::client::answer::Promise;
 use crate::engine::Engine;
 use crate::model::error::Error;
 use crate::model::time::instant_now;
-use crate::runtime::core::{Outcome, Request, Submission};
 use crate::runtime::housekeeping::{Housekeeping, LEAN, MAX_LEAN};
+use crate::runtime::reply::Promise;
+use crate::runtime::request::{Request, Response, Submission};
 use crate::runtime::writer::{Replies, Writer};
 use crate::store::{StoreError, StoreOptions};
 
@@ -43,7 +43,7 @@ impl Writer {
     /// The commit of a group failed: answers its callers, or keeps them until more is known.
     pub(crate) fn group_failed(&mut self, replies: Replies, error: &StoreError) {
         let fail = |reply: Promise| {
-            reply.keep(Outcome::Refused(Error::Failed(error.to_string())));
+            reply.keep(Response::Refused(Error::Failed(error.to_string())));
         };
         // The next step of a sweep must not follow a step that may be lost.
         for sweep in self.left_over.extract_if(.., |it| it.request.is_half_done()) {
@@ -67,24 +67,30 @@ impl Writer {
             self.check_writable().err().unwrap_or(Error::Closed)
         } else {
             let down = Error::Unavailable(error.to_string());
-            self.hub.set_store(Err(down.clone()));
+            self.core.set_store(Err(down.clone()));
             // A compaction may take minutes, and no caller shall wait that long for its answer.
             self.ending = self.open.take().map(|open| open.housekeeping);
             self.answer_in_doubt(None);
             down
         };
-        for waiter in self.waiters.take_all() {
-            waiter.reply.keep(Outcome::Refused(down.clone()));
-        }
+        self.refuse_waiting(&down);
         // Sweeps that ended with the group make room.
         self.hold_left_over();
+    }
+
+    /// Refuses all workers that wait for jobs.
+    fn refuse_waiting(&mut self, why: &Error) {
+        let waiting = std::mem::take(&mut self.need_rows).into_iter();
+        for waiter in waiting.chain(self.waiters.take_all()) {
+            waiter.reply.keep(Response::Refused(why.clone()));
+        }
     }
 
     /// Keeps a store that found the disk full, to be read only; `false` if it cannot be read.
     fn keep_for_readers(&mut self) -> bool {
         let Some(open) = &mut self.open else { return false };
         // The engine is ahead of the store.
-        let engine = Engine::open(&*open.store, self.options.engine, self.hub.clock.now());
+        let engine = Engine::open(&*open.store, self.options.engine, self.core.clock.now());
         let Ok(engine) = engine else { return false };
         open.engine = engine;
         open.has_failed = true;
@@ -121,12 +127,15 @@ impl Writer {
         let Some(open) = &self.open else { return };
         for Submission { request, reply, access, .. } in std::mem::take(&mut self.left_over) {
             reply.keep(match (access.check(), request) {
-                (Err(error), _) => Outcome::Refused(error),
+                (Err(error), _) => Response::Refused(error),
                 (Ok(()), Request::Ask(ask)) => {
-                    self.options.answer(open, &ask, &access, self.failures, &self.hub.clock)
+                    self.options.answer(open, &ask, &access, self.failures, &self.core.clock)
                 }
-                (Ok(()), _) => Outcome::Refused(why.clone()),
+                (Ok(()), _) => Response::Refused(why.clone()),
             });
+        }
+        for waiter in std::mem::take(&mut self.need_rows) {
+            waiter.reply.keep(Response::Refused(why.clone()));
         }
         self.hold_left_over();
         self.end_waiting();
@@ -158,9 +167,9 @@ impl Writer {
                 return;
             }
         }
-        let why = self.hub.store().err().unwrap_or(Error::Closed);
+        let why = self.core.store().err().unwrap_or(Error::Closed);
         for submission in std::mem::take(&mut self.left_over) {
-            submission.reply.keep(Outcome::Refused(why.clone()));
+            submission.reply.keep(Response::Refused(why.clone()));
         }
         self.hold_left_over();
     }
@@ -170,7 +179,7 @@ impl Writer {
         self.ending = None;
         let patience = match self.open.take() {
             Some(_) => {
-                self.hub.expect_store();
+                self.core.expect_store();
                 READERS
             }
             None => Duration::ZERO,
@@ -194,7 +203,7 @@ impl Writer {
         if let Err(error) = opened.and_then(|store| self.start(store)) {
             tracing::error!(%error, "the store could not be opened again");
             self.is_lean |= is_full(&error);
-            self.hub.set_store(Err(Error::Unavailable(error.to_string())));
+            self.core.set_store(Err(Error::Unavailable(error.to_string())));
             self.answer_in_doubt(None);
             return false;
         }
@@ -209,15 +218,17 @@ impl Writer {
         for (reply, outcome) in replies {
             let outcome = match (outcome, found) {
                 (outcome, Some(found)) if found >= commit => outcome,
-                (Outcome::Done(_), None) => Outcome::Refused(Error::Failed(why.clone())),
-                (Outcome::Done(_), Some(_)) => {
+                (change, None) if change.is_of_change() => {
+                    Response::Refused(Error::Failed(why.clone()))
+                }
+                (change, Some(_)) if change.is_of_change() => {
                     let full = self.open.as_ref().map(|open| open.housekeeping.full());
-                    Outcome::Refused(full.unwrap_or(Error::Closed))
+                    Response::Refused(full.unwrap_or(Error::Closed))
                 }
                 (answered, _) => answered,
             };
             if let Some(unwanted) = reply.keep(outcome) {
-                self.hub.take_back(unwanted);
+                self.core.take_back(unwanted);
             }
         }
     }

@@ -7,9 +7,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
-use crate::client::answer::Promise;
 use crate::engine::Reserve;
 use crate::model::access::Access;
+use crate::runtime::reply::Promise;
 
 /// As few as this are not looked at.
 const FEW: usize = 64;
@@ -110,12 +110,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::client::answer::{Promise, Reply};
     use crate::model::time::instant_now;
+    use crate::runtime::reply::{Promise, Reply};
 
     fn waiter(queue: &str, until: Instant, reply: Promise) -> Waiter {
-        let wait = Duration::from_secs(1);
-        let reserve = Reserve { queue: queue.into(), jobs: 1, lease: None, wait };
+        let reserve = Reserve { queue: queue.into(), jobs: 1, lease: None };
         Waiter { reserve, access: Access::default(), until, reply }
     }
 

@@ -16,25 +16,26 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::client::answer::Promise;
-use crate::engine::{self, Command, Engine, EngineOptions, Happened, Outcome as Done, Reserve};
+use crate::engine::{self, Engine, EngineOptions, Happened, Outcome, Reserved};
 use crate::model::access::Access;
-use crate::model::error::{Error, Limit};
+use crate::model::error::Error;
 use crate::model::event::{Event, EventId};
 use crate::model::id::random;
 use crate::model::stats::{Durability, QueueInfo, Stats};
 use crate::model::time::{Clock, instant_now};
 use crate::runtime::alarm::Alarm;
-use crate::runtime::core::{Ask, Hub, Outcome, Request, Submission};
+use crate::runtime::core::Core;
 use crate::runtime::housekeeping::{Housekeeping, LEAN};
+use crate::runtime::reply::Promise;
+use crate::runtime::request::{Ask, Request, Response, Submission};
 use crate::runtime::store_failure::InDoubt;
 use crate::runtime::waiters::{Waiter, Waiters};
 use crate::store::{Disk, Opened, Persist, Store, StoreError, StoreOptions};
 
 /// Bytes after which the rest of the commands waits for the next group.
 const GROUP_BYTES: usize = 16 << 20;
-/// Workers may ask to wait for longer than a clock can count. A hundred years will do.
-const LONGEST_WAIT: Duration = Duration::from_secs(100 * 365 * 86_400);
+/// The longest time that a worker waits. Longer ones would overflow the clock.
+const MAX_WAIT: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 pub(crate) struct WriterOptions {
     pub(crate) engine: EngineOptions,
@@ -45,11 +46,13 @@ pub(crate) struct WriterOptions {
 }
 
 pub(crate) struct Writer {
-    pub(crate) hub: Arc<Hub>,
+    pub(crate) core: Arc<Core>,
     pub(crate) disk: Box<dyn Disk>,
     pub(crate) options: WriterOptions,
     pub(crate) open: Option<Open>,
     pub(crate) waiters: Waiters,
+    /// Workers for whom rows are read at the start of the next group.
+    pub(crate) need_rows: Vec<Waiter>,
     pub(crate) alarm: Alarm,
     /// What the last turn could not take up.
     pub(crate) left_over: Vec<Submission>,
@@ -81,23 +84,33 @@ pub(crate) struct Open {
     commit_time: tickwheel::Histogram,
 }
 
-/// Who gets which outcome once the group is committed.
-pub(crate) type Replies = Vec<(Promise, Outcome)>;
+/// What became of a worker that asked for jobs.
+enum Served {
+    Answered,
+    /// Nothing is ready, and the worker's time is not over.
+    Waits(Waiter),
+    /// Rows have to be read before the worker can be answered.
+    NeedsRows(Waiter),
+}
+
+/// The responses of a group, sent once it is committed.
+pub(crate) type Replies = Vec<(Promise, Response)>;
 
 impl Writer {
     pub(crate) fn new(
-        hub: &Arc<Hub>,
+        core: &Arc<Core>,
         disk: Box<dyn Disk>,
         store: Arc<dyn Store>,
         options: WriterOptions,
     ) -> Result<Self, StoreError> {
         let mut writer = Self {
-            hub: Arc::clone(hub),
+            core: Arc::clone(core),
             disk,
-            alarm: Alarm::new(hub),
+            alarm: Alarm::new(core),
             options,
             open: None,
             waiters: Waiters::default(),
+            need_rows: Vec::new(),
             left_over: Vec::new(),
             last_group: 0,
             failures: 0,
@@ -121,14 +134,14 @@ impl Writer {
     }
 
     pub(crate) fn start(&mut self, store: Arc<dyn Store>) -> Result<(), StoreError> {
-        let mut engine = Engine::open(&*store, self.options.engine, self.hub.clock.now())?;
+        let mut engine = Engine::open(&*store, self.options.engine, self.core.clock.now())?;
         let now = instant_now();
         let mut housekeeping = Housekeeping::new(self.options.engine.limits.disk, now, self.lean);
         housekeeping.look(&store, &mut engine, now);
-        self.hub.add_names(engine.queues());
-        self.hub.feed.opened(engine.commit());
+        self.core.add_names(engine.queues());
+        self.core.events.opened(engine.commit());
         self.opened = Some(Opened { id: store.id(), commit: engine.commit() });
-        self.hub.set_store(Ok(Arc::clone(&store)));
+        self.core.set_store(Ok(Arc::clone(&store)));
         self.open = Some(Open {
             store,
             engine,
@@ -157,7 +170,7 @@ impl Writer {
     }
 
     fn close(&mut self) {
-        self.hub.set_store(Err(Error::Closed));
+        self.core.set_store(Err(Error::Closed));
         if let Some(mut ending) = self.ending.take() {
             ending.finish();
         }
@@ -171,7 +184,7 @@ impl Writer {
 
     /// Waits until there is something to do; `false` when there never will be again.
     fn take_submissions(&mut self) -> bool {
-        let inbox = &self.hub.inbox;
+        let inbox = &self.core.inbox;
         if !self.left_over.is_empty() {
             inbox.take(&mut self.left_over, Some(instant_now()), 0, Duration::ZERO);
             return true;
@@ -188,7 +201,7 @@ impl Writer {
     /// Tells the inbox what waits here: as long as it does, others have to wait before the inbox.
     pub(crate) fn hold_left_over(&self) {
         let bytes = self.left_over.iter().map(|submission| submission.bytes).sum();
-        self.hub.inbox.hold(self.left_over.len(), bytes);
+        self.core.inbox.hold(self.left_over.len(), bytes);
     }
 
     /// When something is to be done without a caller: by the wall clock, and by the monotonic one.
@@ -210,10 +223,11 @@ impl Writer {
     fn turn(&mut self) -> Result<(), StoreError> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let store = Arc::clone(&open.store);
-        open.engine.tell_events(self.hub.feed.wants_events(instant_now));
-        open.engine.begin(&*store, self.hub.clock.now(), random());
+        open.engine.tell_events(self.core.events.wants_events(instant_now));
+        open.engine.begin(&*store, self.core.clock.now(), random());
         let mut replies = Replies::new();
-        // Those who wait come before those who have just arrived.
+        // Workers that wait are served before those that have just come.
+        self.serve_those_that_needed_rows(&*store, &mut replies);
         self.serve_waiters(&*store, &mut replies);
         self.apply_submissions(&*store, &mut replies);
         self.serve_waiters(&*store, &mut replies);
@@ -226,7 +240,7 @@ impl Writer {
         self.last_group = callers;
         for (reply, outcome) in replies {
             if let Some(unwanted) = reply.keep(outcome) {
-                self.hub.take_back(unwanted);
+                self.core.take_back(unwanted);
             }
         }
         self.end_waiting();
@@ -235,73 +249,98 @@ impl Writer {
 
     fn apply_submissions(&mut self, store: &dyn Store, replies: &mut Replies) {
         let mut submissions = std::mem::take(&mut self.left_over).into_iter();
-        let Some(open) = &mut self.open else { return };
-        let limit = self.options.engine.limits.batch;
         for Submission { request, access, reply, bytes } in submissions.by_ref() {
+            let Some(open) = &mut self.open else { return };
             match request {
-                Request::Command(command) if command.len() as u64 > limit => {
-                    let (allowed, found) = (limit, command.len() as u64);
-                    let error = Error::OverLimit { limit: Limit::Batch, allowed, found };
-                    replies.push((reply, Outcome::Refused(error)));
-                }
                 Request::Command(mut command) => {
-                    let outcome = open.engine.apply(store, &mut command, &access);
-                    match (outcome, command) {
-                        (Done::Later | Done::More, command) => {
+                    match open.engine.apply(store, &mut command, &access) {
+                        Outcome::More => {
                             let request = Request::Command(command);
                             self.left_over.push(Submission { request, access, reply, bytes });
                         }
-                        (Done::Deliveries(Ok(none)), Command::Reserve(reserve))
-                            if none.is_empty() && !reserve.wait.is_zero() =>
-                        {
-                            let until = self.alarm.now() + reserve.wait.min(LONGEST_WAIT);
-                            self.waiters.push(Waiter { reserve, access, until, reply });
-                        }
-                        (outcome, _) => replies.push((reply, Outcome::Done(outcome))),
+                        outcome => replies.push((reply, Response::Done(outcome))),
+                    }
+                }
+                Request::Reserve(reserve, wait) => {
+                    let until = self.alarm.now() + wait.min(MAX_WAIT);
+                    let waiter = Waiter { reserve, access, until, reply };
+                    match self.serve(store, waiter, replies) {
+                        Served::Answered => {}
+                        Served::Waits(waiter) => self.waiters.push(waiter),
+                        Served::NeedsRows(waiter) => self.need_rows.push(waiter),
                     }
                 }
                 Request::Ask(ask) => {
-                    let outcome = match access.check() {
-                        Ok(()) => {
-                            self.options.answer(open, &ask, &access, self.failures, &self.hub.clock)
-                        }
-                        Err(error) => Outcome::Refused(error),
+                    let response = match access.check() {
+                        Ok(()) => self.options.answer(
+                            open,
+                            &ask,
+                            &access,
+                            self.failures,
+                            &self.core.clock,
+                        ),
+                        Err(error) => Response::Refused(error),
                     };
-                    replies.push((reply, outcome));
+                    replies.push((reply, response));
                 }
                 Request::Read(_) => unreachable!("reads go to the readers"),
             }
-            if open.engine.batch_bytes() > GROUP_BYTES {
+            if self.open.as_ref().is_some_and(|open| open.engine.batch_bytes() > GROUP_BYTES) {
                 break;
             }
         }
         self.left_over.extend(submissions);
     }
 
-    /// Gives jobs that have become ready to those who wait for them.
+    /// Gives a worker its jobs, or says what it has to wait for.
+    fn serve(&mut self, store: &dyn Store, waiter: Waiter, replies: &mut Replies) -> Served {
+        let Some(open) = &mut self.open else { return Served::Waits(waiter) };
+        let jobs = match open.engine.reserve(store, &waiter.reserve, &waiter.access) {
+            Ok(Reserved::Jobs(jobs)) => Ok(jobs),
+            Ok(Reserved::NeedsRows) => return Served::NeedsRows(waiter),
+            Ok(Reserved::NoneReady) if waiter.until > self.alarm.now() => {
+                return Served::Waits(waiter);
+            }
+            Ok(Reserved::NoneReady) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        };
+        replies.push((waiter.reply, Response::Deliveries(jobs)));
+        Served::Answered
+    }
+
+    /// Serves the workers for whom rows were read. Those that still find nothing wait in front.
+    fn serve_those_that_needed_rows(&mut self, store: &dyn Store, replies: &mut Replies) {
+        let mut waiting = Vec::new();
+        for waiter in std::mem::take(&mut self.need_rows) {
+            match self.serve(store, waiter, replies) {
+                Served::Answered => {}
+                Served::Waits(waiter) => waiting.push(waiter),
+                Served::NeedsRows(waiter) => self.need_rows.push(waiter),
+            }
+        }
+        for waiter in waiting.into_iter().rev() {
+            self.waiters.push_front(waiter);
+        }
+    }
+
+    /// Gives jobs that have become ready to the workers that wait for them.
     fn serve_waiters(&mut self, store: &dyn Store, replies: &mut Replies) {
         let Some(open) = &mut self.open else { return };
-        for number in open.engine.take_woken() {
-            let name = Arc::clone(&open.engine.queues()[number as usize].name);
+        let woken = open.engine.take_woken();
+        let name = |number| Arc::clone(&open.engine.queues()[number as usize].name);
+        let names: Vec<_> = woken.into_iter().map(name).collect();
+        for name in names {
             while let Some(waiter) = self.waiters.pop(&name) {
-                let Waiter { reserve, access, until, reply } = waiter;
-                let mut command = Command::Reserve(reserve);
-                let outcome = open.engine.apply(store, &mut command, &access);
-                let Command::Reserve(reserve) = command else {
-                    unreachable!("a command stays what it is");
-                };
-                match outcome {
-                    Done::Later => {
-                        // Tried again in the next group, when its rows are read.
-                        let waiter = Waiter { reserve, access, until, reply };
-                        self.left_over.push(again(waiter, self.alarm.now()));
+                match self.serve(store, waiter, replies) {
+                    Served::Answered => {}
+                    Served::Waits(waiter) => {
+                        self.waiters.push_front(waiter);
                         break;
                     }
-                    Done::Deliveries(Ok(none)) if none.is_empty() => {
-                        self.waiters.push_front(Waiter { reserve, access, until, reply });
+                    Served::NeedsRows(waiter) => {
+                        self.need_rows.push(waiter);
                         break;
                     }
-                    outcome => replies.push((reply, Outcome::Done(outcome))),
                 }
             }
         }
@@ -318,7 +357,7 @@ impl Writer {
             open.housekeeping.note(batch.removals());
             open.store.commit(batch, persist)?;
             open.engine.committed();
-            self.hub.feed.committed(events(&self.hub, &mut open.engine));
+            self.core.events.committed(events(&self.core, &mut open.engine));
             if persist == Persist::Sync {
                 note_durable(&mut self.opened, &open.engine);
             }
@@ -327,8 +366,8 @@ impl Writer {
             if let Durability::Interval(interval) = self.options.durability {
                 open.sync_at.get_or_insert(now + interval);
             }
-            self.hub.remove_names(&open.engine.take_removed());
-            self.hub.add_names(open.engine.queues());
+            self.core.remove_names(&open.engine.take_removed());
+            self.core.add_names(open.engine.queues());
         } else {
             // Statistics are answered while the store is there, not only until the next commit.
             open.store.check()?;
@@ -348,7 +387,7 @@ impl Writer {
             return;
         }
         for waiter in self.waiters.expired(self.alarm.now()) {
-            waiter.reply.keep(Outcome::Done(Done::Deliveries(Ok(Vec::new()))));
+            waiter.reply.keep(Response::Deliveries(Ok(Vec::new())));
         }
     }
 }
@@ -362,9 +401,9 @@ fn note_durable(opened: &mut Option<Opened>, engine: &Engine) {
 
 /// What those who listen are told of the last commit; `None` if nobody listened when its group
 /// began.
-fn events(hub: &Hub, engine: &mut Engine) -> Option<Vec<Event>> {
+fn events(core: &Core, engine: &mut Engine) -> Option<Vec<Event>> {
     let happened = engine.take_happened()?;
-    let (commit, run, time) = (engine.commit(), hub.feed.run(), engine.time());
+    let (commit, run, time) = (engine.commit(), core.events.run(), engine.time());
     let queues = engine.queues();
     let event = |(happened, index): (Happened, _)| Event {
         id: EventId { commit, index, run },
@@ -376,16 +415,6 @@ fn events(hub: &Hub, engine: &mut Engine) -> Option<Vec<Event>> {
     Some(happened.into_iter().zip(1..).map(event).collect())
 }
 
-/// A waiting worker as a submission for the next group, with what is left of its patience.
-fn again(waiter: Waiter, now: Instant) -> Submission {
-    let Waiter { reserve, access, until, reply } = waiter;
-    // At least a moment, so that it waits again if its rows are not due after all.
-    let wait = until.saturating_duration_since(now).max(Duration::from_nanos(1));
-    let request = Request::Command(Command::Reserve(Reserve { wait, ..reserve }));
-    let bytes = request.bytes();
-    Submission { request, access, reply, bytes }
-}
-
 impl WriterOptions {
     pub(crate) fn answer(
         &self,
@@ -394,7 +423,7 @@ impl WriterOptions {
         access: &Access,
         failures: u64,
         clock: &Clock,
-    ) -> Outcome {
+    ) -> Response {
         let engine = &open.engine;
         match ask {
             Ask::Stats => {
@@ -413,7 +442,7 @@ impl WriterOptions {
                     ..Stats::default()
                 };
                 engine.tally.add_to(&mut stats);
-                Outcome::Stats(Box::new(stats))
+                Response::Stats(Box::new(stats))
             }
             Ask::Queues(name) => {
                 let wanted = |queue: &&engine::Queue| {
@@ -422,7 +451,7 @@ impl WriterOptions {
                         && !queue.is_removed
                 };
                 let now = clock.now().time();
-                Outcome::Queues(
+                Response::Queues(
                     engine.queues().iter().filter(wanted).map(|queue| info(queue, now)).collect(),
                 )
             }
@@ -455,16 +484,17 @@ mod tests {
 
     use super::*;
     use crate::client::answer::Answer;
+    use crate::engine::Reserve;
     use crate::model::access::EVERYTHING;
     use crate::model::job::Job;
     use crate::model::settings::Limits;
     use crate::store::MemoryDisk;
 
     /// A writer that the test moves by hand.
-    fn writer() -> (Arc<Hub>, Writer) {
+    fn writer() -> (Arc<Core>, Writer) {
         let disk = MemoryDisk::new();
         let store = disk.open(&StoreOptions::default()).unwrap();
-        let hub = Hub::new(Arc::clone(&store), Clock::System, 1, Job::bytes);
+        let core = Core::new(Arc::clone(&store), Clock::System, 1, Job::bytes);
         let engine = EngineOptions {
             limits: Limits::default(),
             horizon: Duration::from_secs(1),
@@ -477,23 +507,21 @@ mod tests {
             durability: Durability::Sync,
             patience: Duration::ZERO,
         };
-        let writer = Writer::new(&hub, Box::new(disk), store, options).unwrap();
-        (hub, writer)
+        let writer = Writer::new(&core, Box::new(disk), store, options).unwrap();
+        (core, writer)
     }
 
     #[test]
     fn nobody_waits_for_a_compaction_of_a_store_that_failed() {
-        let (hub, mut writer) = writer();
+        let (core, mut writer) = writer();
         let (end, ended) = mpsc::channel::<()>();
         let compaction = std::thread::spawn(move || assert!(ended.recv().is_err()));
         writer.open.as_mut().unwrap().housekeeping.set_compaction(compaction);
-        let reserve = |wait| {
-            let reserve = Reserve { queue: "q".into(), jobs: 1, lease: None, wait };
-            Request::Command(Command::Reserve(reserve))
-        };
+        let reserve =
+            |wait| Request::Reserve(Reserve { queue: "q".into(), jobs: 1, lease: None }, wait);
         let answer = |request| {
-            Answer::new(&hub, request, &EVERYTHING, |outcome| match outcome {
-                Outcome::Refused(error) => Err(error),
+            Answer::new(&core, request, &EVERYTHING, |outcome| match outcome {
+                Response::Refused(error) => Err(error),
                 _ => Ok(()),
             })
         };

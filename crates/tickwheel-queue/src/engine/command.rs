@@ -118,6 +118,18 @@ impl Command {
             _ => false,
         }
     }
+
+    /// The same command once more, after its first application was lost; `None` for a put, whose
+    /// jobs are handed back with its outcome.
+    pub(crate) fn into_repeat(mut self) -> Option<Self> {
+        match &mut self {
+            Self::Put(_) => return None,
+            Self::KickSome(sweep) | Self::Purge(sweep) | Self::Drain(sweep) => sweep.restart(),
+            Self::RemoveQueue(removal) => removal.sweep.restart(),
+            _ => {}
+        }
+        Some(self)
+    }
 }
 
 /// A worker's request for ready jobs of a queue.
@@ -193,6 +205,10 @@ impl Sweep {
             done: 0,
             from: None,
         }
+    }
+
+    fn restart(&mut self) {
+        (self.done, self.from) = (0, None);
     }
 }
 

@@ -38,6 +38,16 @@ impl Request {
     pub(crate) fn is_half_done(&self) -> bool {
         matches!(self, Self::Command(command) if command.is_half_done())
     }
+
+    /// The same request once more, after a commit with its first application was lost; `None` if it
+    /// cannot be applied again.
+    pub(crate) fn into_repeat(self) -> Option<Self> {
+        match self {
+            Self::Command(command) => command.into_repeat().map(Self::Command),
+            Self::Reserve(..) => Some(self),
+            Self::Read(_) | Self::Ask(_) => None,
+        }
+    }
 }
 
 #[derive(Debug)]

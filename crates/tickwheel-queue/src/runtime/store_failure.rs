@@ -10,8 +10,9 @@
 //!   again takes. Counts come from a new engine, which has read what was committed.
 //! * The store is opened again at once, "lean": the reserve is released and goes to the journal, so
 //!   that everything but puts works. See `housekeeping`.
-//! * Whether the group whose commit failed is durable is known once the store is open. It is told
-//!   its outcome if it is, and that nothing was changed if it is not.
+//! * Whether the group whose commit failed is durable is known once the store is open. If it is, its
+//!   callers get their answers. If it is not, its puts are refused, and its other commands are
+//!   applied again, once: the reserve is for them. Workers that wait for jobs keep waiting.
 //! * If the journal finds no room either, the store is only read until there is some.
 
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::model::time::instant_now;
 use crate::runtime::housekeeping::{Housekeeping, LEAN, MAX_LEAN};
 use crate::runtime::reply::Promise;
 use crate::runtime::request::{Request, Response, Submission};
-use crate::runtime::writer::{Replies, Writer};
+use crate::runtime::writer::{Replies, Reply, Writer};
 use crate::store::{StoreError, StoreOptions};
 
 /// How long to wait between two attempts to open a store that failed.
@@ -37,6 +38,8 @@ pub(crate) struct InDoubt {
     commit: u64,
     replies: Replies,
     why: String,
+    /// Whether its commands may be applied again. Not if the store was lean already.
+    repeats: bool,
 }
 
 impl Writer {
@@ -52,9 +55,9 @@ impl Writer {
         match &self.open {
             Some(open) if is_full(error) && !open.housekeeping.is_compacting() => {
                 let (commit, why) = (open.engine.commit(), error.to_string());
-                self.in_doubt = Some(InDoubt { commit, replies, why });
+                self.in_doubt = Some(InDoubt { commit, replies, why, repeats: !self.is_lean });
             }
-            _ => replies.into_iter().for_each(|(reply, _)| fail(reply)),
+            _ => replies.into_iter().for_each(|reply| fail(reply.promise)),
         }
     }
 
@@ -63,19 +66,21 @@ impl Writer {
         self.failures += 1;
         self.last_group = 0;
         self.reopen_at = self.alarm.now();
-        let down = if is_full(error) && self.keep_for_readers() {
-            self.check_writable().err().unwrap_or(Error::Closed)
-        } else {
-            let down = Error::Unavailable(error.to_string());
-            self.core.set_store(Err(down.clone()));
+        if !is_full(error) || !self.keep_for_readers() {
             // A compaction may take minutes, and no caller shall wait that long for its answer.
             self.ending = self.open.take().map(|open| open.housekeeping);
-            self.answer_in_doubt(None);
-            down
-        };
-        self.refuse_waiting(&down);
+            self.refuse_until_reopened(error);
+        }
         // Sweeps that ended with the group make room.
         self.hold_left_over();
+    }
+
+    /// Nothing is served until the store could be opened again, and all who wait are told so.
+    fn refuse_until_reopened(&mut self, error: &StoreError) {
+        let down = Error::Unavailable(error.to_string());
+        self.core.set_store(Err(down.clone()));
+        self.answer_in_doubt(None);
+        self.refuse_waiting(&down);
     }
 
     /// Refuses all workers that wait for jobs.
@@ -203,8 +208,7 @@ impl Writer {
         if let Err(error) = opened.and_then(|store| self.start(store)) {
             tracing::error!(%error, "the store could not be opened again");
             self.is_lean |= is_full(&error);
-            self.core.set_store(Err(Error::Unavailable(error.to_string())));
-            self.answer_in_doubt(None);
+            self.refuse_until_reopened(&error);
             return false;
         }
         let found = self.open.as_ref().map(|open| open.engine.commit());
@@ -212,25 +216,36 @@ impl Writer {
         true
     }
 
-    /// Answers the group whose commit found the disk full, given the last commit that is there.
+    /// Answers the group whose commit found the disk full, given the last commit that is there, or
+    /// has its commands applied again.
     fn answer_in_doubt(&mut self, found: Option<u64>) {
-        let Some(InDoubt { commit, replies, why }) = self.in_doubt.take() else { return };
-        for (reply, outcome) in replies {
-            let outcome = match (outcome, found) {
-                (outcome, Some(found)) if found >= commit => outcome,
-                (change, None) if change.is_of_change() => {
+        let Some(InDoubt { commit, replies, why, repeats }) = self.in_doubt.take() else { return };
+        let mut again = Vec::new();
+        for Reply { promise, response, repeat } in replies {
+            let repeat = repeat.filter(|_| repeats).and_then(|(request, access)| {
+                request.into_repeat().map(|request| (request, access))
+            });
+            let response = match (response, found, repeat) {
+                (response, Some(found), _) if found >= commit => response,
+                (change, None, _) if change.is_of_change() => {
                     Response::Refused(Error::Failed(why.clone()))
                 }
-                (change, Some(_)) if change.is_of_change() => {
+                (change, Some(_), Some((request, access))) if change.is_of_change() => {
+                    let bytes = request.bytes();
+                    again.push(Submission { request, access, reply: promise, bytes });
+                    continue;
+                }
+                (change, Some(_), None) if change.is_of_change() => {
                     let full = self.open.as_ref().map(|open| open.housekeeping.full());
                     Response::Refused(full.unwrap_or(Error::Closed))
                 }
-                (answered, _) => answered,
+                (answered, _, _) => answered,
             };
-            if let Some(unwanted) = reply.keep(outcome) {
+            if let Some(unwanted) = promise.keep(response) {
                 self.core.take_back(unwanted);
             }
         }
+        self.left_over.splice(0..0, again);
     }
 }
 

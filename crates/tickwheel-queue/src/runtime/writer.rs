@@ -30,7 +30,7 @@ use crate::runtime::reply::Promise;
 use crate::runtime::request::{Ask, Request, Response, Submission};
 use crate::runtime::store_failure::InDoubt;
 use crate::runtime::waiters::{Waiter, Waiters};
-use crate::store::{Disk, Opened, Persist, Store, StoreError, StoreOptions};
+use crate::store::{Disk, LeftOut, Opened, Persist, Store, StoreError, StoreOptions};
 
 /// Bytes after which the rest of the commands waits for the next group.
 const GROUP_BYTES: usize = 16 << 20;
@@ -94,7 +94,14 @@ enum Served {
 }
 
 /// The responses of a group, sent once it is committed.
-pub(crate) type Replies = Vec<(Promise, Response)>;
+pub(crate) type Replies = Vec<Reply>;
+
+pub(crate) struct Reply {
+    pub(crate) promise: Promise,
+    pub(crate) response: Response,
+    /// What to apply again if the commit finds the disk full: the reserve may have room for it.
+    pub(crate) repeat: Option<(Request, Access)>,
+}
 
 impl Writer {
     pub(crate) fn new(
@@ -122,10 +129,13 @@ impl Writer {
             lean: LEAN,
         };
         // For this opening only: a later one, after a failure, would not be followed by a repair.
-        let mut damaged = store.left_out();
-        if std::mem::take(&mut writer.options.store.salvage) {
-            damaged += engine::repair(&*store)?;
+        let LeftOut { parts, jobs: mut lost } = store.left_out();
+        if std::mem::take(&mut writer.options.store.salvage) || store.needs_repair() {
+            lost += engine::repair(&*store)?;
+            store.repaired()?;
         }
+        // A part that cannot be read counts as the jobs that it held, or as one if it held none.
+        let damaged = lost.max(parts);
         writer.start(store)?;
         if let Some(open) = &mut writer.open {
             open.engine.tally.damaged += damaged;
@@ -238,8 +248,8 @@ impl Writer {
             return Err(error);
         }
         self.last_group = callers;
-        for (reply, outcome) in replies {
-            if let Some(unwanted) = reply.keep(outcome) {
+        for Reply { promise, response, .. } in replies {
+            if let Some(unwanted) = promise.keep(response) {
                 self.core.take_back(unwanted);
             }
         }
@@ -253,12 +263,17 @@ impl Writer {
             let Some(open) = &mut self.open else { return };
             match request {
                 Request::Command(mut command) => {
+                    let is_begun = command.is_half_done();
                     match open.engine.apply(store, &mut command, &access) {
                         Outcome::More => {
                             let request = Request::Command(command);
                             self.left_over.push(Submission { request, access, reply, bytes });
                         }
-                        outcome => replies.push((reply, Response::Done(outcome))),
+                        outcome => {
+                            let response = Response::Done(outcome);
+                            let repeat = (!is_begun).then_some((Request::Command(command), access));
+                            replies.push(Reply { promise: reply, response, repeat });
+                        }
                     }
                 }
                 Request::Reserve(reserve, wait) => {
@@ -281,7 +296,7 @@ impl Writer {
                         ),
                         Err(error) => Response::Refused(error),
                     };
-                    replies.push((reply, response));
+                    replies.push(Reply { promise: reply, response, repeat: None });
                 }
                 Request::Read(_) => unreachable!("reads go to the readers"),
             }
@@ -304,7 +319,10 @@ impl Writer {
             Ok(Reserved::NoneReady) => Ok(Vec::new()),
             Err(error) => Err(error),
         };
-        replies.push((waiter.reply, Response::Deliveries(jobs)));
+        let Waiter { reserve, access, until, reply } = waiter;
+        let wait = until.saturating_duration_since(self.alarm.now());
+        let repeat = Some((Request::Reserve(reserve, wait), access));
+        replies.push(Reply { promise: reply, response: Response::Deliveries(jobs), repeat });
         Served::Answered
     }
 

@@ -72,6 +72,13 @@ impl Record {
         })
     }
 
+    /// The sequence number of a record; `None` if it cannot be read.
+    pub(super) fn seq_of(bytes: &Bytes) -> Option<u64> {
+        let mut decoder = Decoder::new(bytes.clone(), VERSION).ok()?;
+        decoder.number().ok()?;
+        decoder.number().ok()
+    }
+
     pub(crate) fn place(&self, due: Time) -> Place {
         Place::new(due, self.priority, self.seq)
     }

@@ -13,8 +13,12 @@ use std::path::{Path, PathBuf};
 use crate::process::{Failure, root};
 
 /// The crates that this is asked of.
-const SOURCES: [&str; 3] =
-    ["crates/tickwheel/src", "crates/tickwheel-queue/src", "crates/tickwheel-server/src"];
+const SOURCES: [&str; 4] = [
+    "crates/tickwheel/src",
+    "crates/tickwheel-queue/src",
+    "crates/tickwheel-api/src",
+    "crates/tickwheel-server/src",
+];
 
 /// The kinds of items that need an example.
 const ITEMS: [&str; 4] = ["fn", "struct", "union", "trait"];

@@ -174,6 +174,7 @@ fn excerpts() -> Vec<Step> {
     vec![
         of_crate("tickwheel"),
         of_crate("tickwheel-queue"),
+        of_crate("tickwheel-api"),
         of_crate("tickwheel-server"),
         of_crate("tickwheel-cli"),
         of_crate("xtask"),

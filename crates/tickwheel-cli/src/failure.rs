@@ -8,7 +8,7 @@ use std::io;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use tickwheel_server::api::{Code, Problem};
+use tickwheel_api::{Code, Problem};
 
 use crate::output::text::{safe, safe_lines};
 
@@ -109,7 +109,7 @@ impl Failure {
             Self::Unreachable { .. } => {
                 local("unreachable", "No server answers", &self.to_string())
             }
-            Self::NotFound(text) => local("not-found", "There is no such thing", text),
+            Self::NotFound(text) => local("not-found", "Not found", text),
             Self::Other(text) => local("failed", "The command failed", text),
             Self::BrokenPipe => local("broken-pipe", "Nobody reads the output", ""),
         };

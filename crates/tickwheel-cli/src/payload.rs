@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Read};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::value::RawValue;
-use tickwheel_server::api::{Content, Job};
+use tickwheel_api::{Content, Job};
 
 use crate::args::{PayloadArgs, PayloadKind};
 use crate::failure::Failure;

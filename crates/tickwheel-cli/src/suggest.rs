@@ -3,7 +3,7 @@
 //! A suggestion costs a request or two after one has failed, and is never worth an error of its
 //! own: whatever goes wrong on the way just means that there is none.
 
-use tickwheel_server::api::{JobPage, QueueList, ScheduleList};
+use tickwheel_api::{JobPage, QueueList, ScheduleList};
 
 use crate::client::{Client, Path};
 

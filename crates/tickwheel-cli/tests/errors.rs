@@ -66,7 +66,7 @@ fn a_wrong_command_line_has_its_own_code_and_a_suggestion() {
     for (args, said) in [
         (vec!["serv"], "serve"),
         (vec!["put", "q", "x", "--dely", "1s"], "--delay"),
-        (vec!["put", "q", "x", "--delay", "soon"], "\"soon\" is not a length of time"),
+        (vec!["put", "q", "x", "--delay", "soon"], "\"soon\" is not a duration"),
         (vec!["put", "q", "x", "--at", "tomorrow"], "\"tomorrow\" is not a time"),
         (vec!["put", "q", "x", "--delay", "1s", "--at", "2026-01-01T00:00:00Z"], "--at"),
         (vec!["put", "q", "x", "--retry", "1h..1s"], "longer"),
@@ -75,7 +75,7 @@ fn a_wrong_command_line_has_its_own_code_and_a_suggestion() {
         (vec!["get", "orders"], "queue"),
         (vec!["ls", "q", "--state", "ded"], "dead"),
         (vec!["reschedule", NOBODY], "--delay"),
-        (vec!["ack", NOBODY, "xyz"], "\"xyz\" is not the token of a lease"),
+        (vec!["ack", NOBODY, "xyz"], "\"xyz\" is not a lease token"),
         (vec!["kick"], "--queue"),
         (vec!["queue", "sho"], "show"),
         (vec!["schedule", "add", "x", "--queue", "q", "y"], "--cron"),
@@ -131,7 +131,7 @@ fn what_is_missing_or_misplaced_is_explained() {
     let said = tickwheel(&["kick", "orders"]);
     assert!(said.code(2).contains("--queue orders"), "{}", said.stderr);
     let said = tickwheel(&["put", "q", "x", "--delay", "-3"]);
-    assert!(said.code(2).contains("\"-3\" is not a length of time"), "{}", said.stderr);
+    assert!(said.code(2).contains("\"-3\" is not a duration"), "{}", said.stderr);
 
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap();

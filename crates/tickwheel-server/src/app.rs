@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use tickwheel_queue::{Queues, Time};
 use tokio::sync::{Mutex, OwnedRwLockReadGuard, RwLock};
@@ -11,7 +11,6 @@ use tokio::sync::{Mutex, OwnedRwLockReadGuard, RwLock};
 use crate::api::Code;
 use crate::auth::{Caller, Gate};
 use crate::config::Config;
-use crate::convert::now;
 use crate::http::memory::Memory;
 use crate::idempotency::Markers;
 use crate::limits::Buckets;
@@ -180,6 +179,12 @@ impl App {
         let why = "too many requests without a valid token came from this address: wait a second";
         Failure::new(Code::RateLimited, why).retry_after(1)
     }
+}
+
+/// Returns the millisecond that has begun, as the queue does when it decides what is due.
+fn now() -> Time {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    Time::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// What counts as one address. An IPv6 client usually owns a /64, so that is one.

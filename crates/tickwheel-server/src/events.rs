@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame};
-use tickwheel_queue::{self as queue, EventKind, Events, EventsError, Time};
+use tickwheel_queue::{self as queue, Events, EventsError};
 use tokio::time::{Instant, Sleep};
 
-use crate::api::{Event, JobId, JobState, Reset, rfc3339};
+use crate::api::Reset;
 use crate::app::App;
 use crate::extract::is_name;
+use crate::wire::IntoWire;
 
 /// So often a quiet stream says that it lives.
 const HEARTBEAT: Duration = Duration::from_secs(15);
@@ -117,56 +118,7 @@ impl Body for EventBody {
 }
 
 fn write_event(chunk: &mut String, event: &queue::Event) {
-    let shown = shown(event);
+    let shown = event.into_wire();
     let data = serde_json::to_string(&shown).unwrap_or_default();
     let _ = write!(chunk, "event: {}\nid: {}\ndata: {data}\n\n", shown.event, event.id);
-}
-
-fn shown(event: &queue::Event) -> Event {
-    let waits = |due: Time| if due <= event.time { JobState::Ready } else { JobState::Scheduled };
-    let (mut due, mut until, mut attempts, mut by) = (None, None, None, None);
-    let state = match event.kind {
-        EventKind::Put { due: time }
-        | EventKind::Rescheduled { due: time }
-        | EventKind::Failed { due: time }
-        | EventKind::Expired { due: time }
-        | EventKind::Released { due: time }
-        | EventKind::Kicked { due: time } => {
-            due = Some(time);
-            waits(time)
-        }
-        EventKind::Replaced { by: other } => {
-            by = Some(JobId(other));
-            JobState::Cancelled
-        }
-        EventKind::Leased { attempts: count, until: time } => {
-            (attempts, until) = (Some(count), Some(time));
-            JobState::Leased
-        }
-        EventKind::Extended { until: time } => {
-            until = Some(time);
-            JobState::Leased
-        }
-        EventKind::Dead { attempts: count } => {
-            attempts = Some(count);
-            JobState::Dead
-        }
-        EventKind::Acked => JobState::Done,
-        // `cancelled`, and what a newer queue may tell besides.
-        _ => JobState::Cancelled,
-    };
-    Event {
-        event: event.kind.as_str().to_owned(),
-        queue: event.queue.as_ref().to_owned(),
-        job: JobId(event.job),
-        state,
-        at: rfc3339(event.time),
-        at_ms: event.time.as_millis(),
-        due: due.map(rfc3339),
-        due_ms: due.map(Time::as_millis),
-        until: until.map(rfc3339),
-        until_ms: until.map(Time::as_millis),
-        attempts,
-        by,
-    }
 }

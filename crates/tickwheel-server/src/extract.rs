@@ -18,7 +18,7 @@ use serde_path_to_error::Segment;
 use tickwheel_queue::JobId;
 use tokio::sync::Semaphore;
 
-use crate::api::Code;
+use crate::api::{Code, MAX_BATCH_ITEMS};
 use crate::app::App;
 use crate::http::Visit;
 use crate::http::memory::Share;
@@ -420,7 +420,7 @@ fn wrong_field(pointer: String, error: &serde_json::Error) -> Failure {
         let last = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
         if pointer.ends_with(&last) { pointer.clone() } else { format!("{pointer}{last}") }
     };
-    if what.starts_with(crate::api::TOO_MANY_ITEMS) {
+    if what.starts_with(&format!("more than {MAX_BATCH_ITEMS} items")) {
         return Failure::new(Code::TooLarge, what).at(pointer);
     }
     if let Some(name) = quoted("unknown field `") {
@@ -438,7 +438,7 @@ fn wrong_field(pointer: String, error: &serde_json::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::{BatchPut, PutRequest};
+    use crate::api::{Batch, PutRequest};
 
     fn problem_of<T: DeserializeOwned>(json: &str) -> (Code, String) {
         let Err(failure) = parse::<T>(json.as_bytes()) else { panic!("{json} was read") };
@@ -463,8 +463,8 @@ mod tests {
         assert_eq!(wrong("{"), (Code::MalformedJson, String::new()));
         assert_eq!(wrong(""), (Code::MalformedJson, String::new()));
         assert_eq!(wrong("{} x"), (Code::MalformedJson, String::new()));
-        let (code, field) = problem_of::<BatchPut>(r#"{"jobs": [{}, {"due": "x"}]}"#);
-        assert_eq!((code, &field[..]), (Code::InvalidField, "/jobs/1/due"));
+        let (code, field) = problem_of::<Batch<PutRequest>>(r#"{"items": [{}, {"due": "x"}]}"#);
+        assert_eq!((code, &field[..]), (Code::InvalidField, "/items/1/due"));
     }
 
     #[test]

@@ -24,11 +24,9 @@
 //! What it promises, with examples, is in `docs/SERVER.md` of the repository.
 #![forbid(unsafe_code)]
 
-pub mod api;
 mod app;
 mod auth;
 pub mod config;
-mod convert;
 mod docs_page;
 mod events;
 mod extract;
@@ -45,6 +43,10 @@ mod server;
 mod shutdown;
 mod tls;
 pub mod tokens;
+mod wire;
+
+/// What requests and answers look like as JSON.
+pub use tickwheel_api as api;
 
 pub use config::Config;
 pub use server::{Server, StartError};

@@ -8,7 +8,8 @@ use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tickwheel_queue::{Error, Limit};
 
-use crate::api::{Code, JobId, Problem};
+use crate::api::{Code, Problem};
+use crate::wire::IntoWire;
 
 /// A problem on its way to the client.
 #[derive(Clone, Debug)]
@@ -71,9 +72,9 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
         let new = |code| Self::new(code, detail.clone());
-        let about = |code, id| {
+        let about = |code, id: tickwheel_queue::JobId| {
             let mut failure = new(code);
-            failure.problem.id = Some(JobId(id));
+            failure.problem.id = Some(id.into_wire());
             failure
         };
         match error {

@@ -2,12 +2,12 @@
 
 use tickwheel_queue::{NewJob, Put, PutKind, Queues, Time};
 
-use crate::api::{Code, JobId, PutOutcome, PutRequest, PutResponse, rfc3339};
+use crate::api::{Code, PutOutcome, PutRequest, PutResponse};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::convert::new_job;
 use crate::problem::Failure;
 use crate::tokens::Scope;
+use crate::wire::{IntoWire, new_job, rfc3339};
 
 /// A job that a request wants to put.
 pub(crate) struct Planned {
@@ -31,10 +31,10 @@ fn answer(
     due: Option<Time>,
 ) -> PutResponse {
     PutResponse {
-        id: JobId(id),
+        id: id.into_wire(),
         queue,
         outcome,
-        replaced: replaced.map(JobId),
+        replaced: replaced.map(IntoWire::into_wire),
         due: due.map(rfc3339),
         due_ms: due.map(Time::as_millis),
     }

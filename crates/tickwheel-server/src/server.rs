@@ -288,7 +288,7 @@ fn open(config: &Config, files: usize) -> Result<Opened, StartError> {
         .cache(config.cache)
         .reserve(config.reserve)
         .open_files(files)
-        .measure(crate::convert::encoded_bytes)
+        .measure(crate::wire::encoded_len)
         .salvage(config.salvage)
         .limits(limits);
     if let Some(clock) = &config.clock {

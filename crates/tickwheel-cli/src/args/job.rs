@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use tickwheel_server::api::{
-    Conflict, Delay, JobId, JobState, LeaseToken, PurgeState, Retry, Timestamp,
-};
+use tickwheel_api::{Conflict, Delay, JobId, JobState, LeaseToken, PurgeState, Retry, Timestamp};
 
 use super::values;
 

@@ -1,7 +1,7 @@
 //! The commands about queues.
 
 use clap::{Args, Subcommand};
-use tickwheel_server::api::{Delay, Keep, Retry};
+use tickwheel_api::{Delay, Keep, Retry};
 
 use super::values;
 

@@ -1,7 +1,7 @@
 //! The commands about schedules.
 
 use clap::{Args, Subcommand};
-use tickwheel_server::api::{Delay, Misfire};
+use tickwheel_api::{Delay, Misfire};
 
 use super::job::{JobOptions, PayloadArgs};
 use super::values;

@@ -3,7 +3,9 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tickwheel_server::api::{Conflict, Delay, JobId, JobState, Keep, Misfire, PurgeState, Retry};
+use tickwheel_api::{
+    Conflict, Delay, Exponential, JobId, JobState, Keep, Misfire, PurgeState, Retry,
+};
 
 /// One of these names, which are those of the API.
 fn named<T>(names: &'static [&'static str]) -> impl TypedValueParser<Value = T>
@@ -53,7 +55,7 @@ pub(crate) fn retry(text: &str) -> Result<Retry, String> {
         if first > max {
             return Err(format!("{first} is longer than {max}: the shorter one comes first"));
         }
-        return Ok(Retry::Exponential { first, max, jitter: JITTER });
+        return Ok(Retry::Exponential(Exponential { first, max, jitter: JITTER }));
     }
     if text.contains(',') {
         return text.split(',').map(delay).collect::<Result<_, _>>().map(Retry::List);
@@ -101,7 +103,7 @@ mod tests {
         let delay = |text: &str| text.parse::<Delay>().unwrap();
         assert_eq!(retry("10s"), Ok(Retry::Fixed(delay("10s"))));
         let (first, max) = (delay("1s"), delay("1h"));
-        assert_eq!(retry("1s..1h"), Ok(Retry::Exponential { first, max, jitter: 20 }));
+        assert_eq!(retry("1s..1h"), Ok(Retry::Exponential(Exponential { first, max, jitter: 20 })));
         assert_eq!(retry("1s, 1h"), Ok(Retry::List(vec![first, max])));
         assert!(retry("1h..1s").unwrap_err().contains("longer"));
         assert!(retry("soon").unwrap_err().contains("\"soon\""));

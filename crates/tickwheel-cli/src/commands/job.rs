@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tickwheel_server::api::{
-    BatchPut, Cancelled, Content, Job, JobId, JobPage, PutOutcome, PutRequest, PutResponse,
+use tickwheel_api::{
+    Batch, Cancelled, Content, Job, JobId, JobPage, PutOutcome, PutRequest, PutResponse,
     RescheduleRequest, Rescheduled, Results, Verdict,
 };
 use ureq::http::Method;
@@ -85,8 +85,8 @@ fn put_lines(context: &Context, args: &PutArgs, bytes: &[u8]) -> Result<(), Fail
             let queue = Some(args.queue.clone());
             Ok(PutRequest { queue, ..request(carried, &args.when, args.options.clone()) })
         };
-        let jobs = lines.iter().map(job).collect::<Result<Vec<_>, Failure>>()?;
-        let answer = context.client.post(&Path::new(&["jobs", "batch"]), &BatchPut { jobs })?;
+        let items = lines.iter().map(job).collect::<Result<Vec<_>, Failure>>()?;
+        let answer = context.client.post(&Path::new(&["jobs", "batch"]), &Batch { items })?;
         let results: Results<PutResponse> = answer.read()?;
         for result in results.results {
             refused += u64::from(matches!(result, Verdict::Error(_)));

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use tickwheel_server::api::{
+use tickwheel_api::{
     Count, KickRequest, Kicked, Pacing, PurgeRequest, Queue, QueueList, QueueSettings,
     QueueSettingsPatch, RetentionPatch,
 };

@@ -1,7 +1,7 @@
 //! Schedules: add, list, show, remove, the next times.
 
 use serde::de::IgnoredAny;
-use tickwheel_server::api::{Content, NextRuns, Schedule, ScheduleList, ScheduleRequest};
+use tickwheel_api::{Content, NextRuns, Schedule, ScheduleList, ScheduleRequest};
 use ureq::http::Method;
 
 use super::Context;

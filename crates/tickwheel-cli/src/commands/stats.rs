@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickwheel_server::api::{Percentiles, Stats};
+use tickwheel_api::{Percentiles, Stats};
 
 use super::Context;
 use crate::client::Path;

@@ -80,7 +80,7 @@ fn ls(output: &Output, place: &TokenPlace) -> Result<(), Failure> {
             safe(&token.name).into(),
             scopes(token).into(),
             queues(token).into(),
-            output.wall.both(token.created.0.as_millis()).into(),
+            output.wall.both(token.created.as_millis()).into(),
         ]);
     }
     output.table(&table)
@@ -111,6 +111,6 @@ fn document(token: &Token) -> Value {
         "scopes": token.scopes,
         "queues": token.queues,
         "created": token.created,
-        "created_ms": token.created.0.as_millis(),
+        "created_ms": token.created.as_millis(),
     })
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tickwheel_server::api;
+use tickwheel_api as api;
 
 use super::Context;
 use crate::args::WatchArgs;

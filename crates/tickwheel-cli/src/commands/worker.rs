@@ -1,6 +1,6 @@
 //! What workers do: reserve, ack, fail, extend, release.
 
-use tickwheel_server::api::{
+use tickwheel_api::{
     AckRequest, Acked, Deliveries, ExtendRequest, Extended, FailRequest, Failed, JobState,
     ReleaseRequest, Released, ReserveRequest,
 };

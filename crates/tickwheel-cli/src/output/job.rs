@@ -1,6 +1,6 @@
 //! Jobs, for people.
 
-use tickwheel_server::api::{Content, Delivery, Job, JobPage};
+use tickwheel_api::{Content, Delivery, Job, JobPage};
 
 use super::Output;
 use super::style::Style;

@@ -1,6 +1,6 @@
 //! Queues and their settings, for people.
 
-use tickwheel_server::api::{Keep, Pacing, Queue, Retry};
+use tickwheel_api::{Exponential, Keep, Pacing, Queue, Retry};
 
 use super::Output;
 use super::style::Style;
@@ -66,8 +66,10 @@ pub(crate) fn show(output: &Output, queue: &Queue) -> Result<(), Failure> {
 pub(crate) fn retry(retry: &Retry) -> String {
     match retry {
         Retry::Fixed(delay) => format!("every {delay}"),
-        Retry::Exponential { first, max, jitter: 0 } => format!("{first}, doubling up to {max}"),
-        Retry::Exponential { first, max, jitter } => {
+        Retry::Exponential(Exponential { first, max, jitter: 0 }) => {
+            format!("{first}, doubling up to {max}")
+        }
+        Retry::Exponential(Exponential { first, max, jitter }) => {
             format!("{first}, doubling up to {max}, and up to {jitter} % more by chance")
         }
         Retry::List(delays) => {

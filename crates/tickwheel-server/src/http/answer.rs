@@ -27,9 +27,9 @@ use tickwheel_queue::{self as queue, List, Page, PageToken, Queues};
 use super::memory::Share;
 use crate::api::{Code, Deliveries, JSON_TYPE, JobPage};
 use crate::app::App;
-use crate::convert::{delivery_of, encoded_bytes, job_of};
 use crate::extract::off_thread;
 use crate::problem::Failure;
+use crate::wire::{IntoWire, encoded_len};
 
 /// JSON of one step.
 const STEP_BYTES: usize = 256 << 10;
@@ -82,13 +82,13 @@ fn piece<T: Serialize>(
 
 /// The answer with a single job.
 pub(crate) async fn job(app: &App, job: queue::Job) -> Result<Response, Failure> {
-    let bytes = encoded_bytes(&job);
+    let bytes = encoded_len(&job);
     if bytes <= SMALL {
-        return Ok(json(encode(&job_of(job))?));
+        return Ok(json(encode(&job.into_wire())?));
     }
     let mut share = app.memory().share();
     share.grow(bytes + job.payload.len())?;
-    let text = off_thread(true, move || encode(&job_of(job))).await?;
+    let text = off_thread(true, move || encode(&job.into_wire())).await?;
     Ok(streamed(Whole { text: Some(text.into()), _share: share }))
 }
 
@@ -163,13 +163,13 @@ pub(crate) async fn page(app: &App, queues: Queues, mut list: List) -> Result<Re
     share.grow(2 * STEP_BYTES)?;
     list.bytes = STEP_BYTES;
     let first = queues.list(list.clone()).await?;
-    let bytes: usize = first.jobs.iter().map(encoded_bytes).sum();
+    let bytes: usize = first.jobs.iter().map(encoded_len).sum();
     if bytes <= SMALL {
         let next = first.next.map(|token| token.to_string());
         return Ok(json(encode(&JobPage {
-            jobs: first.jobs.into_iter().map(job_of).collect(),
+            jobs: first.jobs.into_iter().map(IntoWire::into_wire).collect(),
             next,
-            damaged: first.damaged.into_iter().map(Into::into).collect(),
+            damaged: first.damaged.into_iter().map(IntoWire::into_wire).collect(),
             gaps: first.gaps,
         })?));
     }
@@ -217,13 +217,13 @@ impl Steps for Pages {
             page.next.clone_from(&self.list.after);
             page
         });
-        let bytes: usize = page.jobs.iter().map(encoded_bytes).sum();
+        let bytes: usize = page.jobs.iter().map(encoded_len).sum();
         // The job that exceeds the step may be large.
         self.share.grow_anyway(bytes.saturating_sub(STEP_BYTES));
         self.room = self.room.saturating_sub(bytes);
         self.gaps += page.gaps;
         self.list.limit -= page.jobs.len() + page.damaged.len();
-        self.damaged.extend(page.damaged.into_iter().map(crate::api::JobId::from));
+        self.damaged.extend(page.damaged.into_iter().map(IntoWire::into_wire));
         self.list.after = page.next;
         // One that is not full ended for another reason: nothing is left, or enough was looked at.
         let is_full = bytes >= STEP_BYTES;
@@ -238,7 +238,7 @@ impl Steps for Pages {
         let (is_first, is_last) = (!std::mem::replace(&mut self.is_begun, true), self.is_over);
         let jobs = page.jobs;
         let text = off_thread(true, move || {
-            piece(&empty, jobs.into_iter().map(job_of), is_first, is_last)
+            piece(&empty, jobs.into_iter().map(IntoWire::into_wire), is_first, is_last)
         });
         Ok(Some((text.await?, self)))
     }
@@ -246,9 +246,9 @@ impl Steps for Pages {
 
 /// The answer with jobs for a worker. They are leased by now, so it is made whatever memory is left.
 pub(crate) fn deliveries(app: &App, jobs: Vec<queue::Delivery>) -> Result<Response, Failure> {
-    let bytes: usize = jobs.iter().map(|delivery| encoded_bytes(&delivery.job)).sum();
+    let bytes: usize = jobs.iter().map(|delivery| encoded_len(&delivery.job)).sum();
     if bytes <= SMALL {
-        let deliveries = jobs.into_iter().map(delivery_of).collect();
+        let deliveries = jobs.into_iter().map(IntoWire::into_wire).collect();
         return Ok(json(encode(&Deliveries { deliveries })?));
     }
     let mut share = app.memory().share();
@@ -276,14 +276,14 @@ impl Steps for Delivered {
         while bytes < STEP_BYTES
             && let Some(delivery) = self.jobs.next()
         {
-            bytes += encoded_bytes(&delivery.job);
+            bytes += encoded_len(&delivery.job);
             some.push(delivery);
         }
         self.is_over = self.jobs.len() == 0;
         let (is_first, is_last) = (!std::mem::replace(&mut self.is_begun, true), self.is_over);
         let text = off_thread(true, move || {
             let empty = Deliveries { deliveries: Vec::new() };
-            piece(&empty, some.into_iter().map(delivery_of), is_first, is_last)
+            piece(&empty, some.into_iter().map(IntoWire::into_wire), is_first, is_last)
         });
         Ok(Some((text.await?, self)))
     }

@@ -9,18 +9,18 @@ use super::jobs::with_replayed;
 use super::json;
 use super::worker::{check_error, check_lease, lease_of, retry_of, when_released};
 use crate::api::{
-    Acked, BatchCancel, BatchExtend, BatchFail, BatchKick, BatchLease, BatchPut, BatchRelease,
-    BatchReschedule, Cancelled, Code, Extended, Failed, Kicked, PutResponse, Released, Rescheduled,
-    Results, rfc3339,
+    Acked, Batch, Cancelled, Code, ExtendItem, Extended, FailItem, Failed, JobItem, Kicked,
+    LeaseItem, PutRequest, PutResponse, ReleaseItem, Released, RescheduleItem, Rescheduled,
+    Results,
 };
 use crate::app::App;
 use crate::auth::Caller;
-use crate::convert::when_of;
 use crate::extract::{Body, BodyAndBytes};
 use crate::idempotency::{IdempotencyKey, Repeatable, verdict_of};
 use crate::problem::Failure;
 use crate::puts;
 use crate::tokens::Scope;
+use crate::wire::{IntoQueue, IntoWire, rfc3339, when_of};
 
 fn check_size(app: &App, items: usize, field: &str) -> Result<(), Failure> {
     let allowed = app.queue_limits().batch;
@@ -41,6 +41,14 @@ fn results<T>(verdicts: Vec<Result<T, Failure>>, field: &str) -> Results<T> {
     Results { results }
 }
 
+/// Returns the place of the items in a body: its only field, which puts used to call `jobs`.
+fn items_field(body: &[u8]) -> &'static str {
+    match body.split(|&byte| byte == b'"').nth(1) {
+        Some(b"jobs") => "/jobs",
+        _ => "/items",
+    }
+}
+
 /// Put many jobs, each with its queue, in one commit.
 ///
 /// The header `Idempotency-Key` is for the whole batch.
@@ -49,32 +57,33 @@ fn results<T>(verdicts: Vec<Result<T, Failure>>, field: &str) -> Results<T> {
     params(("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255,
             pattern = "^[!-~]([ -~]{0,253}[!-~])?$",
             description = "A name for this request that no other of the caller's has")),
-    request_body = BatchPut,
+    request_body = Batch<PutRequest>,
     responses((status = 200, description = "One answer for each job", body = Results<PutResponse>))
 )]
 pub(crate) async fn put(
     State(app): State<App>,
     caller: Caller,
     IdempotencyKey(key): IdempotencyKey,
-    BodyAndBytes(request, body): BodyAndBytes<BatchPut>,
+    BodyAndBytes(request, body): BodyAndBytes<Batch<PutRequest>>,
 ) -> Result<Response, Failure> {
     caller.has(Scope::Produce)?;
-    check_size(&app, request.jobs.len(), "/jobs")?;
+    let field = items_field(&body);
+    check_size(&app, request.items.len(), field)?;
     let (verdicts, replayed) = match key {
         None => {
-            let (jobs, now) = (request.jobs.into_iter(), app.now());
+            let (jobs, now) = (request.items.into_iter(), app.now());
             let plan = jobs.map(|job| puts::plan(&app, &caller, job, None, now)).collect();
             (puts::put_planned(&app, &caller, plan, None).await?, false)
         }
         Some(key) => {
             let repeatable = Repeatable { app, caller, key, body, queue: None };
             // On the heap, so that it is no part of the future of a put without a key.
-            let answered = Box::pin(repeatable.put(request.jobs)).await?;
+            let answered = Box::pin(repeatable.put(request.items)).await?;
             (answered.verdicts, answered.replayed)
         }
     };
     let count = verdicts.len();
-    Ok(with_replayed(json(&results(verdicts, "/jobs"), count)?, replayed))
+    Ok(with_replayed(json(&results(verdicts, field), count)?, replayed))
 }
 
 /// A batch of items on its way: what is refused already, and what is sent to the queue.
@@ -128,17 +137,17 @@ fn merge<T, U>(
 /// Say that many jobs are done.
 #[utoipa::path(
     post, path = "/v1/jobs/batch/ack", tag = "batches", operation_id = "ackJobs",
-    request_body = BatchLease,
+    request_body = Batch<LeaseItem>,
     responses((status = 200, description = "One answer for each job", body = Results<Acked>))
 )]
 pub(crate) async fn ack(
     State(app): State<App>,
     caller: Caller,
-    Body(request): Body<BatchLease>,
+    Body(request): Body<Batch<LeaseItem>>,
 ) -> Result<Json<Results<Acked>>, Failure> {
     let Screened { queues, refused, sent } =
         screen(&app, &caller, Scope::Consume, request.items, |item| {
-            Ok(lease_of(item.id.0, item.token))
+            Ok(lease_of(item.id.into_queue(), item.token))
         })?;
     Ok(merge(refused, queues.ack_all(sent).await?, |()| Acked::default()))
 }
@@ -146,21 +155,21 @@ pub(crate) async fn ack(
 /// Say that many jobs failed.
 #[utoipa::path(
     post, path = "/v1/jobs/batch/fail", tag = "batches", operation_id = "failJobs",
-    request_body = BatchFail,
+    request_body = Batch<FailItem>,
     responses((status = 200, description = "One answer for each job", body = Results<Failed>))
 )]
 pub(crate) async fn fail(
     State(app): State<App>,
     caller: Caller,
-    Body(request): Body<BatchFail>,
+    Body(request): Body<Batch<FailItem>>,
 ) -> Result<Json<Results<Failed>>, Failure> {
     let Screened { queues, refused, sent } =
         screen(&app, &caller, Scope::Consume, request.items, |item| {
             let retry = retry_of(item.delay, item.dead)?;
-            Ok((lease_of(item.id.0, item.token), check_error(item.error)?, retry))
+            Ok((lease_of(item.id.into_queue(), item.token), check_error(item.error)?, retry))
         })?;
     let outcomes = queues.fail_all(sent).await?;
-    Ok(merge(refused, outcomes, |state| Failed { state: state.into() }))
+    Ok(merge(refused, outcomes, |state| Failed { state: state.into_wire() }))
 }
 
 fn extended(until: Time) -> Extended {
@@ -170,17 +179,17 @@ fn extended(until: Time) -> Extended {
 /// Keep many jobs for longer.
 #[utoipa::path(
     post, path = "/v1/jobs/batch/extend", tag = "batches", operation_id = "extendLeases",
-    request_body = BatchExtend,
+    request_body = Batch<ExtendItem>,
     responses((status = 200, description = "One answer for each job", body = Results<Extended>))
 )]
 pub(crate) async fn extend(
     State(app): State<App>,
     caller: Caller,
-    Body(request): Body<BatchExtend>,
+    Body(request): Body<Batch<ExtendItem>>,
 ) -> Result<Json<Results<Extended>>, Failure> {
     let Screened { queues, refused, sent } =
         screen(&app, &caller, Scope::Consume, request.items, |item| {
-            Ok((lease_of(item.id.0, item.token), check_lease(item.lease)?))
+            Ok((lease_of(item.id.into_queue(), item.token), check_lease(item.lease)?))
         })?;
     Ok(merge(refused, queues.extend_all(sent).await?, extended))
 }
@@ -188,17 +197,17 @@ pub(crate) async fn extend(
 /// Give many jobs back undone.
 #[utoipa::path(
     post, path = "/v1/jobs/batch/release", tag = "batches", operation_id = "releaseJobs",
-    request_body = BatchRelease,
+    request_body = Batch<ReleaseItem>,
     responses((status = 200, description = "One answer for each job", body = Results<Released>))
 )]
 pub(crate) async fn release(
     State(app): State<App>,
     caller: Caller,
-    Body(request): Body<BatchRelease>,
+    Body(request): Body<Batch<ReleaseItem>>,
 ) -> Result<Json<Results<Released>>, Failure> {
     let Screened { queues, refused, sent } =
         screen(&app, &caller, Scope::Consume, request.items, |item| {
-            Ok((lease_of(item.id.0, item.token), when_released(item.delay)))
+            Ok((lease_of(item.id.into_queue(), item.token), when_released(item.delay)))
         })?;
     Ok(merge(refused, queues.release_all(sent).await?, |()| Released::default()))
 }
@@ -206,34 +215,34 @@ pub(crate) async fn release(
 /// Cancel many jobs.
 #[utoipa::path(
     post, path = "/v1/jobs/batch/cancel", tag = "batches", operation_id = "cancelJobs",
-    request_body = BatchCancel,
+    request_body = Batch<JobItem>,
     responses((status = 200, description = "One answer for each job", body = Results<Cancelled>))
 )]
 pub(crate) async fn cancel(
     State(app): State<App>,
     caller: Caller,
-    Body(request): Body<BatchCancel>,
+    Body(request): Body<Batch<JobItem>>,
 ) -> Result<Json<Results<Cancelled>>, Failure> {
     let Screened { queues, refused, sent } =
-        screen(&app, &caller, Scope::Produce, request.items, |item| Ok(item.id.0))?;
+        screen(&app, &caller, Scope::Produce, request.items, |item| Ok(item.id.into_queue()))?;
     let outcomes = queues.cancel_all(sent).await?;
-    Ok(merge(refused, outcomes, |was| Cancelled { was: was.into() }))
+    Ok(merge(refused, outcomes, |was| Cancelled { was: was.into_wire() }))
 }
 
 /// Give many waiting jobs other due times.
 #[utoipa::path(
     post, path = "/v1/jobs/batch/reschedule", tag = "batches", operation_id = "rescheduleJobs",
-    request_body = BatchReschedule,
+    request_body = Batch<RescheduleItem>,
     responses((status = 200, description = "One answer for each job", body = Results<Rescheduled>))
 )]
 pub(crate) async fn reschedule(
     State(app): State<App>,
     caller: Caller,
-    Body(request): Body<BatchReschedule>,
+    Body(request): Body<Batch<RescheduleItem>>,
 ) -> Result<Json<Results<Rescheduled>>, Failure> {
     let Screened { queues, refused, sent } =
         screen(&app, &caller, Scope::Produce, request.items, |item| {
-            Ok((item.id.0, when_of(item.delay, item.due)?))
+            Ok((item.id.into_queue(), when_of(item.delay, item.due)?))
         })?;
     let outcomes = queues.reschedule_all(sent).await?;
     Ok(merge(refused, outcomes, |due| Rescheduled { due: rfc3339(due), due_ms: due.as_millis() }))
@@ -242,15 +251,15 @@ pub(crate) async fn reschedule(
 /// Bring many dead jobs back.
 #[utoipa::path(
     post, path = "/v1/jobs/batch/kick", tag = "batches", operation_id = "kickJobs",
-    request_body = BatchKick,
+    request_body = Batch<JobItem>,
     responses((status = 200, description = "One answer for each job", body = Results<Kicked>))
 )]
 pub(crate) async fn kick(
     State(app): State<App>,
     caller: Caller,
-    Body(request): Body<BatchKick>,
+    Body(request): Body<Batch<JobItem>>,
 ) -> Result<Json<Results<Kicked>>, Failure> {
     let Screened { queues, refused, sent } =
-        screen(&app, &caller, Scope::Admin, request.items, |item| Ok(item.id.0))?;
+        screen(&app, &caller, Scope::Admin, request.items, |item| Ok(item.id.into_queue()))?;
     Ok(merge(refused, queues.kick_all(sent).await?, |()| Kicked::default()))
 }

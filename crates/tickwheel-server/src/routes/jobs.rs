@@ -9,17 +9,17 @@ use tickwheel_queue::{Error, JobRef, List, PageToken, Queues, Time};
 use super::json;
 use crate::api::{
     Cancelled, Code, Job, JobPage, PutOutcome, PutRequest, PutResponse, RescheduleRequest,
-    Rescheduled, Timestamp, rfc3339,
+    Rescheduled, Timestamp,
 };
 use crate::app::App;
 use crate::auth::Caller;
-use crate::convert::when_of;
 use crate::extract::{Body, BodyAndBytes, Params, PathId, PathKey, QueueName};
 use crate::http::answer;
 use crate::idempotency::{IdempotencyKey, Repeatable};
 use crate::problem::Failure;
 use crate::puts;
 use crate::tokens::Scope;
+use crate::wire::{IntoQueue, IntoWire, rfc3339, when_of};
 
 /// Put a job.
 ///
@@ -104,8 +104,8 @@ pub(crate) async fn list(
     let time = |name| params.parse(name, str::parse::<Timestamp>);
     let mut list = List::of(queue);
     list.state = params.parse("state", str::parse)?;
-    list.due_from = time("due_from")?.map_or(Time::default(), |time| time.0);
-    list.due_to = time("due_to")?.map_or(Time::MAX, |time| time.0);
+    list.due_from = time("due_from")?.map_or(Time::default(), IntoQueue::into_queue);
+    list.due_to = time("due_to")?.map_or(Time::MAX, IntoQueue::into_queue);
     list.key_prefix = params.get("key_prefix").map(str::to_owned);
     list.limit = params.number("limit", 1, 1_000)?.unwrap_or(100);
     list.after = params.parse("page", str::parse::<PageToken>)?;
@@ -161,7 +161,7 @@ pub(crate) async fn cancel_by_id(
     caller: Caller,
     PathId(id): PathId,
 ) -> Result<Json<Cancelled>, Failure> {
-    let was = app.queues_for(&caller, Scope::Produce)?.cancel(id).await?.into();
+    let was = app.queues_for(&caller, Scope::Produce)?.cancel(id).await?.into_wire();
     Ok(Json(Cancelled { was }))
 }
 
@@ -180,7 +180,7 @@ pub(crate) async fn cancel_by_key(
     PathKey(key): PathKey,
 ) -> Result<Json<Cancelled>, Failure> {
     caller.may(Scope::Produce, &queue)?;
-    let was = app.queues_for(&caller, Scope::Produce)?.cancel((queue, key)).await?.into();
+    let was = app.queues_for(&caller, Scope::Produce)?.cancel((queue, key)).await?.into_wire();
     Ok(Json(Cancelled { was }))
 }
 

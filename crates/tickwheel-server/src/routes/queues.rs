@@ -9,10 +9,10 @@ use crate::api::{
 };
 use crate::app::App;
 use crate::auth::Caller;
-use crate::convert::settings_of;
 use crate::extract::{Body, OptionalBody, Params, QueueName, is_name};
 use crate::problem::Failure;
 use crate::tokens::Scope;
+use crate::wire::{IntoQueue, IntoWire, settings_of};
 
 /// The queues that a caller may see; never those that are no client's.
 pub(crate) async fn seen_by(app: &App, caller: &Caller) -> Result<Vec<QueueInfo>, Failure> {
@@ -32,7 +32,7 @@ pub(crate) async fn list(
     caller: Caller,
 ) -> Result<Json<QueueList>, Failure> {
     let queues = seen_by(&app, &caller).await?;
-    Ok(Json(QueueList { queues: queues.iter().map(Into::into).collect() }))
+    Ok(Json(QueueList { queues: queues.into_iter().map(IntoWire::into_wire).collect() }))
 }
 
 async fn info(queues: &Queues, name: String) -> Result<QueueInfo, Failure> {
@@ -41,7 +41,7 @@ async fn info(queues: &Queues, name: String) -> Result<QueueInfo, Failure> {
 }
 
 async fn shown(queues: &Queues, name: String) -> Result<Json<Queue>, Failure> {
-    Ok(Json((&info(queues, name).await?).into()))
+    Ok(Json(info(queues, name).await?.into_wire()))
 }
 
 /// The queues for whoever may administer this one.
@@ -125,7 +125,7 @@ pub(crate) async fn patch_settings(
 ) -> Result<Json<Queue>, Failure> {
     let queues = named(&app, &caller, &name)?;
     let _alone = app.settings_lock().lock().await;
-    let current = QueueSettings::from(&info(&queues, name.clone()).await?.settings);
+    let current = info(&queues, name.clone()).await?.settings.into_wire();
     let settings = settings_of(patch.apply(current))?;
     queues.configure(name.clone(), settings).await?;
     shown(&queues, name).await
@@ -199,7 +199,7 @@ pub(crate) async fn purge(
         Some(_) => tickwheel_queue::Time::from_millis(app.now().as_millis().saturating_sub(age)),
         None => tickwheel_queue::Time::MAX,
     };
-    let count = queues.purge(name, request.state.into(), before).await?;
+    let count = queues.purge(name, request.state.into_queue(), before).await?;
     Ok(Json(Count { count }))
 }
 

@@ -14,6 +14,7 @@ use crate::auth::Caller;
 use crate::extract::PathCode;
 use crate::metrics;
 use crate::problem::Failure;
+use crate::wire::IntoWire;
 
 /// A service that takes longer to answer than this is not ready.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 )]
 pub(crate) async fn stats(State(app): State<App>, caller: Caller) -> Result<Json<Stats>, Failure> {
     let queues = seen_by(&app, &caller).await?;
-    let stats = Stats::from(&metrics::stats(&app, &queues).await?);
+    let stats = metrics::stats(&app, &queues).await?.into_wire();
     Ok(Json(if caller.access().is_limited() { stats.of_some_queues() } else { stats }))
 }
 

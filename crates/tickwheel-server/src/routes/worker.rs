@@ -9,7 +9,7 @@ use tickwheel_queue::{Lease, Retry, When};
 
 use crate::api::{
     AckRequest, Acked, Code, Delay, Deliveries, ExtendRequest, Extended, FailRequest, Failed,
-    Kicked, LeaseToken, ReleaseRequest, Released, ReserveRequest, rfc3339,
+    Kicked, LeaseToken, ReleaseRequest, Released, ReserveRequest,
 };
 use crate::app::App;
 use crate::auth::Caller;
@@ -17,6 +17,7 @@ use crate::extract::{Body, OptionalBody, PathId, QueueName};
 use crate::http::answer;
 use crate::problem::Failure;
 use crate::tokens::Scope;
+use crate::wire::{IntoWire, rfc3339};
 
 const MOST_JOBS: u32 = 1_000;
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -139,7 +140,7 @@ pub(crate) async fn fail(
     let queues = app.queues_for(&caller, Scope::Consume)?;
     let retry = retry_of(request.delay, request.dead)?;
     let error = check_error(request.error)?;
-    let state = queues.fail(lease_of(id, request.token), error, retry).await?.into();
+    let state = queues.fail(lease_of(id, request.token), error, retry).await?.into_wire();
     Ok(Json(Failed { state }))
 }
 

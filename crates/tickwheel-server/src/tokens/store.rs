@@ -6,12 +6,11 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
 use super::{NewToken, Pattern, Scope, Token, TokenError, hash_of, hex};
-use crate::api::{Timestamp, rfc3339};
-use crate::convert::now;
 
 /// The file as a whole.
 #[derive(Default, Serialize, Deserialize)]
@@ -110,13 +109,13 @@ impl TokenStore {
             hash: hash_of(&secret),
             scopes: scopes.to_vec(),
             queues: queues.to_vec(),
-            created: Timestamp(now()),
+            created: SystemTime::now().into(),
         };
         self.change(|tokens| {
             tokens.push(token.clone());
             Ok(())
         })?;
-        tracing::debug!(token = id, created = rfc3339(token.created.0), "a token was made");
+        tracing::debug!(token = id, created = %token.created, "a token was made");
         Ok(NewToken { token, secret: format!("twk_{id}_{secret}") })
     }
 

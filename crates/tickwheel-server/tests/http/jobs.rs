@@ -285,6 +285,10 @@ async fn a_batch_answers_for_each_item() {
     assert_eq!(results[5]["error"]["field"], "/jobs/5/queue");
     let wrong = service.post("/v1/jobs/batch", json!({"jobs": [{"queue": "a", "text": 1}]})).await;
     assert_eq!(wrong.problem(422, "invalid-field").as_deref(), Some("/jobs/0/text"));
+    let batch = json!({"items": [{"queue": "a", "text": ""}, {"text": ""}]});
+    let named = service.post("/v1/jobs/batch", batch).await.json();
+    assert_eq!(named["results"][0]["ok"]["outcome"], "created");
+    assert_eq!(named["results"][1]["error"]["field"], "/items/1/queue");
     assert_eq!(
         service.post("/v1/jobs/batch", json!({"jobs": []})).await.json(),
         json!({"results": []})

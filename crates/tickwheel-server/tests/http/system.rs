@@ -57,7 +57,7 @@ async fn it_tells_how_it_is() {
     assert_eq!(openapi["openapi"], "3.1.0");
     assert!(openapi["paths"]["/v1/queues/{queue}/jobs"]["post"].is_object());
     let problem = service.get("/problems/stale-lease").await;
-    assert!(problem.body.starts_with("stale-lease: The lease is over"));
+    assert!(problem.body.starts_with("stale-lease: The lease has expired"));
     service.stop().await;
 }
 

@@ -1,0 +1,74 @@
+//! The types of Tickwheel's HTTP API, as JSON.
+//!
+//! Server, command line and clients share them. This crate performs no I/O and knows neither HTTP
+//! nor the queue: what a value means there is the server's business.
+//!
+//! | module | what it describes |
+//! |---|---|
+//! | `job` | jobs, and the requests of producers |
+//! | `worker` | deliveries, and the requests of workers |
+//! | `batch` | several items in one request |
+//! | `queue` | queues and their settings |
+//! | `schedule` | jobs that are put by a calendar or a period |
+//! | `event` | what a stream of events tells |
+//! | `stats` | counters and health |
+//! | `problem` | problem documents of RFC 9457 |
+//! | `payload` | JSON, text and bytes that a job carries |
+//! | `delay`, `time` | durations and points in time, as text or milliseconds |
+//!
+//! Ground rules:
+//! * Requests refuse unknown fields, so that a misspelt `dealy` is an error and not a job that is
+//!   due at once.
+//! * Every type can be written and read.
+//! * A time in an answer comes twice: as RFC 3339 text, and in milliseconds since 1970.
+//! * An absent value is left out of an answer, except where a field is documented as `null`.
+#![forbid(unsafe_code)]
+
+mod batch;
+mod delay;
+mod event;
+mod job;
+mod payload;
+mod problem;
+mod queue;
+mod schedule;
+mod stats;
+mod time;
+mod worker;
+
+pub use batch::{
+    Batch, ExtendItem, FailItem, JobItem, LeaseItem, MAX_BATCH_ITEMS, ReleaseItem, RescheduleItem,
+    Results, Verdict,
+};
+pub use delay::{Delay, ParseDelayError};
+pub use event::{Event, Reset};
+pub use job::{
+    Cancelled, Conflict, Job, JobId, JobPage, JobState, LeaseInfo, ParseJobIdError, PutOutcome,
+    PutRequest, PutResponse, RescheduleRequest, Rescheduled,
+};
+pub use payload::{Content, JSON_TYPE, TEXT_TYPE, check_json, compact, escaped_len};
+pub use problem::{Code, Problem};
+pub use queue::{
+    Count, Counts, Exponential, Keep, KickRequest, Pacing, PurgeRequest, PurgeState, Queue,
+    QueueList, QueueSettings, QueueSettingsPatch, Retention, RetentionPatch, Retry,
+};
+pub use schedule::{Misfire, NextRun, NextRuns, Schedule, ScheduleList, ScheduleRequest};
+pub use stats::{Durability, Health, Percentiles, Stats};
+pub use time::{ParseTimeError, Timestamp, rfc3339};
+pub use worker::{
+    AckRequest, Acked, Deliveries, Delivery, ExtendRequest, Extended, FailRequest, Failed, Kicked,
+    LeaseToken, ReleaseRequest, Released, ReserveRequest,
+};
+
+/// Returns the integer that a JSON number like `1e3` or `2.0` stands for: JSON schemas count it as
+/// one.
+fn whole(number: f64) -> Option<u64> {
+    #[allow(clippy::cast_sign_loss, reason = "checked")]
+    ((0.0..=9_007_199_254_740_992.0).contains(&number) && number.fract() == 0.0)
+        .then_some(number as u64)
+}
+
+/// The example of the README, as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

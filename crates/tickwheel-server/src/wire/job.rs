@@ -1,0 +1,235 @@
+//! Puts, jobs and deliveries.
+
+use std::time::Duration;
+
+use tickwheel_queue::{self as queue, NewJob, Time, When};
+
+use super::payload::{Parcel, content_fields, content_type, headers_of};
+use super::queue::retry_of;
+use super::{IntoQueue, IntoWire, check_not_empty, invalid, missing, rfc3339};
+use crate::api::{
+    Conflict, Content, Delay, Delivery, Job, LeaseInfo, LeaseToken, PutRequest, Retry, Timestamp,
+    escaped_len,
+};
+use crate::extract::{NAME_RULE, is_name};
+use crate::problem::Failure;
+
+impl IntoQueue for Conflict {
+    type Queue = queue::OnConflict;
+
+    fn into_queue(self) -> Self::Queue {
+        match self {
+            Self::Replace => queue::OnConflict::Replace,
+            Self::Keep => queue::OnConflict::Keep,
+            Self::Reject => queue::OnConflict::Reject,
+        }
+    }
+}
+
+impl IntoWire for queue::OnConflict {
+    type Wire = Conflict;
+
+    fn into_wire(self) -> Conflict {
+        match self {
+            Self::Replace => Conflict::Replace,
+            Self::Keep => Conflict::Keep,
+            Self::Reject => Conflict::Reject,
+        }
+    }
+}
+
+/// Returns when a delay from now is over. Zero is now; any other delay counts from the next whole
+/// millisecond, so that it is never short.
+fn after(now: Time, delay: Duration) -> Time {
+    if delay.is_zero() { now } else { now.after(delay.saturating_add(Duration::from_millis(1))) }
+}
+
+/// Returns the due time of a put: at most one of the two is given.
+fn due_of(
+    delay: Option<Delay>,
+    due: Option<Timestamp>,
+    now: Time,
+) -> Result<Option<Time>, Failure> {
+    match (delay, due) {
+        (Some(_), Some(_)) => Err(invalid("/due", "give only one of `delay` and `due`")),
+        (Some(delay), None) => Ok(Some(after(now, delay.0))),
+        (None, Some(due)) => Ok(Some(due.into_queue())),
+        (None, None) => Ok(None),
+    }
+}
+
+/// Returns the new due time of a reschedule: exactly one of the two is given.
+pub(crate) fn when_of(delay: Option<Delay>, due: Option<Timestamp>) -> Result<When, Failure> {
+    match (delay, due) {
+        (Some(_), Some(_)) => Err(invalid("/due", "give only one of `delay` and `due`")),
+        (Some(delay), None) => Ok(When::After(delay.0)),
+        (None, Some(due)) => Ok(When::At(due.into_queue())),
+        (None, None) => Err(missing("/delay", "give `delay` or `due`")),
+    }
+}
+
+/// The fields that puts and schedules share, besides payload and time.
+pub(super) struct Traits {
+    pub(super) key: Option<String>,
+    pub(super) on_conflict: Option<Conflict>,
+    pub(super) priority: Option<i8>,
+    pub(super) max_attempts: Option<u32>,
+    pub(super) retry: Option<Retry>,
+    pub(super) group: Option<String>,
+}
+
+impl Traits {
+    pub(super) fn apply_to(self, job: &mut NewJob) -> Result<(), Failure> {
+        check_not_empty(self.key.as_deref(), "/key")?;
+        check_not_empty(self.group.as_deref(), "/group")?;
+        if self.max_attempts == Some(0) {
+            return Err(invalid("/max_attempts", "max_attempts must be at least 1, got 0"));
+        }
+        job.key = self.key;
+        job.on_conflict = self.on_conflict.unwrap_or_default().into_queue();
+        job.priority = self.priority.unwrap_or_default();
+        job.max_attempts = self.max_attempts;
+        job.retry = self.retry.map(|retry| retry_of(retry, "/retry")).transpose()?;
+        job.group = self.group;
+        Ok(())
+    }
+}
+
+/// Returns the job that a request puts, and its due time. `path_queue` is the queue that the path
+/// names.
+pub(crate) fn new_job(
+    request: PutRequest,
+    path_queue: Option<&str>,
+    now: Time,
+    max_payload: u64,
+) -> Result<(NewJob, Time), Failure> {
+    let queue = queue_of(path_queue, request.queue)?;
+    let due = due_of(request.delay, request.due, now)?.unwrap_or(now);
+    let parcel = Parcel {
+        payload: request.payload,
+        text: request.text,
+        base64: request.base64,
+        headers: request.headers,
+    };
+    let (payload, headers) = parcel.open(max_payload)?;
+    let mut job = NewJob::new(queue, payload).at(due);
+    job.headers = headers;
+    job.id = request.id.map(IntoQueue::into_queue);
+    let traits = Traits {
+        key: request.key,
+        on_conflict: request.on_conflict,
+        priority: request.priority,
+        max_attempts: request.max_attempts,
+        retry: request.retry,
+        group: request.group,
+    };
+    traits.apply_to(&mut job)?;
+    Ok((job, due))
+}
+
+fn queue_of(path: Option<&str>, body: Option<String>) -> Result<String, Failure> {
+    match (path, body) {
+        (Some(queue), Some(other)) if queue != other => {
+            let why =
+                format!("the path names queue {queue:?}: leave `queue` out, or send the same");
+            Err(invalid("/queue", why))
+        }
+        (Some(queue), _) => Ok(queue.to_owned()),
+        (None, Some(queue)) if is_name(&queue) => Ok(queue),
+        (None, Some(_)) => Err(invalid("/queue", format!("not a queue name: {NAME_RULE}"))),
+        (None, None) => Err(missing("/queue", "the queue is missing")),
+    }
+}
+
+/// Returns an upper bound for the bytes that a job takes as JSON.
+pub(crate) fn encoded_len(job: &queue::Job) -> usize {
+    /// Field names, times and numbers.
+    const FIXED: usize = 512;
+    let text = |text: &str| escaped_len(text.as_bytes());
+    let optional = |it: &Option<String>| it.as_deref().map_or(0, text);
+    let headers = job.headers.iter().map(|(name, value)| text(name) + text(value) + 6);
+    let payload = Content::max_encoded_len(&job.payload, content_type(&job.headers));
+    let texts = optional(&job.key) + optional(&job.group) + optional(&job.last_error);
+    FIXED + job.queue.len() + headers.sum::<usize>() + texts + payload
+}
+
+impl IntoWire for queue::Job {
+    type Wire = Job;
+
+    fn into_wire(self) -> Job {
+        let (payload, text, base64) = content_fields(&self.payload, &self.headers);
+        Job {
+            id: self.id.into_wire(),
+            queue: self.queue.as_ref().to_owned(),
+            state: self.state.into_wire(),
+            key: self.key,
+            group: self.group,
+            priority: self.priority,
+            headers: headers_of(self.headers),
+            payload,
+            text,
+            base64,
+            due: rfc3339(self.due),
+            due_ms: self.due.as_millis(),
+            created: rfc3339(self.created),
+            created_ms: self.created.as_millis(),
+            attempts: self.attempts,
+            max_attempts: self.max_attempts,
+            retry: self.retry.map(IntoWire::into_wire),
+            lease: self
+                .leased_until
+                .map(|until| LeaseInfo { until: rfc3339(until), until_ms: until.as_millis() }),
+            last_error: self.last_error,
+            finished: self.finished.map(rfc3339),
+            finished_ms: self.finished.map(Time::as_millis),
+        }
+    }
+}
+
+impl IntoWire for queue::Delivery {
+    type Wire = Delivery;
+
+    fn into_wire(self) -> Delivery {
+        let until = self.job.leased_until.unwrap_or_default();
+        Delivery {
+            token: LeaseToken(self.lease.token),
+            until: rfc3339(until),
+            until_ms: until.as_millis(),
+            job: self.job.into_wire(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tickwheel_queue::Queues;
+
+    use super::*;
+
+    #[test]
+    fn the_encoded_length_is_an_upper_bound() {
+        let queues = Queues::in_memory();
+        let json = ("content-type".to_owned(), "application/json".to_owned());
+        let plain = ("content-type".to_owned(), "text/plain".to_owned());
+        let zeros = vec![0; 10_000];
+        let quotes = format!("[{}]", vec![r#""\\""#; 2_000].join(","));
+        for (payload, kind) in [
+            (&zeros[..], Some(&plain)),
+            (&zeros, None),
+            (&[0xff; 10_001], Some(&plain)),
+            (quotes.as_bytes(), Some(&json)),
+            (quotes.as_bytes(), Some(&plain)),
+            (&[b'9'; 5_000], Some(&json)),
+            (b"", None),
+        ] {
+            let mut job = NewJob::new("q", payload.to_vec()).key("\u{1}".repeat(500));
+            job.headers =
+                kind.into_iter().cloned().chain([("x".into(), "\t".repeat(99))]).collect();
+            let id = queues.put(job).wait().unwrap().id;
+            let job = queues.get(id).wait().unwrap().unwrap();
+            let counted = encoded_len(&job);
+            let written = serde_json::to_vec(&job.into_wire()).unwrap().len();
+            assert!(written <= counted && counted <= 2 * written + 512, "{written} {counted}");
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Queues, their settings, and retry policies.
+
+use std::time::Duration;
+
+use tickwheel_queue as queue;
+
+use super::{IntoQueue, IntoWire, invalid, missing};
+use crate::api::{
+    Counts, Delay, Exponential, Keep, Pacing, PurgeState, Queue, QueueSettings, Retention, Retry,
+};
+use crate::problem::Failure;
+
+const MAX_RETRY_DELAYS: usize = 1_000;
+
+impl IntoWire for queue::RetryPolicy {
+    type Wire = Retry;
+
+    fn into_wire(self) -> Retry {
+        match self {
+            Self::Fixed(delay) => Retry::Fixed(Delay(delay)),
+            Self::Exponential { first, max, jitter } => {
+                Retry::Exponential(Exponential { first: Delay(first), max: Delay(max), jitter })
+            }
+            Self::List(delays) => Retry::List(delays.into_iter().map(Delay).collect()),
+        }
+    }
+}
+
+pub(super) fn retry_of(retry: Retry, field: &str) -> Result<queue::RetryPolicy, Failure> {
+    match retry {
+        Retry::Fixed(delay) => Ok(queue::RetryPolicy::Fixed(delay.0)),
+        Retry::Exponential(Exponential { jitter, .. }) if jitter > 100 => {
+            let why = format!("jitter must be at most 100 percent, got {jitter}");
+            Err(invalid(&format!("{field}/exponential/jitter"), why))
+        }
+        Retry::Exponential(Exponential { first, max, jitter }) => {
+            Ok(queue::RetryPolicy::Exponential { first: first.0, max: max.0, jitter })
+        }
+        Retry::List(delays) if delays.is_empty() || delays.len() > MAX_RETRY_DELAYS => {
+            let why =
+                format!("list must have 1 to {MAX_RETRY_DELAYS} delays, got {}", delays.len());
+            Err(invalid(&format!("{field}/list"), why))
+        }
+        Retry::List(delays) => Ok(queue::RetryPolicy::list(delays.into_iter().map(|it| it.0))),
+    }
+}
+
+impl IntoWire for queue::Pacing {
+    type Wire = Pacing;
+
+    fn into_wire(self) -> Pacing {
+        Pacing {
+            starts: self.starts.map(|(starts, _)| starts),
+            window: self.starts.map(|(_, window)| Delay(window)),
+            concurrency: self.concurrency,
+        }
+    }
+}
+
+fn pacing_of(pacing: &Pacing, field: &str) -> Result<queue::Pacing, Failure> {
+    let starts = match (pacing.starts, pacing.window) {
+        (None, None) => None,
+        (Some(starts @ 1..=1_000_000), Some(window)) if !window.0.is_zero() => {
+            Some((starts, window.0))
+        }
+        (Some(1..=1_000_000), Some(_)) => {
+            return Err(invalid(&format!("{field}/window"), "window must be greater than zero"));
+        }
+        (Some(starts), Some(_)) => {
+            let why = format!("starts must be between 1 and 1000000, got {starts}");
+            return Err(invalid(&format!("{field}/starts"), why));
+        }
+        (Some(_), None) => {
+            return Err(missing(&format!("{field}/window"), "`starts` requires a `window`"));
+        }
+        (None, Some(_)) => {
+            return Err(missing(&format!("{field}/starts"), "`window` requires `starts`"));
+        }
+    };
+    if pacing.concurrency == Some(0) {
+        let why = "concurrency must be at least 1: to stop deliveries, pause the queue";
+        return Err(invalid(&format!("{field}/concurrency"), why));
+    }
+    Ok(queue::Pacing { starts, concurrency: pacing.concurrency })
+}
+
+impl IntoWire for queue::Keep {
+    type Wire = Keep;
+
+    fn into_wire(self) -> Keep {
+        if self.age.is_zero() || self.count == 0 {
+            return Keep { age: None, count: Some(0) };
+        }
+        Keep {
+            age: (self.age != Duration::MAX).then_some(Delay(self.age)),
+            count: (self.count != u64::MAX).then_some(self.count),
+        }
+    }
+}
+
+impl IntoQueue for Keep {
+    type Queue = queue::Keep;
+
+    fn into_queue(self) -> queue::Keep {
+        queue::Keep {
+            age: self.age.map_or(Duration::MAX, |age| age.0),
+            count: self.count.unwrap_or(u64::MAX),
+        }
+    }
+}
+
+impl IntoWire for queue::Retention {
+    type Wire = Retention;
+
+    fn into_wire(self) -> Retention {
+        Retention {
+            done: self.done.into_wire(),
+            dead: self.dead.into_wire(),
+            cancelled: self.cancelled.into_wire(),
+        }
+    }
+}
+
+impl IntoWire for queue::QueueSettings {
+    type Wire = QueueSettings;
+
+    fn into_wire(self) -> QueueSettings {
+        QueueSettings {
+            lease: Delay(self.lease),
+            max_attempts: self.max_attempts,
+            retry: self.retry.into_wire(),
+            pacing: self.pacing.into_wire(),
+            group_pacing: self.group_pacing.into_wire(),
+            retention: self.retention.into_wire(),
+        }
+    }
+}
+
+/// Returns the settings that a request asks for.
+pub(crate) fn settings_of(settings: QueueSettings) -> Result<queue::QueueSettings, Failure> {
+    if settings.lease.0.is_zero() {
+        return Err(invalid("/lease", "lease must be greater than zero"));
+    }
+    if settings.max_attempts == 0 {
+        return Err(invalid("/max_attempts", "max_attempts must be at least 1, got 0"));
+    }
+    let Retention { done, dead, cancelled } = settings.retention;
+    Ok(queue::QueueSettings {
+        lease: settings.lease.0,
+        max_attempts: settings.max_attempts,
+        retry: retry_of(settings.retry, "/retry")?,
+        retention: queue::Retention {
+            done: done.into_queue(),
+            dead: dead.into_queue(),
+            cancelled: cancelled.into_queue(),
+        },
+        pacing: pacing_of(&settings.pacing, "/pacing")?,
+        group_pacing: pacing_of(&settings.group_pacing, "/group_pacing")?,
+    })
+}
+
+impl IntoWire for queue::QueueInfo {
+    type Wire = Queue;
+
+    fn into_wire(self) -> Queue {
+        Queue {
+            name: self.name,
+            paused: self.paused,
+            jobs: Counts {
+                scheduled: self.scheduled,
+                ready: self.ready,
+                leased: self.leased,
+                dead: self.dead,
+                done: self.done,
+                cancelled: self.cancelled,
+            },
+            more_ready: self.more_ready,
+            settings: self.settings.into_wire(),
+        }
+    }
+}
+
+impl IntoQueue for PurgeState {
+    type Queue = queue::State;
+
+    fn into_queue(self) -> queue::State {
+        match self {
+            Self::Dead => queue::State::Dead,
+            Self::Done => queue::State::Done,
+            Self::Cancelled => queue::State::Cancelled,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_of_the_wire_are_those_of_the_queue() {
+        assert_eq!(QueueSettings::default(), queue::QueueSettings::default().into_wire());
+    }
+
+    #[test]
+    fn settings_are_read_back_as_they_were_shown() {
+        let settings = queue::QueueSettings {
+            lease: Duration::from_secs(90),
+            max_attempts: 3,
+            retry: queue::RetryPolicy::list([Duration::from_secs(1)]),
+            retention: queue::Retention {
+                done: queue::Keep { age: Duration::from_secs(60), count: 7 },
+                dead: queue::Keep::NOTHING,
+                cancelled: queue::Keep::FOREVER,
+            },
+            pacing: queue::Pacing::starts(3, Duration::from_secs(1)).concurrency(2),
+            group_pacing: queue::Pacing::default(),
+        };
+        let shown = settings.clone().into_wire();
+        let text = serde_json::to_string(&shown).unwrap();
+        let read = serde_json::from_str::<QueueSettings>(&text).unwrap();
+        assert_eq!(read, shown);
+        assert_eq!(settings_of(read).unwrap().retention.done, settings.retention.done);
+    }
+}

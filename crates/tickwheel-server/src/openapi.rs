@@ -60,19 +60,18 @@ pub(crate) fn finish(api: &OpenApi) -> Value {
     components["schemas"]["Code"] = serde_json::to_value(code).unwrap_or_default();
     components["securitySchemes"]["token"] = json!({
         "type": "http", "scheme": "bearer",
-        "description": "A token that `tickwheel token new` made. Needed once there is one.",
+        "description": "A token from `tickwheel token new`. Required as soon as one exists.",
     });
     components["headers"]["X-Request-Id"] = json!({
-        "description": "The id of the request, as it is in the logs",
+        "description": "The id of the request, which the log of the server shows too",
         "schema": {"type": "string", "pattern": "^[A-Za-z0-9_.-]{1,64}$"},
     });
-    for name in ["PutRequest", "ScheduleRequest"] {
-        components["schemas"][name]["oneOf"] = json!([
-            {"required": ["payload"]}, {"required": ["text"]}, {"required": ["base64"]},
-        ]);
-    }
+    components["schemas"].as_object_mut().into_iter().for_each(|schemas| {
+        schemas.values_mut().for_each(merge_choices);
+    });
     document["security"] = json!([{}, {"token": []}]);
     tidy(&mut document);
+    let mut document = name_generics(&document);
     if let Some(paths) = document["paths"].as_object_mut() {
         for (path, item) in paths {
             let operations = item.as_object_mut().into_iter().flatten();
@@ -82,6 +81,57 @@ pub(crate) fn finish(api: &OpenApi) -> Value {
         }
     }
     document
+}
+
+/// Turns a choice between objects of one property each, which is what a Rust enum is as JSON, into
+/// one object that has exactly one of these properties. Generators of clients make a plain class of
+/// it, and cannot name the anonymous objects of a `oneOf`.
+fn merge_choices(schema: &mut Value) {
+    let Some(choices) = schema["oneOf"].as_array() else { return };
+    let mut properties = Map::new();
+    for choice in choices {
+        match choice["properties"].as_object() {
+            Some(fields) if fields.len() == 1 => properties.extend(fields.clone()),
+            _ => return,
+        }
+    }
+    let mut merged = json!({
+        "type": "object", "properties": properties, "additionalProperties": false,
+        "minProperties": 1, "maxProperties": 1,
+    });
+    merged["description"] = schema["description"].take();
+    *schema = merged;
+}
+
+/// Gives schemas of generic types a plain name, `AckedResults` instead of `Results_Acked`, because
+/// generators of clients make class names from them. The copy of the inner type that such a schema
+/// contains becomes a reference.
+fn name_generics(document: &Value) -> Value {
+    let mut document = document.clone();
+    let schemas = &mut document["components"]["schemas"];
+    let all: Vec<String> =
+        schemas.as_object().into_iter().flatten().map(|it| it.0.clone()).collect();
+    let generics: Vec<_> =
+        all.iter().filter_map(|name| Some((name, name.split_once('_')?))).collect();
+    for &(name, (_, inner)) in &generics {
+        let copy = schemas[inner].clone();
+        refer(&mut schemas[name], &copy, &json!({"$ref": format!("#/components/schemas/{inner}")}));
+    }
+    let text = generics.into_iter().fold(document.to_string(), |text, (old, (generic, inner))| {
+        text.replace(&format!("\"{old}\""), &format!("\"{inner}{generic}\""))
+            .replace(&format!("/schemas/{old}\""), &format!("/schemas/{inner}{generic}\""))
+    });
+    serde_json::from_str(&text).unwrap_or_default()
+}
+
+/// Replaces copies of a schema within another one by a reference.
+fn refer(within: &mut Value, copy: &Value, reference: &Value) {
+    match within {
+        value if value == copy => *value = reference.clone(),
+        Value::Object(fields) => fields.values_mut().for_each(|it| refer(it, copy, reference)),
+        Value::Array(items) => items.iter_mut().for_each(|it| refer(it, copy, reference)),
+        _ => {}
+    }
 }
 
 /// `METHOD /path` of each route.
@@ -94,7 +144,7 @@ pub(crate) fn routes(document: &Value) -> Vec<String> {
     paths.flat_map(names).collect()
 }
 
-/// Takes out of all descriptions what is for those who write Rust: examples and links.
+/// Removes Rust examples and links from all descriptions.
 fn tidy(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -115,10 +165,10 @@ fn plain(text: &str) -> String {
     let mut parts = words.split("](");
     let first = parts.next().unwrap_or_default().to_owned();
     let text = parts.fold(first, |text, part| text + part.split_once(')').map_or("", |it| it.1));
-    text.replace("[`", "`")
+    text.replace("[`", "`").replace("`]", "`")
 }
 
-/// A parameter that is not given is left out: there is no `null` in a path, query or header.
+/// Removes `null` from the schema of a parameter: an absent parameter is left out.
 fn without_null(schema: &mut Value) {
     if let Some(kinds) = schema["type"].as_array() {
         let kinds: Vec<_> = kinds.iter().filter(|kind| *kind != "null").cloned().collect();
@@ -157,22 +207,22 @@ fn complete(path: &str, operation: &mut Value) {
     let mut problems = vec![(403, "The token, the host or the origin does not allow this")];
     problems.push((429, "Too many requests, or no room for more"));
     if has_params || has_body || path.starts_with("/v1/") {
-        problems.push((400, "The body is not JSON, or a parameter or header makes no sense"));
+        problems.push((400, "The body is not JSON, or a parameter or header is invalid"));
     }
     if !is_open {
-        problems.push((401, "A valid token is needed"));
-        problems.push((500, "Something is broken in the service"));
+        problems.push((401, "A valid token is required"));
+        problems.push((500, "Internal error"));
     }
     if !is_open || id == "readyz" {
-        problems.push((503, "The service cannot answer now"));
+        problems.push((503, "The server cannot answer now"));
     }
     if needs_something {
-        problems.push((404, "There is no such thing"));
+        problems.push((404, "Not found"));
     }
     if has_body {
         problems.push((413, "The body, or something in it, is too large"));
-        problems.push((415, "The body has to be JSON"));
-        problems.push((422, "A field makes no sense, is unknown or missing"));
+        problems.push((415, "The body must be JSON"));
+        problems.push((422, "A field is invalid, unknown or missing"));
     }
     let Some(responses) = operation["responses"].as_object_mut() else { return };
     add_problems(responses, &problems);
@@ -242,8 +292,28 @@ mod tests {
     }
 
     #[test]
+    fn every_schema_can_become_a_class() {
+        let document = finish(&crate::routes::all().into_openapi());
+        let schemas = document["components"]["schemas"].as_object().unwrap();
+        for (name, schema) in schemas {
+            assert!(name.chars().all(char::is_alphanumeric), "{name}");
+            // Only durations and times are a choice: text or a number.
+            let is_choice = ["oneOf", "anyOf", "allOf"].iter().any(|it| schema.get(it).is_some());
+            assert_eq!(is_choice, ["Delay", "Timestamp"].contains(&&name[..]), "{name}");
+        }
+        let retry = &schemas["Retry"];
+        assert_eq!((&retry["minProperties"], &retry["maxProperties"]), (&json!(1), &json!(1)));
+        assert_eq!(retry["properties"].as_object().unwrap().len(), 3);
+        let ok = &schemas["AckedVerdict"]["properties"]["ok"];
+        assert_eq!(ok["$ref"], "#/components/schemas/Acked");
+        let items = &schemas["PutRequestBatch"]["properties"]["items"]["items"];
+        assert_eq!(items["$ref"], "#/components/schemas/PutRequest");
+    }
+
+    #[test]
     fn descriptions_are_for_people() {
         assert_eq!(plain("As in [`Put`](super::Put), so.\n\n```\ncode\n```"), "As in `Put`, so.");
+        assert_eq!(plain("As [`Put`] is."), "As `Put` is.");
         let document = finish(&crate::routes::all().into_openapi()).to_string();
         assert!(!document.contains("```") && !document.contains("](super::"));
     }

@@ -72,7 +72,7 @@ fn an_insert_finds_the_driver_on_its_way_to_sleep() {
 
 #[test]
 fn two_inserts_start_one_driver() {
-    explore(4, || {
+    explore(3, || {
         let timer = inline();
         let runs = Runs::new();
         let other = thread::spawn({
@@ -243,7 +243,7 @@ fn a_handle_is_asked_while_its_timer_is_stopped() {
 /// The first attempt to start a thread fails; of two callers one is refused at most.
 #[test]
 fn a_failed_start_strands_no_task() {
-    explore(4, || {
+    explore(3, || {
         let fails = AtomicUsize::new(1);
         let hook = move |body: tickwheel::ThreadBody| {
             if fails.fetch_min(0, SeqCst) == 1 {
@@ -286,5 +286,101 @@ fn a_wake_hook_finds_the_event_loop_on_its_way_to_sleep() {
         }
         assert_eq!(runs.count(), 1);
         other.join().unwrap();
+    });
+}
+
+/// A timer with two shards: that of the thread, and another for the next thread.
+fn sharded(workers: usize) -> Timer {
+    modelled(Timer::builder().workers(workers).shards(2))
+}
+
+#[test]
+fn an_insert_into_another_shard_finds_the_leader_on_its_way_to_sleep() {
+    explore(3, || {
+        let timer = sharded(1);
+        let runs = Runs::new();
+        timer.after(NEVER_HERE, runs.task()).unwrap();
+        // The leader has seen the first shard, or is about to, or sleeps until its deadline.
+        let other = thread::spawn({
+            let (timer, task) = (timer.clone(), runs.task());
+            move || drop(timer.after(NOW, task).unwrap())
+        });
+        other.join().unwrap();
+        while runs.count() == 0 {
+            thread::yield_now();
+        }
+        assert_eq!(timer.stop().len(), 1);
+    });
+}
+
+#[test]
+fn inserts_into_two_shards_both_run() {
+    explore(2, || {
+        let timer = sharded(1);
+        let runs = Runs::new();
+        let other = thread::spawn({
+            let (timer, task) = (timer.clone(), runs.task());
+            move || drop(timer.after(NOW, task).unwrap())
+        });
+        timer.after(NOW, runs.task()).unwrap();
+        other.join().unwrap();
+        assert!(timer.drain(Duration::MAX).is_empty());
+        assert_eq!(runs.count(), 2);
+    });
+}
+
+#[test]
+fn a_new_shard_meets_a_stop() {
+    explore(3, || {
+        let timer = sharded(1);
+        let runs = Runs::new();
+        timer.after(NEVER_HERE, runs.task()).unwrap();
+        let other = thread::spawn({
+            let (timer, task) = (timer.clone(), runs.task());
+            move || match timer.after(NOW, task) {
+                Ok(_) => 1,
+                Err(ScheduleError::Stopped) => 0,
+                Err(error) => panic!("{error}"),
+            }
+        });
+        let unfired = timer.stop().len();
+        let accepted: usize = other.join().unwrap();
+        assert_eq!(unfired + runs.count(), 1 + accepted);
+        assert_eq!(timer.pending(), 0);
+    });
+}
+
+#[test]
+fn a_limit_is_exact_over_two_shards() {
+    explore(3, || {
+        let timer = modelled(Timer::builder().workers(1).shards(2).max_pending(1));
+        let schedule = |timer: &Timer| match timer.after(NEVER_HERE, || {}) {
+            Ok(task) => Some(task),
+            Err(ScheduleError::Full { limit: 1, .. }) => None,
+            Err(error) => panic!("{error}"),
+        };
+        let other = thread::spawn({
+            let timer = timer.clone();
+            move || schedule(&timer)
+        });
+        let mine = schedule(&timer);
+        let others = other.join().unwrap();
+        assert_eq!(usize::from(mine.is_some()) + usize::from(others.is_some()), 1);
+        assert!(mine.or(others).unwrap().cancel());
+        assert!(schedule(&timer).is_some(), "there is room again, wherever the task was");
+        assert_eq!(timer.stop().len(), 1);
+    });
+}
+
+#[test]
+fn a_cancel_by_another_thread_meets_the_firing() {
+    explore(3, || {
+        let timer = sharded(1);
+        let runs = Runs::new();
+        let task = timer.after(NOW, runs.task()).unwrap();
+        let other = thread::spawn(move || task.cancel());
+        let cancelled = other.join().unwrap();
+        assert!(timer.drain(Duration::MAX).is_empty());
+        assert_eq!(runs.count() + usize::from(cancelled), 1);
     });
 }

@@ -105,7 +105,7 @@ impl Interval {
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         self.sleep.poll_elapsed(cx).map(|()| {
             let due_at = self.sleep.at();
-            let clock = &self.sleep.timer().shared().clock;
+            let clock = &self.sleep.timer().core().clock();
             let tick = clock.instant(due_at).expect("a deadline that has come is an instant");
             let now = clock.now();
             self.sleep.next(self.missed.next(due_at, self.period, now), now);

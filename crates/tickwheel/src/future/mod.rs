@@ -72,8 +72,8 @@ impl From<Instant> for Deadline {
 impl Deadline {
     fn on(self, timer: &Timer) -> Nanos {
         match self {
-            Self::After(_) => self.seen_at(timer.shared().clock.now(), timer),
-            Self::At(instant) => timer.shared().clock.at(instant),
+            Self::After(_) => self.seen_at(timer.core().clock().now(), timer),
+            Self::At(instant) => timer.core().clock().at(instant),
         }
     }
 
@@ -81,7 +81,7 @@ impl Deadline {
     fn seen_at(self, now: Nanos, timer: &Timer) -> Nanos {
         match self {
             Self::After(delay) => now.saturating_add(nanos(delay)),
-            Self::At(instant) => timer.shared().clock.at(instant),
+            Self::At(instant) => timer.core().clock().at(instant),
         }
     }
 }

@@ -71,7 +71,7 @@ impl Sleep {
         if self.at == 0 {
             self.progress = Progress::Elapsed;
         }
-        self.at = self.timer.shared().clock.now().saturating_add(self.at);
+        self.at = self.timer.core().clock().now().saturating_add(self.at);
     }
 
     /// Sets the deadline anew, to a delay from now or to an instant, also when it had come
@@ -95,7 +95,7 @@ impl Sleep {
         match self.set(deadline.into().on(&self.timer)) {
             Moved::Waits(nudge) if nudge.is_needed() => {
                 // While a future waits there is a thread: none has to be started, which could fail.
-                let _ = self.timer.shared().nudge(nudge);
+                let _ = self.timer.core().nudge(nudge);
             }
             Moved::Passed(waker) => waker.wake(),
             Moved::Waits(_) | Moved::Woken => {}
@@ -107,7 +107,7 @@ impl Sleep {
     fn set(&mut self, at: Nanos) -> Moved {
         self.at = at;
         let moved = match &mut self.progress {
-            Progress::Waits(place) => self.timer.shared().sleep_till(place, at),
+            Progress::Waits(place) => self.timer.core().sleep_till(place, at),
             Progress::New | Progress::Elapsed => Moved::Woken,
         };
         match moved {
@@ -137,7 +137,7 @@ impl Sleep {
     #[inline]
     pub(super) fn leave(&mut self) {
         if let Progress::Waits(place) = self.progress {
-            self.timer.shared().leave(place);
+            self.timer.core().leave(place);
             self.progress = Progress::New;
         }
     }
@@ -156,7 +156,7 @@ impl Sleep {
     /// # Ok::<(), tickwheel::BuildError>(())
     /// ```
     pub fn deadline(&self) -> Option<Instant> {
-        self.timer.shared().clock.instant(self.at)
+        self.timer.core().clock().instant(self.at)
     }
 
     /// Whether the deadline has come, rounded up to a tick.
@@ -170,7 +170,7 @@ impl Sleep {
     /// assert!(!timer.sleep(Duration::from_secs(60)).is_elapsed());
     /// ```
     pub fn is_elapsed(&self) -> bool {
-        matches!(self.progress, Progress::Elapsed) || self.timer.shared().has_come(self.at)
+        matches!(self.progress, Progress::Elapsed) || self.timer.core().has_come(self.at)
     }
 
     pub(super) fn at(&self) -> Nanos {
@@ -185,7 +185,7 @@ impl Sleep {
     pub(super) fn poll_elapsed(&mut self, cx: &Context<'_>) -> Poll<()> {
         let (polled, nudge) = self.poll_quietly(cx.waker());
         if nudge.is_needed()
-            && let Err(error) = self.timer.shared().nudge(nudge)
+            && let Err(error) = self.timer.core().nudge(nudge)
         {
             self.leave();
             panic!("nobody can wake this future: {error}");
@@ -197,17 +197,17 @@ impl Sleep {
     #[inline]
     fn poll_quietly(&mut self, waker: &Waker) -> (Poll<()>, Nudge) {
         loop {
-            let shared = self.timer.shared();
-            let mut nudge = Nudge::default();
+            let core = self.timer.core();
+            let mut nudge = Nudge::NONE;
             match &self.progress {
-                Progress::Waits(place) if shared.surely_sleeps(place, waker) => {
+                Progress::Waits(place) if core.surely_sleeps(place, waker) => {
                     return (Poll::Pending, nudge);
                 }
                 Progress::Waits(place) => {
-                    self.progress = shared.go_on_sleeping(*place, waker);
+                    self.progress = core.go_on_sleeping(*place, waker);
                 }
                 Progress::New => {
-                    nudge = shared.fall_asleep(self.at, waker, &mut self.progress);
+                    nudge = core.fall_asleep(self.at, waker, &mut self.progress);
                 }
                 Progress::Elapsed => {}
             }
@@ -215,7 +215,7 @@ impl Sleep {
                 Progress::Waits(_) => return (Poll::Pending, nudge),
                 Progress::Elapsed => return (Poll::Ready(()), nudge),
                 // The timer was stopped, but a future has no other fate than to get ready.
-                Progress::New => self.timer = shared.successor(),
+                Progress::New => self.timer = core.successor(),
             }
         }
     }

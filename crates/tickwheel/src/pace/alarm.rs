@@ -16,8 +16,7 @@ use super::permit::Start;
 use super::queue::Stage;
 use super::{Attempt, PaceKey};
 use crate::ScheduleError;
-use crate::timer::{Job, Nanos, Nudge, nanos};
-use crate::wheel;
+use crate::timer::{Job, JobPlace, Nanos, Nudge, nanos};
 
 /// After so long or so many tasks, the timer has its thread back: other tasks are due as well.
 const MAX_SLICE: Nanos = 500_000;
@@ -33,13 +32,13 @@ pub(super) struct Alarm {
     at: Nanos,
     /// Set for ready lanes: no earlier time can be wanted.
     for_ready: bool,
-    wheel_key: wheel::Key,
+    place: JobPlace,
 }
 
 impl Alarm {
-    /// The alarm's key in the wheel of the timer.
-    pub(super) fn wheel_key(&self) -> wheel::Key {
-        self.wheel_key
+    /// Where the alarm is in the timer.
+    pub(super) fn place(&self) -> JobPlace {
+        self.place
     }
 }
 
@@ -163,7 +162,7 @@ impl<K: PaceKey> Engine<K> {
     ) -> Result<Nudge, ScheduleError> {
         match lanes.alarm_wanted(now) {
             Some((at, for_ready)) => self.set_alarm_to(lanes, at, for_ready),
-            None => Ok(Nudge::default()),
+            None => Ok(Nudge::NONE),
         }
     }
 
@@ -174,7 +173,7 @@ impl<K: PaceKey> Engine<K> {
         for_ready: bool,
     ) -> Result<Nudge, ScheduleError> {
         if let Some(alarm) = lanes.alarm.take(None)
-            && let Some(nudge) = self.host.move_to(alarm.wheel_key, at)
+            && let Some(nudge) = self.host.move_to(alarm.place, at)
         {
             lanes.alarm.set(Alarm { at, for_ready, ..alarm });
             return Ok(nudge);
@@ -185,8 +184,8 @@ impl<K: PaceKey> Engine<K> {
             let job = AlarmJob { engine: Some(Arc::clone(self)), id };
             Job::new(move || job.run())
         };
-        let (wheel_key, nudge) = self.host.place(at, job)?;
-        lanes.alarm.set(Alarm { id, at, for_ready, wheel_key });
+        let (place, nudge) = self.host.place(at, job)?;
+        lanes.alarm.set(Alarm { id, at, for_ready, place });
         Ok(nudge)
     }
 
@@ -195,7 +194,7 @@ impl<K: PaceKey> Engine<K> {
     pub(super) fn lose_alarm(&self) {
         let alarm = self.lock().alarm.take(None);
         if let Some(alarm) = alarm {
-            self.host.take_back(alarm.wheel_key);
+            self.host.take_back(alarm.place);
         }
     }
 

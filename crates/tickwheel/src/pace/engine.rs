@@ -281,7 +281,7 @@ impl<K: PaceKey> Engine<K> {
         let left = self.lock().stop();
         self.drained.notify_all();
         if let Some(alarm) = left.alarm {
-            self.host.take_back(alarm.wheel_key());
+            self.host.take_back(alarm.place());
         }
         for start in left.refused {
             self.host.catch(|| start.wake());
@@ -341,7 +341,7 @@ impl<K: PaceKey> Tenant for Engine<K> {
         let idle = if lanes.is_drained() { lanes.alarm.take(None) } else { None };
         self.unlock_quietly(lanes, &now);
         if let Some(alarm) = idle {
-            self.host.take_back(alarm.wheel_key());
+            self.host.take_back(alarm.place());
         }
     }
 

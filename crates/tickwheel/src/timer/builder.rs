@@ -10,9 +10,9 @@ use std::string::String;
 use std::sync::Arc;
 
 use super::clock::{Clock, ManualClock, Nanos, nanos};
+use super::core::Core;
 use super::executor::{Executor, Task};
 use super::panics::{self, PanicHook};
-use super::shared::Shared;
 use super::{BuildError, Timer};
 
 /// The tick of a timer that nobody chose one for.
@@ -72,6 +72,9 @@ type ThreadHook = Arc<dyn Fn(ThreadBody) -> io::Result<()> + Send + Sync>;
 /// What wakes the event loop that drives a timer.
 pub(super) type WakeHook = Arc<dyn Fn() + Send + Sync>;
 
+/// The most shards that a timer has.
+const MAX_SHARDS: usize = 32;
+
 /// What stays the same through a timer's life.
 pub(super) struct Config {
     pub(super) tick: Nanos,
@@ -81,12 +84,17 @@ pub(super) struct Config {
     pub(super) panic_hook: Option<PanicHook>,
     pub(super) wake_hook: Option<WakeHook>,
     pub(super) cores: usize,
+    /// The number of shards, a power of two.
+    pub(super) shards: usize,
+    /// How many of them hold tasks with keys, a power of two.
+    pub(super) key_shards: usize,
     thread_name: String,
     thread_hook: Option<ThreadHook>,
 }
 
 impl Config {
     /// As this, for a timer with nothing to run but what wakes futures.
+    #[cfg(feature = "async")]
     pub(super) fn for_successor(&self, clock: &Clock) -> Self {
         Self {
             tick: self.tick,
@@ -99,6 +107,8 @@ impl Config {
             panic_hook: self.panic_hook.clone(),
             wake_hook: None,
             cores: self.cores,
+            shards: 1,
+            key_shards: 1,
             thread_name: self.thread_name.clone(),
             thread_hook: self.thread_hook.clone(),
         }
@@ -145,6 +155,7 @@ pub struct Builder {
     panic_hook: Option<PanicHook>,
     wake_hook: Option<WakeHook>,
     clock: Option<ManualClock>,
+    shards: Option<usize>,
 }
 
 impl Builder {
@@ -159,6 +170,7 @@ impl Builder {
             panic_hook: None,
             wake_hook: None,
             clock: None,
+            shards: None,
         }
     }
 
@@ -426,6 +438,14 @@ impl Builder {
         self
     }
 
+    /// Sets the number of shards, rounded up to a power of two. Timers with one need less memory when
+    /// many threads use them; for tests and measurements.
+    #[doc(hidden)]
+    pub fn shards(mut self, shards: usize) -> Self {
+        self.shards = Some(shards.clamp(1, MAX_SHARDS));
+        self
+    }
+
     /// Builds the timer. No thread is started until there is a task.
     ///
     /// ```
@@ -478,6 +498,14 @@ impl Builder {
         if self.wake_hook.is_some() && !matches!(executor, Executor::Caller) {
             return Err(BuildError::WakeHookNeedsCaller);
         }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let shards = match executor {
+            // These run tasks in order of their deadlines, which is the order of one wheel.
+            Executor::Inline | Executor::Caller => 1,
+            Executor::Workers(_) | Executor::Custom(_) => {
+                self.shards.unwrap_or_else(|| default_shards(cores)).next_power_of_two()
+            }
+        };
         let config = Config {
             tick: nanos(self.tick),
             wheel: self.wheel,
@@ -485,12 +513,20 @@ impl Builder {
             executor,
             panic_hook: self.panic_hook,
             wake_hook: self.wake_hook,
-            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            cores,
+            shards,
+            key_shards: shards.min((2 * cores).next_power_of_two()),
             thread_name: self.thread_name,
             thread_hook: self.thread_hook,
         };
-        Ok(Timer::of(Shared::new(config, clock)))
+        Ok(Timer::of(Core::new(config, clock)))
     }
+}
+
+/// More shards than cores, as threads that take turns on a core would otherwise meet at a lock that a
+/// thread holds which was interrupted. A model has one unless it asks for more.
+fn default_shards(cores: usize) -> usize {
+    if cfg!(tickwheel_loom) { 1 } else { (4 * cores).min(MAX_SHARDS) }
 }
 
 /// Counts a timer that was made.

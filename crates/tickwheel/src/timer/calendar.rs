@@ -312,8 +312,8 @@ impl CalendarTask<'_> {
             Misfire::All { limit: 0 } => Misfire::Skip,
             misfire => misfire,
         };
-        let shared = self.timer.shared();
-        let now = shared.clock.wall();
+        let core = self.timer.core();
+        let now = core.clock().wall();
         let since = self.since.map(unix_nanos);
         // What was noted of the last run is not to come; and what is to come has had no run.
         let (begin, handled) = match since {
@@ -331,7 +331,7 @@ impl CalendarTask<'_> {
         let first = course.next_after(since.unwrap_or(now));
         let series = Series::by_calendar(course, self.ends_on_panic);
         let work = Work::Again(Box::new(task));
-        Ok(shared.schedule_record(self.key, Some(series), work, 0, Some(first))?)
+        Ok(core.schedule_record(self.key, Some(series), work, 0, Some(first))?)
     }
 }
 

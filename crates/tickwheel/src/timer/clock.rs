@@ -17,7 +17,7 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant, SystemTime};
 use std::vec::Vec;
 
-use super::shared::Shared;
+use super::core::Core;
 
 /// Nanoseconds since a timer's clock was made.
 pub(crate) type Nanos = u64;
@@ -147,7 +147,7 @@ struct Manual {
     elapsed: AtomicU64,
     /// What was added to the wall clock alone.
     wall_shift: AtomicI64,
-    timers: Mutex<Vec<Weak<Shared>>>,
+    timers: Mutex<Vec<Weak<Core>>>,
     /// The thread that moves the clock and runs what becomes due.
     mover: Mutex<Option<ThreadId>>,
     /// Where others wait for their turn to move it.
@@ -245,9 +245,9 @@ impl ManualClock {
         let target = self.later(by);
         // Timers whose tasks run already: further out on this thread, or where `Timer::turn` was
         // called.
-        let mut busy: Vec<Arc<Shared>> = Vec::new();
+        let mut busy: Vec<Arc<Core>> = Vec::new();
         loop {
-            let is_busy = |timer: &Arc<Shared>| busy.iter().any(|other| Arc::ptr_eq(other, timer));
+            let is_busy = |timer: &Arc<Core>| busy.iter().any(|other| Arc::ptr_eq(other, timer));
             let timers: Vec<_> = self.timers().into_iter().filter(|t| !is_busy(t)).collect();
             let next = timers.iter().filter_map(|timer| timer.next_deadline()).min();
             let Some(next) = next.filter(|&next| next <= target) else { break };
@@ -354,13 +354,13 @@ impl ManualClock {
         Some(Turn { clock: &self.inner })
     }
 
-    pub(super) fn attach(&self, timer: &Arc<Shared>) {
+    pub(super) fn attach(&self, timer: &Arc<Core>) {
         let mut timers = self.inner.timers.lock().unwrap_or_else(PoisonError::into_inner);
         timers.retain(|timer| timer.strong_count() > 0);
         timers.push(Arc::downgrade(timer));
     }
 
-    fn timers(&self) -> Vec<Arc<Shared>> {
+    fn timers(&self) -> Vec<Arc<Core>> {
         let timers = self.inner.timers.lock().unwrap_or_else(PoisonError::into_inner);
         timers.iter().filter_map(Weak::upgrade).collect()
     }

@@ -4,7 +4,7 @@ use core::fmt;
 use std::sync::Arc;
 
 use super::panics;
-use super::shared::Shared;
+use super::shard::Shard;
 use super::state::Fire;
 
 /// Where a timer runs its tasks.
@@ -40,13 +40,13 @@ pub(super) enum Executor {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Task {
-    shared: Arc<Shared>,
+    shard: Arc<Shard>,
     fire: Option<Fire>,
 }
 
 impl Task {
-    pub(super) fn new(shared: Arc<Shared>, fire: Fire) -> Self {
-        Self { shared, fire: Some(fire) }
+    pub(super) fn new(shard: Arc<Shard>, fire: Fire) -> Self {
+        Self { shard, fire: Some(fire) }
     }
 
     /// Runs the task. A panic in it is caught, counted and logged.
@@ -65,9 +65,9 @@ impl Task {
     /// ```
     pub fn run(mut self) {
         if let Some(fire) = self.fire.take() {
-            let _inside = panics::enter(&self.shared);
-            self.shared.lock().leave_queue();
-            drop(self.shared.execute(fire));
+            let _inside = panics::enter(&self.shard.driver);
+            self.shard.lock().leave_queue();
+            drop(self.shard.execute(fire));
         }
     }
 }
@@ -75,8 +75,8 @@ impl Task {
 impl Drop for Task {
     fn drop(&mut self) {
         if let Some(fire) = self.fire.take() {
-            let _inside = panics::enter(&self.shared);
-            self.shared.rejected(fire);
+            let _inside = panics::enter(&self.shard.driver);
+            self.shard.rejected(fire);
         }
     }
 }

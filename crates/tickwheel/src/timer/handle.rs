@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::clock::{Nanos, nanos};
 use super::record::{Fate, Record};
-use super::shared::Shared;
+use super::shard::Shard;
 use super::sync::AtomicBool;
 use crate::wheel;
 
@@ -39,7 +39,7 @@ use crate::wheel;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Timeout {
-    shared: Arc<Shared>,
+    shard: Arc<Shard>,
     task: TaskOf,
 }
 
@@ -60,17 +60,17 @@ enum TaskOf {
 
 impl Timeout {
     #[inline]
-    pub(super) fn plain(shared: Arc<Shared>, place: wheel::Key) -> Self {
-        Self { shared, task: TaskOf::Plain { place, cancelled: AtomicBool::new(false) } }
+    pub(super) fn plain(shard: Arc<Shard>, place: wheel::Key) -> Self {
+        Self { shard, task: TaskOf::Plain { place, cancelled: AtomicBool::new(false) } }
     }
 
     #[inline]
-    pub(super) fn named(shared: Arc<Shared>, place: wheel::Key) -> Self {
-        Self { shared, task: TaskOf::Named { place, cancelled: AtomicBool::new(false) } }
+    pub(super) fn named(shard: Arc<Shard>, place: wheel::Key) -> Self {
+        Self { shard, task: TaskOf::Named { place, cancelled: AtomicBool::new(false) } }
     }
 
-    pub(super) fn record(shared: Arc<Shared>, record: Arc<Record>) -> Self {
-        Self { shared, task: TaskOf::Record(record) }
+    pub(super) fn record(shard: Arc<Shard>, record: Arc<Record>) -> Self {
+        Self { shard, task: TaskOf::Record(record) }
     }
 
     /// Cancels the task. `true` for exactly one caller, and then the task never starts (again, if
@@ -94,9 +94,9 @@ impl Timeout {
     pub fn cancel(&self) -> bool {
         match &self.task {
             TaskOf::Plain { place, cancelled } | TaskOf::Named { place, cancelled } => {
-                self.shared.cancel(*place, cancelled)
+                self.shard.cancel(*place, cancelled)
             }
-            TaskOf::Record(record) => self.shared.cancel_record(record),
+            TaskOf::Record(record) => self.shard.cancel_record(record),
         }
     }
 
@@ -122,16 +122,16 @@ impl Timeout {
     pub fn reset(&self, delay: Duration) -> bool {
         match &self.task {
             TaskOf::Plain { place, .. } | TaskOf::Named { place, .. } => {
-                self.shared.reset(*place, nanos(delay))
+                self.shard.reset(*place, nanos(delay))
             }
-            TaskOf::Record(record) => self.shared.reset_record(record, nanos(delay)),
+            TaskOf::Record(record) => self.shard.reset_record(record, nanos(delay)),
         }
     }
 
     fn fate(&self) -> Fate {
         match &self.task {
             TaskOf::Plain { place, cancelled } | TaskOf::Named { place, cancelled } => {
-                match self.shared.fate(*place) {
+                match self.shard.fate(*place) {
                     // Asked last: a task that is cancelled meanwhile must not look expired.
                     Fate::Fired if cancelled.load(Ordering::Acquire) => Fate::Cancelled,
                     fate => fate,
@@ -203,9 +203,9 @@ impl Timeout {
 
     fn due_at(&self) -> Option<Nanos> {
         match &self.task {
-            TaskOf::Plain { place, .. } | TaskOf::Named { place, .. } => self.shared.due_at(*place),
+            TaskOf::Plain { place, .. } | TaskOf::Named { place, .. } => self.shard.due_at(*place),
             TaskOf::Record(record) => {
-                (record.fate() == Fate::Pending).then(|| self.shared.due_at(record.place()))?
+                (record.fate() == Fate::Pending).then(|| self.shard.due_at(record.place()))?
             }
         }
     }
@@ -225,7 +225,7 @@ impl Timeout {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn deadline(&self) -> Option<Instant> {
-        self.shared.clock.instant(self.due_at()?)
+        self.shard.driver.clock.instant(self.due_at()?)
     }
 
     /// How long it is until the task is due, zero if it is late; `None` if it is not pending. A
@@ -243,7 +243,7 @@ impl Timeout {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn remaining(&self) -> Option<Duration> {
-        Some(self.shared.clock.remaining(self.due_at()?))
+        Some(self.shard.driver.clock.remaining(self.due_at()?))
     }
 
     /// Makes a guard of the handle: dropping it cancels the task.
@@ -269,7 +269,7 @@ impl Drop for Timeout {
     #[inline]
     fn drop(&mut self) {
         if let TaskOf::Named { place, .. } = &self.task {
-            self.shared.unwatch(*place);
+            self.shard.unwatch(*place);
         }
     }
 }

@@ -6,21 +6,27 @@
 //! * Nothing of a caller's is called by [`Host::place`], [`Host::move_to`] and the questions: they
 //!   may be used under a lock. What has to follow without that lock is left to a [`Nudge`].
 
-use core::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Instant;
 use std::vec::Vec;
 
+use super::core::Core;
+use super::driver::{Nudge, Phase};
 use super::job::Job;
-use super::shared::{Nudge, Shared};
-use super::state::Phase;
 use super::sync::{AtomicBool, Mutex, MutexGuard};
 use super::{Nanos, ScheduleError, Timer, panics};
 use crate::wheel;
 
 #[derive(Clone)]
 pub(crate) struct Host {
-    shared: Arc<Shared>,
+    core: Arc<Core>,
+}
+
+/// Where a job is: in which shard, and where in its wheel.
+#[derive(Clone, Copy)]
+pub(crate) struct JobPlace {
+    shard: u32,
+    key: wheel::Key,
 }
 
 /// A part of this library with work of its own on a timer: a pacer.
@@ -58,44 +64,44 @@ impl Tenants {
 
 impl Host {
     pub(crate) fn of(timer: &Timer) -> Self {
-        Self { shared: Arc::clone(timer.shared()) }
+        Self { core: Arc::clone(timer.core()) }
     }
 
     /// Has a tenant told when the timer drains or stops.
     pub(crate) fn attach(&self, tenant: Weak<dyn Tenant>) {
-        self.shared.tenants.add(tenant);
+        self.core.tenants.add(tenant);
     }
 
     #[inline]
     pub(crate) fn now(&self) -> Nanos {
-        self.shared.clock.now()
+        self.core.clock().now()
     }
 
     /// Nanoseconds in a tick.
     #[inline]
     pub(crate) fn tick(&self) -> Nanos {
-        self.shared.config.tick
+        self.core.tick()
     }
 
     /// Whether tasks run on threads that have to be woken for them.
     pub(crate) fn has_threads(&self) -> bool {
-        self.shared.has_threads()
+        self.core.driver.has_threads()
     }
 
     /// The instant of a time; `None` if that is never.
     pub(crate) fn instant(&self, at: Nanos) -> Option<Instant> {
-        self.shared.clock.instant(at)
+        self.core.clock().instant(at)
     }
 
     /// Whether the timer is neither stopped nor draining.
     #[inline]
     pub(crate) fn takes_tasks(&self) -> bool {
-        !self.shared.closed.load(Ordering::Acquire)
+        self.core.driver.takes_tasks()
     }
 
     /// Whether this thread runs a task of the timer.
     pub(crate) fn is_inside(&self) -> bool {
-        panics::is_inside(&self.shared)
+        panics::is_inside(&self.core.driver)
     }
 
     /// Schedules a job, which is made only if the timer takes it. A timer that drains does: a
@@ -104,37 +110,39 @@ impl Host {
         &self,
         at: Nanos,
         job: impl FnOnce() -> Job,
-    ) -> Result<(wheel::Key, Nudge), ScheduleError> {
-        let mut state = self.shared.lock();
+    ) -> Result<(JobPlace, Nudge), ScheduleError> {
+        let shard = self.core.my_shard();
+        let mut state = shard.lock();
         if state.phase == Phase::Stopped {
             return Err(ScheduleError::Stopped);
         }
         state.scheduled += 1;
-        let place = state.insert(at, job());
-        Ok((place, self.shared.unlock_after(state, at)))
+        let key = state.insert(at, job());
+        Ok((JobPlace { shard: shard.index, key }, shard.unlock_after(state, at)))
     }
 
-    /// Gives a job another time; `None` if it has left the wheel.
-    pub(crate) fn move_to(&self, place: wheel::Key, at: Nanos) -> Option<Nudge> {
-        let mut state = self.shared.lock();
-        if state.phase == Phase::Stopped || !state.reset(place, at) {
+    /// Moves a job to another time; `None` if it has left the wheel.
+    pub(crate) fn move_to(&self, place: JobPlace, at: Nanos) -> Option<Nudge> {
+        let shard = self.core.shard(place.shard as usize);
+        let mut state = shard.lock();
+        if state.phase == Phase::Stopped || !state.reset(place.key, at) {
             return None;
         }
-        Some(self.shared.unlock_after(state, at))
+        Some(shard.unlock_after(state, at))
     }
 
-    /// Does what is left to do after a job was placed. No lock may be held.
+    /// Does what remains to be done after a job was placed. No lock may be held.
     pub(crate) fn nudge(&self, nudge: Nudge) -> Result<(), ScheduleError> {
-        self.shared.nudge(nudge)
+        self.core.driver.nudge(nudge)
     }
 
-    /// Calls something of a caller's as the timer calls a task; says whether it panicked.
+    /// Calls user code as the timer calls a task. Returns `true` if it panicked.
     pub(crate) fn catch(&self, call: impl FnOnce()) -> bool {
-        panics::catch(&self.shared.config, call)
+        panics::catch(&self.core.driver.config, call)
     }
 
     /// Takes a job out of the wheel again and drops it.
-    pub(crate) fn take_back(&self, place: wheel::Key) -> bool {
-        self.shared.cancel(place, &AtomicBool::new(false))
+    pub(crate) fn take_back(&self, place: JobPlace) -> bool {
+        self.core.shard(place.shard as usize).cancel(place.key, &AtomicBool::new(false))
     }
 }

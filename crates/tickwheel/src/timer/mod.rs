@@ -1,19 +1,22 @@
-//! A wheel that turns by itself: threads, clock, handles, keys and periodic tasks.
+//! Timers that run by themselves: threads, clock, handles, keys and periodic tasks.
 //!
-//! [`Timer`] is the front door. Behind it, one lock protects the wheel and all that belongs to it
-//! (`state.rs`); the operations that callers and threads do with it are in `shared.rs`; what the
-//! threads do between them is in `worker.rs`. Only `clock.rs` asks for the time.
+//! [`Timer`] is the front door. Behind it, the [core](self::core) has a number of shards, each with a
+//! lock and a wheel, and the [driver](self::driver) knows when the leader wakes up next. The threads
+//! that lead, guard and run tasks are described in [`worker`]. Only [`clock`] asks the operating
+//! system for the time.
 //!
 //! Ground rules:
-//! * Nothing of a caller's is called or dropped while the lock is held.
-//! * A task has one fate: it leaves the wheel once, under the lock, and whoever took it out runs
-//!   it, drops it or hands it back.
-//! * Ticks are rounded up, and the present is rounded down: so nothing starts early.
+//! * No user code is called or dropped while a lock is held.
+//! * A task has one fate: it leaves the wheel once, under its shard's lock, and the thread that took
+//!   it out runs it, drops it or hands it back.
+//! * Deadlines are rounded up to ticks and the present is rounded down, so nothing starts early.
 
 mod builder;
 #[cfg(feature = "cron")]
 pub(crate) mod calendar;
 mod clock;
+mod core;
+mod driver;
 mod error;
 mod executor;
 mod global;
@@ -26,22 +29,24 @@ mod names;
 mod panics;
 mod periodic;
 mod record;
-mod shared;
+mod roster;
+mod shard;
 mod shutdown;
 #[cfg_attr(not(feature = "async"), allow(dead_code, reason = "nobody sleeps but futures"))]
 mod sleepers;
+mod starting;
 mod state;
 mod stats;
 mod sync;
+mod thread_index;
 mod unfired;
 mod wall;
 mod when;
 mod worker;
 
-use core::fmt;
-use core::time::Duration;
+use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use std::vec::Vec;
 
 pub use builder::{Builder, ThreadBody, WheelKind};
@@ -56,17 +61,17 @@ pub use stats::{Histogram, Stats};
 pub use unfired::{StillRunning, Unfired};
 pub use when::{Keyed, When};
 
+pub(crate) use self::core::Core;
 #[cfg(any(feature = "async", feature = "pace"))]
 pub(crate) use clock::Nanos;
 pub(crate) use clock::nanos;
 #[cfg(feature = "cron")]
 pub(crate) use clock::wall_now;
-#[cfg(feature = "pace")]
-pub(crate) use host::{Host, Tenant};
-pub(crate) use job::Job;
 #[cfg(any(feature = "async", feature = "pace"))]
-pub(crate) use shared::Nudge;
-pub(crate) use shared::Shared;
+pub(crate) use driver::Nudge;
+#[cfg(feature = "pace")]
+pub(crate) use host::{Host, JobPlace, Tenant};
+pub(crate) use job::Job;
 #[cfg(feature = "async")]
 pub(crate) use sleepers::{Moved, Progress};
 #[cfg(feature = "async")]
@@ -74,8 +79,8 @@ pub(crate) use state::shrink;
 #[cfg(feature = "async")]
 pub(crate) use sync::{Mutex, MutexGuard};
 
+use driver::Phase;
 use record::Fate;
-use state::Phase;
 
 /// Runs tasks at their time: after a delay, at an instant, every so often, by key.
 ///
@@ -109,7 +114,7 @@ pub struct Timer {
 /// What all clones of a timer hold, and its threads and handles do not: so it knows when the
 /// last clone is gone.
 struct Owner {
-    shared: Arc<Shared>,
+    core: Arc<Core>,
 }
 
 /// Whether a timer runs.
@@ -165,19 +170,20 @@ impl Timer {
         Builder::new()
     }
 
-    fn of(shared: Arc<Shared>) -> Self {
+    fn of(core: Arc<Core>) -> Self {
         builder::count_live();
-        Self { owner: Arc::new(Owner { shared }) }
+        Self { owner: Arc::new(Owner { core }) }
     }
 
     /// A timer for the futures of one that was stopped.
-    fn successor_of(shared: &Shared) -> Self {
-        Self::of(Shared::new(shared.config.for_successor(&shared.clock), shared.clock.clone()))
+    #[cfg(feature = "async")]
+    fn successor_of(driver: &driver::Driver) -> Self {
+        Self::of(Core::new(driver.config.for_successor(&driver.clock), driver.clock.clone()))
     }
 
     #[inline]
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.owner.shared
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.owner.core
     }
 
     /// Runs a task once, after a delay. [`Duration::MAX`] is never.
@@ -201,9 +207,9 @@ impl Timer {
         delay: Duration,
         task: impl FnOnce() + Send + 'static,
     ) -> Result<Timeout, ScheduleError> {
-        let shared = self.shared();
-        let at = shared.clock.now().saturating_add(nanos(delay));
-        shared.schedule(at, Job::new(task))
+        let core = self.core();
+        let at = core.clock().now().saturating_add(nanos(delay));
+        core.schedule(at, Job::new(task))
     }
 
     /// Runs a task once, at an [`Instant`] or a
@@ -229,7 +235,7 @@ impl Timer {
         when: impl Into<When>,
         task: impl FnOnce() + Send + 'static,
     ) -> Result<Timeout, ScheduleError> {
-        when::at(self.shared(), None, when.into(), task)
+        when::at(self.core(), None, when.into(), task)
     }
 
     /// Runs a task again and again, at a fixed rate: the first time after one period. It does not
@@ -331,7 +337,7 @@ impl Timer {
     /// # Ok::<(), tickwheel::ScheduleError>(())
     /// ```
     pub fn cancel(&self, key: impl Into<Key>) -> bool {
-        self.shared().cancel_key(&key.into())
+        self.core().cancel_key(&key.into())
     }
 
     /// How many tasks have neither run nor been cancelled, and how many futures wait for their
@@ -352,7 +358,7 @@ impl Timer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pending(&self) -> usize {
-        self.shared().lock().pending()
+        self.core().pending()
     }
 
     /// What the timer has done so far.
@@ -370,7 +376,7 @@ impl Timer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn stats(&self) -> Stats {
-        self.shared().lock().stats()
+        self.core().stats()
     }
 
     /// How many bytes are allocated for what is pending, without what tasks and long keys have on the
@@ -388,7 +394,7 @@ impl Timer {
     /// # Ok::<(), tickwheel::ScheduleError>(())
     /// ```
     pub fn memory_usage(&self) -> usize {
-        self.shared().memory_usage()
+        self.core().memory_usage()
     }
 
     /// Whether the timer runs.
@@ -402,7 +408,7 @@ impl Timer {
     /// assert_eq!(timer.state(), TimerState::Stopped);
     /// ```
     pub fn state(&self) -> TimerState {
-        match self.shared().lock().phase {
+        match self.core().driver.roster().phase {
             Phase::NotStarted => TimerState::NotStarted,
             Phase::Running => TimerState::Running,
             Phase::Draining => TimerState::Draining,
@@ -427,7 +433,7 @@ impl Timer {
     ///
     /// If the timer was stopped, or the thread could not be started.
     pub fn start(&self) -> Result<(), ScheduleError> {
-        self.shared().start()
+        self.core().driver.start()
     }
 
     /// Stops the timer and gives back every task that has not started, by deadline (those of the
@@ -454,8 +460,8 @@ impl Timer {
     /// # Ok::<(), tickwheel::ScheduleError>(())
     /// ```
     pub fn stop(&self) -> Vec<Unfired> {
-        let unfired = self.shared().end(Fate::Unfired);
-        self.shared().wait_ended(Duration::MAX);
+        let unfired = self.core().end(Fate::Unfired);
+        self.core().wait_ended(Duration::MAX);
         unfired
     }
 
@@ -485,11 +491,11 @@ impl Timer {
     /// If tasks are still running then. The error has the tasks that never started; the timer is
     /// stopped all the same.
     pub fn stop_timeout(&self, limit: Duration) -> Result<Vec<Unfired>, StillRunning> {
-        let unfired = self.shared().end(Fate::Unfired);
-        if self.shared().wait_ended(limit) {
+        let unfired = self.core().end(Fate::Unfired);
+        if self.core().wait_ended(limit) {
             return Ok(unfired);
         }
-        match self.shared().lock().running {
+        match self.core().running() {
             // Only threads that had nothing to do have not ended yet.
             0 => Ok(unfired),
             running => Err(StillRunning { unfired, running }),
@@ -518,7 +524,7 @@ impl Timer {
     /// # Ok::<(), tickwheel::ScheduleError>(())
     /// ```
     pub fn drain(&self, limit: Duration) -> Vec<Unfired> {
-        self.shared().drain(limit);
+        self.core().drain(limit);
         self.stop()
     }
 
@@ -537,8 +543,8 @@ impl Timer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn next_deadline(&self) -> Option<Instant> {
-        let shared = self.shared();
-        shared.clock.instant(shared.sleep_until_next()?)
+        let core = self.core();
+        core.clock().instant(core.sleep_until_next()?)
     }
 
     /// Runs what is due, on this thread, and says how many tasks that were: for timers that were
@@ -559,7 +565,7 @@ impl Timer {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn turn(&self) -> usize {
-        if self.shared().has_threads() { 0 } else { self.shared().turn().unwrap_or(0) }
+        if self.core().driver.has_threads() { 0 } else { self.core().turn().unwrap_or(0) }
     }
 }
 
@@ -580,8 +586,8 @@ impl fmt::Debug for Timer {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        for unfired in self.shared.end(Fate::Cancelled) {
-            panics::catch(&self.shared.config, || drop(unfired));
+        for unfired in self.core.end(Fate::Cancelled) {
+            panics::catch(&self.core.driver.config, || drop(unfired));
         }
         builder::uncount_live();
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::vec::Vec;
 
 use super::builder::Config;
-use super::shared::Shared;
+use super::driver::Driver;
 use super::sync::thread_local;
 
 /// What a timer calls when a task panics, with what the task said.
@@ -95,7 +95,7 @@ fn message(payload: &(dyn Any + Send)) -> &str {
 thread_local! {
     /// The timers that this thread is inside: usually one, more where tasks turn other timers.
     #[allow(clippy::missing_const_for_thread_local, reason = "loom's macro has no such form")]
-    static INSIDE: RefCell<Vec<*const Shared>> = RefCell::new(Vec::new());
+    static INSIDE: RefCell<Vec<*const Driver>> = RefCell::new(Vec::new());
     /// Whether this thread is writing to the log.
     #[allow(clippy::missing_const_for_thread_local, reason = "loom's macro has no such form")]
     static LOGGING: Cell<bool> = Cell::new(false);
@@ -104,9 +104,9 @@ thread_local! {
 /// While it lives, the thread is inside a timer.
 pub(super) struct Inside;
 
-pub(super) fn enter(shared: &Arc<Shared>) -> Inside {
+pub(super) fn enter(driver: &Driver) -> Inside {
     // Where the thread-local is gone already, the thread ends and waits for nobody.
-    let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(Arc::as_ptr(shared)));
+    let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(core::ptr::from_ref(driver)));
     Inside
 }
 
@@ -117,7 +117,7 @@ impl Drop for Inside {
 }
 
 /// Whether this thread is inside that timer.
-pub(super) fn is_inside(shared: &Shared) -> bool {
-    let this = core::ptr::from_ref(shared);
+pub(super) fn is_inside(driver: &Driver) -> bool {
+    let this = core::ptr::from_ref(driver);
     INSIDE.try_with(|inside| inside.borrow().contains(&this)).unwrap_or(true)
 }

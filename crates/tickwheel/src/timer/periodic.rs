@@ -261,9 +261,9 @@ impl<'a> Periodic<'a> {
             return Err(ScheduleError::ZeroPeriod);
         }
         let series = Series { period, rhythm: self.rhythm, ends_on_panic: self.ends_on_panic };
-        let shared = self.timer.shared();
-        let at = shared.clock.now().saturating_add(nanos(self.first.unwrap_or(self.period)));
-        shared.schedule_record(self.key, Some(series), Work::Again(Box::new(task)), at, None)
+        let core = self.timer.core();
+        let at = core.clock().now().saturating_add(nanos(self.first.unwrap_or(self.period)));
+        core.schedule_record(self.key, Some(series), Work::Again(Box::new(task)), at, None)
     }
 }
 

@@ -1,137 +1,174 @@
 //! The end of a timer: `stop`, which hands back what is pending, and `drain`, which lets it run.
 //!
-//! Ground rule: the lock is held for moments. Under it the wheels are taken out as a whole; what
-//! takes time for each task is done without it, or in steps.
+//! Ground rule: locks are held for moments. Under them the wheels are taken out as a whole; what
+//! takes time for each task is done without them, or in steps.
 
-use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::sync::{Arc, PoisonError};
 use std::vec::Vec;
 
 use super::clock::instant_now;
+use super::core::Core;
+use super::driver::Phase;
 use super::names::Names;
 use super::panics;
-use super::record::Fate;
-use super::shared::{Shared, drop_cancelled};
-use super::state::{AnyWheel, Phase, State};
+use super::record::{Fate, Records};
+use super::roster::Roster;
+use super::shard::{Shard, drop_cancelled};
+use super::sleepers::Sleepers;
+use super::state::{AnyWheel, State};
 use super::sync::MutexGuard;
 use super::unfired::Unfired;
+use super::wall::Wall;
 use crate::wheel;
 
-impl Shared {
-    /// Takes the timer out of service and gives what is pending, by deadline. Handles will tell
-    /// that `fate` of those tasks. What takes long is done without the lock.
-    pub(super) fn end(self: &Arc<Self>, fate: Fate) -> Vec<Unfired> {
-        let mut state = self.lock();
-        if state.phase == Phase::Stopped {
-            return Vec::new();
-        }
+/// What was pending in a shard when its timer was stopped.
+struct Taken<'a> {
+    shard: &'a Arc<Shard>,
+    wheel: AnyWheel,
+    names: Names,
+    sleepers: Sleepers,
+    /// Kept until the lock is released: dropping them may take long, or call user code.
+    _rest: (Records, Wall),
+    /// Handles that ask what became of their task wait for this.
+    left: MutexGuard<'a, Vec<wheel::Key>>,
+}
+
+impl Shard {
+    /// Takes out what is pending. Handles will report `fate` for those tasks.
+    fn close<'a>(self: &'a Arc<Self>, state: &mut State, fate: Fate) -> Taken<'a> {
         state.phase = Phase::Stopped;
-        self.closed.store(true, Ordering::Release);
         state.left = fate;
         let wheel = state.wheel.take();
-        let mut names = state.names.take_all();
-        let records = core::mem::take(&mut state.records);
-        let wall = core::mem::take(&mut state.wall);
+        let names = state.names.take_all();
+        let rest = (core::mem::take(&mut state.records), core::mem::take(&mut state.wall));
         let sleepers = state.sleepers.take();
         state.cancelled += sleepers.len() as u64;
-        // Handles that ask from here on wait for the answer.
-        let left = self.left();
-        drop(state);
-        self.leader.notify_all();
-        self.guard.notify_all();
-        self.idle.notify_all();
-        self.ended.notify_all();
-        let unfired = self.hand_back(wheel, &mut names, left, fate);
-        drop((records, wall, names));
-        self.wake_stopped(sleepers.into_wakers());
-        #[cfg(feature = "pace")]
-        self.tenants.tell(|tenant| tenant.timer_stopped());
-        unfired
+        self.publish_next(state);
+        Taken { shard: self, wheel, names, sleepers, _rest: rest, left: self.left() }
     }
+}
 
-    /// Makes a list of what was pending, by deadline, and notes the places for the handles.
-    fn hand_back(
-        &self,
-        wheel: AnyWheel,
-        names: &mut Names,
-        mut left: MutexGuard<'_, Vec<wheel::Key>>,
-        fate: Fate,
-    ) -> Vec<Unfired> {
-        let jobs = wheel.into_jobs();
+impl Taken<'_> {
+    /// Makes a list of the tasks, by deadline, and notes the places for the handles. Wakes the
+    /// futures.
+    fn hand_back(mut self, fate: Fate) -> Vec<(u64, Unfired)> {
+        let driver = &self.shard.driver;
+        let jobs = self.wheel.into_jobs();
         let plain = jobs.iter().filter(|due| due.value.record().is_none());
-        *left = plain.map(|due| due.key).collect();
-        left.shrink_to_fit();
-        left.sort_unstable();
-        drop(left);
+        *self.left = plain.map(|due| due.key).collect();
+        self.left.shrink_to_fit();
+        self.left.sort_unstable();
+        drop(self.left);
         let unfired = jobs.into_iter().map(|due| {
             let job = due.value;
             if let Some(record) = job.record() {
                 record.set_fate(fate);
             }
-            let key = if job.is_named() { names.forget(due.key) } else { None };
-            let at = due.deadline.saturating_mul(self.config.tick);
-            Unfired::new(job, key, self.clock.instant(at), self.config.panic_hook.clone())
+            let key = if job.is_named() { self.names.forget(due.key) } else { None };
+            let at = driver.clock.instant(due.deadline.saturating_mul(driver.config.tick));
+            (due.deadline, Unfired::new(job, key, at, driver.config.panic_hook.clone()))
         });
-        unfired.collect()
+        let unfired = unfired.collect();
+        self.shard.wake_stopped(self.sleepers.into_wakers());
+        unfired
+    }
+}
+
+impl Core {
+    /// Takes the timer out of service and returns what is pending, by deadline. Handles will report
+    /// `fate` for those tasks. What takes long is done without the locks.
+    pub(super) fn end(self: &Arc<Self>, fate: Fate) -> Vec<Unfired> {
+        let driver = &self.driver;
+        let mut roster = driver.roster();
+        if roster.phase == Phase::Stopped {
+            return Vec::new();
+        }
+        driver.set_phase(&mut roster, Phase::Stopped);
+        // All shards are closed at one moment: a call that is refused is not followed by one that
+        // is accepted.
+        let mut states = self.lock_all(&roster);
+        let closed = self.shards().zip(&mut states).map(|(shard, state)| shard.close(state, fate));
+        let taken: Vec<_> = closed.collect();
+        drop(states);
+        drop(roster);
+        driver.leader.notify_all();
+        driver.guard.notify_all();
+        driver.idle.notify_all();
+        driver.ended.notify_all();
+        let shards = taken.len();
+        let mut unfired: Vec<_> =
+            taken.into_iter().flat_map(|taken| taken.hand_back(fate)).collect();
+        if shards > 1 {
+            unfired.sort_by_key(|&(deadline, _)| deadline);
+        }
+        #[cfg(feature = "pace")]
+        self.tenants.tell(|tenant| tenant.timer_stopped());
+        unfired.into_iter().map(|(_, unfired)| unfired).collect()
     }
 
-    /// Waits until no task runs and no thread is left; `false` if that takes longer than `limit`.
-    /// From inside a task of this timer there is nothing to wait for.
+    /// Waits until no task runs and no thread is left. Returns `false` if that takes longer than
+    /// `limit`. From inside a task of this timer there is nothing to wait for.
     pub(super) fn wait_ended(&self, limit: Duration) -> bool {
-        let ended = |state: &State| state.running == 0 && state.threads.count() == 0;
-        panics::is_inside(self) || self.wait(limit, ended)
+        let is_idle = |state: &State| state.running == 0;
+        let ended = |roster: &Roster| roster.count == 0 && self.all(roster, is_idle);
+        panics::is_inside(&self.driver) || self.wait(limit, ended)
     }
 
-    /// Refuses new tasks and lets the pending ones run, for so long; periodic ones end.
+    /// Refuses new tasks and lets the pending ones run for up to `limit`. Periodic ones end.
     pub(super) fn drain(self: &Arc<Self>, limit: Duration) {
-        let mut state = self.lock();
-        if state.phase == Phase::Stopped {
+        let mut roster = self.driver.roster();
+        if roster.phase == Phase::Stopped {
             return;
         }
-        state.phase = Phase::Draining;
-        self.closed.store(true, Ordering::Release);
-        let mut unvisited = state.records.len();
-        while unvisited > 0 {
-            let cancelled = state.cancel_series(&mut unvisited);
-            drop(state);
-            for cancelled in cancelled {
-                panics::catch(&self.config, || drop_cancelled(cancelled));
-            }
-            state = self.lock();
+        self.driver.set_phase(&mut roster, Phase::Draining);
+        for state in &mut self.lock_all(&roster) {
+            state.phase = Phase::Draining;
         }
-        drop(state);
+        drop(roster);
+        for shard in self.shards() {
+            self.cancel_series(shard);
+        }
         #[cfg(feature = "pace")]
         self.tenants.tell(super::host::Tenant::timer_drains);
-        if self.has_threads() && !panics::is_inside(self) {
-            self.wait(limit, |state| {
-                let busy = state.pending_tasks() + state.running + state.queued;
-                state.phase == Phase::Stopped || busy == 0
-            });
+        if self.driver.has_threads() && !panics::is_inside(&self.driver) {
+            let is_done = |state: &State| state.pending_tasks() + state.running + state.queued == 0;
+            self.wait(limit, |roster| roster.phase == Phase::Stopped || self.all(roster, is_done));
         }
     }
 
-    fn wait(&self, limit: Duration, done: impl Fn(&State) -> bool) -> bool {
-        let mut state = self.lock();
+    /// Cancels the periodic tasks of a shard, a number of them at a time.
+    fn cancel_series(&self, shard: &Shard) {
+        let mut unvisited = usize::MAX;
+        while unvisited > 0 {
+            let cancelled = shard.lock().cancel_series(&mut unvisited);
+            for cancelled in cancelled {
+                panics::catch(&self.driver.config, || drop_cancelled(cancelled));
+            }
+        }
+    }
+
+    /// Returns `true` if something is true of all shards at one moment.
+    fn all(&self, roster: &Roster, is: impl Fn(&State) -> bool) -> bool {
+        self.lock_all(roster).iter().all(|state| is(state))
+    }
+
+    fn wait(&self, limit: Duration, done: impl Fn(&Roster) -> bool) -> bool {
+        let driver = &self.driver;
+        let mut roster = driver.roster();
         let until = instant_now().checked_add(limit);
-        while !done(&state) {
+        while !done(&roster) {
             let Some(until) = until else {
-                state = self.ended.wait(state).unwrap_or_else(PoisonError::into_inner);
+                roster = driver.ended.wait(roster).unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             let left = until.saturating_duration_since(instant_now());
             if left.is_zero() {
                 return false;
             }
-            let woken = self.ended.wait_timeout(state, left);
-            state = woken.unwrap_or_else(PoisonError::into_inner).0;
+            let woken = driver.ended.wait_timeout(roster, left);
+            roster = woken.unwrap_or_else(PoisonError::into_inner).0;
         }
         true
-    }
-
-    /// The places of the plain tasks that were pending when the timer was stopped. Waits while they
-    /// are being written down.
-    pub(super) fn left(&self) -> MutexGuard<'_, Vec<wheel::Key>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -28,15 +28,17 @@
 use core::sync::atomic::Ordering;
 use core::task::Waker;
 use std::collections::VecDeque;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::vec::Vec;
 
 use super::clock::{Nanos, nanos};
-use super::shared::{Nudge, Shared};
-use super::state::{Phase, State, WHEEL_STEP};
+use super::core::Core;
+use super::driver::{Nudge, Phase};
+use super::panics;
+use super::roster::GRACE;
+use super::shard::Shard;
+use super::state::{State, WHEEL_STEP};
 use super::sync::{AtomicU64, Mutex, MutexGuard};
-use super::worker::GRACE;
-use super::{Timer, panics};
 use crate::wheel::{self, Advance, HierarchicalWheel};
 
 /// So many are woken before somebody else may have the lock, or a task its turn.
@@ -53,24 +55,22 @@ pub(super) struct Sleepers {
 }
 
 /// The part that it does not.
-pub(super) struct Unlocked {
+pub(super) struct Wakers {
     /// The tick up to which every sleeper was taken out of the wheel.
     woken_through: AtomicU64,
     /// The tick up to which sleepers may have been taken out of the wheel; `u64::MAX` once the timer
     /// is stopped.
     taken_through: AtomicU64,
-    /// When the leader wakes up, in nanoseconds; `u64::MAX` while no thread is asleep as leader.
-    leader_until: AtomicU64,
     /// Wakers that were taken out of the wheel and not called yet. They have a lock of their own, so
-    /// that a thread that steps in can go on where a blocked one has stopped. It is taken under the
-    /// timer's lock or without it, and no waker is called under it.
+    /// that a thread that steps in can continue where a blocked one has stopped. It is taken under
+    /// the shard's lock or without it, and no waker is called under it.
     due: Mutex<VecDeque<Waker>>,
-    successor: OnceLock<Timer>,
 }
 
-/// Where in the wheel a future's waker is.
+/// Where a future's waker is: in which shard, and where in its wheel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
+    shard: u32,
     key: wheel::Key,
     tick: u64,
     waker: Identity,
@@ -111,20 +111,22 @@ pub(crate) enum Moved {
     Woken,
 }
 
-impl Unlocked {
+impl Wakers {
     pub(super) fn new() -> Self {
         Self {
             woken_through: AtomicU64::new(0),
             taken_through: AtomicU64::new(0),
-            leader_until: AtomicU64::new(Nanos::MAX),
             due: Mutex::new(VecDeque::new()),
-            successor: OnceLock::new(),
         }
     }
 
-    /// Publishes when the leader wakes up. Called under the lock.
-    pub(super) fn set_leader_until(&self, until: Option<Nanos>) {
-        self.leader_until.store(until.unwrap_or(Nanos::MAX), Ordering::Release);
+    fn due(&self) -> MutexGuard<'_, VecDeque<Waker>> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    #[inline]
+    fn has_woken(&self, place: &Place) -> bool {
+        place.tick <= self.woken_through.load(Ordering::Acquire)
     }
 }
 
@@ -195,53 +197,138 @@ impl Sleepers {
     }
 }
 
-impl Shared {
-    /// Begins to wait: puts a waker on the wheel, unless the deadline has come. Leaves the progress
-    /// at [`Progress::New`] if the timer is stopped.
+/// The futures' way into the timer.
+impl Core {
+    fn shard_of(&self, place: &Place) -> &Arc<Shard> {
+        self.shard(place.shard as usize)
+    }
+
+    /// Begins to wait: puts a waker into the wheel, unless the deadline has passed. Leaves the
+    /// progress at [`Progress::New`] if the timer is stopped.
     pub(crate) fn fall_asleep(&self, at: Nanos, waker: &Waker, progress: &mut Progress) -> Nudge {
+        self.my_shard().fall_asleep(at, waker, progress)
+    }
+
+    /// Returns `true` if it is certain that a future continues to wait with this waker.
+    #[inline]
+    pub(crate) fn surely_sleeps(&self, place: &Place, waker: &Waker) -> bool {
+        let taken_through = self.shard_of(place).wakers.taken_through.load(Ordering::Acquire);
+        if place.tick <= taken_through || place.waker != Identity::of(waker) {
+            return false;
+        }
+        let at = place.tick.saturating_mul(self.tick());
+        self.driver.leader_wakes_by(at) || at > self.clock().now()
+    }
+
+    /// Lets a future continue to wait, with this waker. Returns [`Progress::New`] if the timer is
+    /// stopped.
+    #[inline]
+    pub(crate) fn go_on_sleeping(&self, place: Place, waker: &Waker) -> Progress {
+        self.shard_of(&place).go_on_sleeping(place, waker)
+    }
+
+    /// Moves the deadline of a future that waits.
+    #[inline]
+    pub(crate) fn sleep_till(&self, place: &mut Place, at: Nanos) -> Moved {
+        self.shard_of(place).sleep_till(place, at)
+    }
+
+    /// Ends the waiting of a future that is dropped.
+    #[inline]
+    pub(crate) fn leave(&self, place: Place) {
+        self.shard_of(&place).leave(place);
+    }
+
+    /// Returns `true` if a deadline, rounded up to a tick, has passed.
+    pub(crate) fn has_come(&self, at: Nanos) -> bool {
+        let now = self.clock().now();
+        at <= now / self.tick() * self.tick()
+    }
+
+    /// Calls a batch of due wakers. Returns `true` beside the lock if there may be more.
+    #[inline]
+    pub(super) fn wake_some<'a>(
+        &self,
+        shard: &'a Shard,
+        state: MutexGuard<'a, State>,
+    ) -> (MutexGuard<'a, State>, bool) {
+        // While another thread calls wakers, it may be blocked in one and have others left.
+        if state.sleepers.len() == 0 && state.waking == 0 {
+            (state, false)
+        } else {
+            self.wake_batch(shard, state)
+        }
+    }
+
+    fn wake_batch<'a>(
+        &self,
+        shard: &'a Shard,
+        mut state: MutexGuard<'a, State>,
+    ) -> (MutexGuard<'a, State>, bool) {
+        let now = self.clock().now();
+        let mut due = shard.wakers.due();
+        let more = state.take_sleepers(now, &mut due);
+        let count = due.len();
+        drop(due);
+        let through = state.sleepers.wheel.now();
+        shard.wakers.taken_through.store(through, Ordering::Release);
+        if !more {
+            shard.wakers.woken_through.store(through, Ordering::Release);
+        }
+        if count > 0 {
+            if state.waking == 0 {
+                state.waking_since = now;
+            }
+            state.waking += 1;
+            self.unlock_for_wakers(shard, state, count);
+            let panicked = shard.call_due_wakers();
+            state = shard.lock();
+            state.waking -= 1;
+            state.panicked += panicked;
+        } else if more {
+            state = shard.relock(state);
+        }
+        (state, more)
+    }
+}
+
+impl Shard {
+    fn fall_asleep(&self, at: Nanos, waker: &Waker, progress: &mut Progress) -> Nudge {
         let waker = waker.clone();
         let identity = Identity::of(&waker);
         let mut state = self.lock();
         if state.phase == Phase::Stopped {
-            return Nudge::default();
+            return Nudge::NONE;
         }
         let tick = state.tick_of(at);
         if self.has_passed(&state, at, tick) {
             *progress = Progress::Elapsed;
-            return Nudge::default();
+            return Nudge::NONE;
         }
         state.scheduled += 1;
         let key = state.sleepers.insert(tick, waker);
-        *progress = Progress::Waits(Place { key, tick, waker: identity });
-        let waking_since = state.threads.waking_since;
+        *progress = Progress::Waits(Place { shard: self.index, key, tick, waker: identity });
+        let waking_since = state.waking_since;
         let mut nudge = self.unlock_after(state, at);
         // Futures that were just woken mostly wait again at once: that calls no guard yet.
-        nudge.watch = nudge.watch && self.clock.now() >= waking_since.saturating_add(nanos(GRACE));
+        if nudge.watch {
+            let now = self.driver.clock.now();
+            nudge.watch = now >= waking_since.saturating_add(nanos(GRACE));
+        }
         nudge
     }
 
-    /// Whether a deadline has passed, to the nanosecond.
+    /// Returns `true` if a deadline has passed, to the nanosecond.
     #[inline]
     fn has_passed(&self, state: &State, at: Nanos, tick: u64) -> bool {
-        tick <= state.sleepers.wheel.now() || (!state.thread_looks_by(at) && at <= self.clock.now())
+        let driver = &self.driver;
+        tick <= state.sleepers.wheel.now()
+            || (!driver.leader_wakes_by(at) && at <= driver.clock.now())
     }
 
-    /// Whether it is sure that a future goes on waiting with this waker.
     #[inline]
-    pub(crate) fn surely_sleeps(&self, place: &Place, waker: &Waker) -> bool {
-        let taken_through = self.sleepers.taken_through.load(Ordering::Acquire);
-        if place.tick <= taken_through || place.waker != Identity::of(waker) {
-            return false;
-        }
-        let at = place.tick.saturating_mul(self.config.tick);
-        self.sleepers.leader_until.load(Ordering::Acquire) <= at || at > self.clock.now()
-    }
-
-    /// Whether a future goes on waiting, which it does with this waker then. Gives
-    /// [`Progress::New`] if the timer is stopped.
-    #[inline]
-    pub(crate) fn go_on_sleeping(&self, place: Place, waker: &Waker) -> Progress {
-        if self.has_woken(place) {
+    fn go_on_sleeping(&self, place: Place, waker: &Waker) -> Progress {
+        if self.wakers.has_woken(&place) {
             return Progress::Elapsed;
         }
         let state = self.lock();
@@ -260,12 +347,12 @@ impl Shared {
         }
     }
 
-    /// Ends the waiting of a future that found out by itself that its time has come.
+    /// Ends the waiting of a future that found out by itself that its deadline has passed.
     #[cold]
     fn wake_up(&self, mut state: MutexGuard<'_, State>, place: Place) -> Progress {
         let waker = state.sleepers.remove(place.key);
         state.fired += 1;
-        let late = self.clock.now().saturating_sub(state.time_of(place.tick));
+        let late = self.driver.clock.now().saturating_sub(state.time_of(place.tick));
         state.lateness.record_nanos(late);
         drop(state);
         drop(waker);
@@ -288,9 +375,8 @@ impl Shared {
         }
     }
 
-    /// Moves the deadline of a future that waits.
     #[inline]
-    pub(crate) fn sleep_till(&self, place: &mut Place, at: Nanos) -> Moved {
+    fn sleep_till(&self, place: &mut Place, at: Nanos) -> Moved {
         let mut state = self.lock();
         let tick = state.tick_of(at);
         if self.has_passed(&state, at, tick) {
@@ -305,10 +391,9 @@ impl Shared {
         Moved::Waits(self.unlock_after(state, at))
     }
 
-    /// Ends the waiting of a future that is dropped.
     #[inline]
-    pub(crate) fn leave(&self, place: Place) {
-        if self.has_woken(place) {
+    fn leave(&self, place: Place) {
+        if self.wakers.has_woken(&place) {
             return;
         }
         let mut state = self.lock();
@@ -318,80 +403,11 @@ impl Shared {
         drop(waker);
     }
 
-    #[inline]
-    fn has_woken(&self, place: Place) -> bool {
-        place.tick <= self.sleepers.woken_through.load(Ordering::Acquire)
-    }
-
-    /// How long a tick is.
-    pub(crate) fn tick(&self) -> Nanos {
-        self.config.tick
-    }
-
-    /// Calls something of a caller's on behalf of another: a panic is logged and goes no further.
-    pub(crate) fn catch(&self, call: impl FnOnce()) {
-        panics::catch(&self.config, call);
-    }
-
-    /// Whether a deadline has come, rounded up to a tick as it is for those who wait for it.
-    pub(crate) fn has_come(&self, at: Nanos) -> bool {
-        let now = self.clock.now();
-        at <= now / self.config.tick * self.config.tick
-    }
-
-    /// Calls a batch of due wakers. Says whether there may be more.
-    #[inline]
-    pub(super) fn wake_some<'a>(
-        self: &'a Arc<Self>,
-        state: MutexGuard<'a, State>,
-    ) -> (MutexGuard<'a, State>, bool) {
-        // While another thread calls wakers, it may be blocked in one and have others left.
-        if state.sleepers.len() == 0 && state.threads.waking == 0 {
-            (state, false)
-        } else {
-            self.wake_batch(state)
-        }
-    }
-
-    fn wake_batch<'a>(
-        self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
-    ) -> (MutexGuard<'a, State>, bool) {
-        let now = self.clock.now();
-        let mut due = self.due_wakers();
-        let more = state.take_sleepers(now, &mut due);
-        let count = due.len();
-        drop(due);
-        let through = state.sleepers.wheel.now();
-        self.sleepers.taken_through.store(through, Ordering::Release);
-        if !more {
-            self.sleepers.woken_through.store(through, Ordering::Release);
-        }
-        if count > 0 {
-            if state.threads.waking == 0 {
-                state.threads.waking_since = now;
-            }
-            state.threads.waking += 1;
-            self.unlock_for_wakers(state, count);
-            let panicked = self.call_due_wakers();
-            state = self.lock();
-            state.threads.waking -= 1;
-            state.panicked += panicked;
-        } else if more {
-            state = self.relock(state);
-        }
-        (state, more)
-    }
-
-    fn due_wakers(&self) -> MutexGuard<'_, VecDeque<Waker>> {
-        self.sleepers.due.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Calls the wakers that were taken out, in order; says how many panicked.
+    /// Calls the wakers that were taken out, in order. Returns how many panicked.
     fn call_due_wakers(&self) -> u64 {
         let mut panicked = 0;
-        while panics::catch(&self.config, || {
-            while let Some(waker) = { self.due_wakers().pop_front() } {
+        while panics::catch(&self.driver.config, || {
+            while let Some(waker) = { self.wakers.due().pop_front() } {
                 waker.wake();
             }
         }) {
@@ -402,34 +418,16 @@ impl Shared {
 
     /// Wakes all futures, when the timer was stopped.
     pub(super) fn wake_stopped(&self, wakers: Vec<Waker>) {
-        self.sleepers.taken_through.store(u64::MAX, Ordering::Release);
-        self.due_wakers().extend(wakers);
+        self.wakers.taken_through.store(u64::MAX, Ordering::Release);
+        self.wakers.due().extend(wakers);
         let panicked = self.call_due_wakers();
         if panicked > 0 {
             self.lock().panicked += panicked;
         }
     }
-
-    /// The timer that serves futures when this one is stopped: with the same clock, and otherwise
-    /// with nothing to run but them. Nobody can stop it; it ends with the last of them.
-    pub(crate) fn successor(&self) -> Timer {
-        self.sleepers.successor.get_or_init(|| Timer::successor_of(self)).clone()
-    }
 }
 
 impl State {
-    /// Whether a thread is certain to look at the wheel by then: the leader is asleep and wakes up
-    /// in time, or a thread is awake and inside nothing that could block it.
-    #[inline]
-    fn thread_looks_by(&self, at: Nanos) -> bool {
-        let threads = &self.threads;
-        threads.are_there()
-            && match threads.leader_until() {
-                Some(until) => until <= at,
-                None => self.running + self.queued + threads.waking == 0,
-            }
-    }
-
     /// Takes due sleepers out, up to a batch. Says whether there may be more.
     fn take_sleepers(&mut self, now: Nanos, batch: &mut VecDeque<Waker>) -> bool {
         let tick = self.tick_at(now);

@@ -14,6 +14,7 @@ use std::vec::Vec;
 
 use super::builder::{Config, DEFAULT_TICK};
 use super::clock::{Clock, Nanos};
+use super::driver::Phase;
 use super::executor::Executor;
 use super::job::Job;
 use super::names::{Named, Names};
@@ -62,25 +63,18 @@ pub(super) enum Cancelled {
     Running,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Phase {
-    NotStarted,
-    Running,
-    /// No new tasks; pending ones still run.
-    Draining,
-    Stopped,
-}
-
 pub(super) struct State {
     pub(super) wheel: AnyWheel,
     pub(super) sleepers: Sleepers,
     pub(super) names: Names,
     pub(super) records: Records,
     pub(super) wall: Wall,
+    /// The phase of the timer; here it is never `NotStarted`.
     pub(super) phase: Phase,
     /// Nanoseconds in a tick.
     pub(super) tick: Nanos,
-    max_pending: usize,
+    /// How many tasks this shard may hold: its part of `max_pending`.
+    pub(super) quota: usize,
     /// Periodic tasks that are running.
     held: usize,
     /// Tasks of any kind that are running.
@@ -91,7 +85,11 @@ pub(super) struct State {
     pub(super) left: Fate,
     /// Whether a task runs as soon as it is taken out of the wheel, and not when an executor likes.
     runs_at_once: bool,
-    pub(super) threads: super::worker::Threads,
+    /// Threads that are calling wakers, and since when there is one.
+    pub(super) waking: usize,
+    pub(super) waking_since: Nanos,
+    /// A caller runs what is due, on its own thread.
+    pub(super) turning: bool,
     pub(super) scheduled: u64,
     pub(super) fired: u64,
     pub(super) cancelled: u64,
@@ -107,22 +105,25 @@ impl Cancelled {
 }
 
 impl State {
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config, phase: Phase) -> Self {
+        let takes_all = config.shards == 1 || config.max_pending == usize::MAX;
         Self {
             wheel: AnyWheel::new(config.wheel),
             sleepers: Sleepers::new(),
             names: Names::new(),
             records: Records::default(),
             wall: Wall::default(),
-            phase: Phase::NotStarted,
+            phase,
             tick: config.tick,
-            max_pending: config.max_pending,
+            quota: if takes_all { config.max_pending } else { 0 },
             held: 0,
             running: 0,
             queued: 0,
             left: Fate::Unfired,
             runs_at_once: !matches!(config.executor, Executor::Custom(_)),
-            threads: super::worker::Threads::new(config),
+            waking: 0,
+            waking_since: 0,
+            turning: false,
             scheduled: 0,
             fired: 0,
             cancelled: 0,
@@ -173,26 +174,16 @@ impl State {
             + self.sleepers.memory_usage()
     }
 
-    pub(super) fn takes_tasks(&self) -> bool {
-        matches!(self.phase, Phase::NotStarted | Phase::Running)
-    }
-
-    /// Whether one more task may be scheduled.
+    /// Returns `true` if this shard may hold no more tasks.
     #[inline]
-    pub(super) fn admit(&mut self) -> Result<(), ScheduleError> {
-        self.admit_instead()?;
-        let pending = self.pending_tasks();
-        if pending >= self.max_pending {
-            self.rejected += 1;
-            return Err(ScheduleError::Full { limit: self.max_pending, pending });
-        }
-        Ok(())
+    pub(super) fn is_full(&self) -> bool {
+        self.pending_tasks() >= self.quota
     }
 
     /// Whether a task may be scheduled that takes the place of another.
     #[inline]
     pub(super) fn admit_instead(&self) -> Result<(), ScheduleError> {
-        if self.takes_tasks() { Ok(()) } else { Err(ScheduleError::Stopped) }
+        if self.phase.takes_tasks() { Ok(()) } else { Err(ScheduleError::Stopped) }
     }
 
     #[inline]
@@ -230,8 +221,12 @@ impl State {
         record.set_fate(Fate::Pending);
     }
 
-    /// When something may be due next, or the wall clock is to be read.
+    /// Returns when something may be due next, the wall clock has to be read, or a calendar has to be
+    /// searched.
     pub(super) fn next_wake(&self) -> Option<Nanos> {
+        if self.wall.has_searches() {
+            return Some(0);
+        }
         let first = earlier(self.wheel.next_wake(), self.sleepers.next_wake());
         let at = first.map(|tick| self.time_of(tick));
         if self.wall.has_followers() { at.map(|at| at.min(self.wall.check_at())) } else { at }
@@ -327,7 +322,7 @@ impl State {
         // Whoever cancelled it while it ran has let it go already.
         self.held -= usize::from(record.fate() == Fate::Running);
         let ends = panicked && series.ends_on_panic;
-        if record.fate() != Fate::Running || ends || !self.takes_tasks() {
+        if record.fate() != Fate::Running || ends || !self.phase.takes_tasks() {
             if record.fate() == Fate::Running {
                 record.set_fate(if ends { Fate::Fired } else { Fate::Cancelled });
                 self.cancelled += u64::from(!ends);
@@ -409,6 +404,12 @@ impl State {
         either!(&self.wheel, wheel => wheel.prefetch(place));
     }
 
+    /// Returns when a task in the wheel is due, rounded up to a tick.
+    pub(super) fn due_at(&self, place: wheel::Key) -> Option<Nanos> {
+        let tick = self.wheel.deadline(place).filter(|_| self.phase != Phase::Stopped)?;
+        Some(self.time_of(tick))
+    }
+
     /// Moves the deadline of a task in the wheel.
     pub(super) fn reset(&mut self, place: wheel::Key, at: Nanos) -> bool {
         let tick = self.tick_of(at);
@@ -425,17 +426,15 @@ impl State {
         true
     }
 
-    pub(super) fn stats(&self) -> Stats {
-        Stats {
-            scheduled: self.scheduled,
-            fired: self.fired,
-            cancelled: self.cancelled,
-            rejected: self.rejected,
-            panicked: self.panicked,
-            pending: self.pending(),
-            wakeups: self.threads.wakeups,
-            lateness: self.lateness.clone(),
-        }
+    /// Adds the counts of this shard to those of others.
+    pub(super) fn add_to(&self, stats: &mut Stats) {
+        stats.scheduled += self.scheduled;
+        stats.fired += self.fired;
+        stats.cancelled += self.cancelled;
+        stats.rejected += self.rejected;
+        stats.panicked += self.panicked;
+        stats.pending += self.pending();
+        stats.lateness.merge(&self.lateness);
     }
 }
 

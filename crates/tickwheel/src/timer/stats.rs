@@ -169,6 +169,15 @@ impl Histogram {
         self.record_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     }
 
+    /// Adds all durations of another histogram.
+    pub(super) fn merge(&mut self, other: &Self) {
+        for (bucket, count) in self.buckets.iter_mut().zip(&other.buckets) {
+            *bucket += count;
+        }
+        self.count += other.count;
+        self.max = self.max.max(other.max);
+    }
+
     #[inline]
     pub(super) fn record_nanos(&mut self, nanos: u64) {
         self.buckets[bucket_of(nanos)] += 1;

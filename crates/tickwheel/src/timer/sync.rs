@@ -8,7 +8,7 @@
 //! except that the last one comes last.
 
 #[cfg(not(tickwheel_loom))]
-pub(super) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
+pub(super) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, fence};
 #[cfg(not(tickwheel_loom))]
 pub(super) use std::sync::Condvar;
 #[cfg(not(tickwheel_loom))]
@@ -21,7 +21,7 @@ pub(super) use std::thread_local;
 #[cfg(tickwheel_loom)]
 pub(super) use loom::sync::Condvar;
 #[cfg(tickwheel_loom)]
-pub(super) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64};
+pub(super) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, fence};
 #[cfg(tickwheel_loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};
 #[cfg(tickwheel_loom)]

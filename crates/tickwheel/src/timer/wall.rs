@@ -52,6 +52,18 @@ impl Wall {
         self.followers > 0
     }
 
+    /// Returns `true` if the next time of a calendar task has to be searched.
+    #[cfg(feature = "cron")]
+    pub(super) fn has_searches(&self) -> bool {
+        !self.searches.is_empty()
+    }
+
+    #[cfg(not(feature = "cron"))]
+    #[allow(clippy::unused_self, reason = "as with the feature")]
+    pub(super) fn has_searches(&self) -> bool {
+        false
+    }
+
     /// When the wall clock is to be read again.
     pub(super) fn check_at(&self) -> Nanos {
         self.check_at
@@ -59,7 +71,8 @@ impl Wall {
 
     fn read(&mut self, clock: &Clock, now: Nanos) -> i128 {
         self.check_at = match clock {
-            Clock::System { .. } => now.saturating_add(CHECK_INTERVAL),
+            // Whole seconds, so that all shards wake the leader at the same time.
+            Clock::System { .. } => (now / CHECK_INTERVAL + 1) * CHECK_INTERVAL,
             // It tells when it is set.
             Clock::Manual(_) => Nanos::MAX,
         };
@@ -207,14 +220,14 @@ mod tests {
 
     /// Sets the wall clock while another call seems to run the timer, so that nothing is moved yet.
     fn set_wall_quietly(clock: &ManualClock, timer: &Timer, time: std::time::SystemTime) {
-        timer.shared().lock().threads.turning = true;
+        timer.core().shard(0).lock().turning = true;
         clock.set_wall(time);
-        timer.shared().lock().threads.turning = false;
+        timer.core().shard(0).lock().turning = false;
     }
 
     /// Tries to take a task out until all were moved; says how often the lock was released.
     fn steps(timer: &Timer) -> usize {
-        let pop = || timer.shared().lock().pop(&timer.shared().clock);
+        let pop = || timer.core().shard(0).lock().pop(timer.core().clock());
         core::iter::repeat_with(pop).take_while(|popped| matches!(popped, Popped::Again)).count()
     }
 
@@ -226,7 +239,7 @@ mod tests {
         let tasks: Vec<_> =
             (0..count).map(|_| timer.at(clock.wall() + 2 * HOUR, || {}).unwrap()).collect();
         set_wall_quietly(&clock, &timer, clock.wall() + HOUR);
-        assert!(matches!(timer.shared().lock().pop(&timer.shared().clock), Popped::Again));
+        assert!(matches!(timer.core().shard(0).lock().pop(timer.core().clock()), Popped::Again));
         // Others have the lock in between.
         assert!(tasks[0].cancel() && tasks[count - 1].cancel());
         timer.at(clock.wall() + 2 * HOUR, || {}).unwrap();

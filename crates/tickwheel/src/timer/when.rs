@@ -2,13 +2,12 @@
 
 use core::time::Duration;
 
-use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use super::clock::{Clock, nanos, unix_nanos};
+use super::core::Core;
 use super::job::Job;
 use super::record::Work;
-use super::shared::Shared;
 use super::{Key, Periodic, ScheduleError, Timeout, Timer};
 
 /// A point in time, by one of two clocks; both convert into it.
@@ -41,21 +40,19 @@ impl From<SystemTime> for When {
 }
 
 pub(super) fn at(
-    shared: &Arc<Shared>,
+    core: &Core,
     key: Option<Key>,
     when: When,
     task: impl FnOnce() + Send + 'static,
 ) -> Result<Timeout, ScheduleError> {
     match (when, key) {
-        (When::Monotonic(instant), None) => {
-            shared.schedule(shared.clock.at(instant), Job::new(task))
-        }
+        (When::Monotonic(instant), None) => core.schedule(core.clock().at(instant), Job::new(task)),
         (When::Monotonic(instant), Some(key)) => {
-            shared.schedule_named(key, |clock| clock.at(instant), Job::named(task))
+            core.schedule_named(key, |clock| clock.at(instant), Job::named(task))
         }
         (When::Wall(time), key) => {
             let work = Work::Once(Job::new(task));
-            shared.schedule_record(key, None, work, 0, Some(unix_nanos(time)))
+            core.schedule_record(key, None, work, 0, Some(unix_nanos(time)))
         }
     }
 }
@@ -111,7 +108,7 @@ impl<'a> Keyed<'a> {
         task: impl FnOnce() + Send + 'static,
     ) -> Result<Timeout, ScheduleError> {
         let at = |clock: &Clock| clock.now().saturating_add(nanos(delay));
-        self.timer.shared().schedule_named(self.key, at, Job::named(task))
+        self.timer.core().schedule_named(self.key, at, Job::named(task))
     }
 
     /// Sets the deadline of the pending task with this key to `delay` from now, earlier or later
@@ -128,21 +125,21 @@ impl<'a> Keyed<'a> {
     /// # Ok::<(), tickwheel::ScheduleError>(())
     /// ```
     pub fn reset(&self, delay: Duration) -> bool {
-        self.timer.shared().reset_key(&self.key, nanos(delay))
+        self.timer.core().reset_key(&self.key, nanos(delay))
     }
 
     /// Returns the time until the task with this key is due: zero if it is late, and
     /// [`Duration::MAX`] if it is never due. Returns `None` if no task with this key is pending,
     /// or if a periodic one is running.
     pub fn remaining(&self) -> Option<Duration> {
-        let shared = self.timer.shared();
-        Some(shared.clock.remaining(shared.key_due_at(&self.key)?))
+        let core = self.timer.core();
+        Some(core.clock().remaining(core.key_due_at(&self.key)?))
     }
 
     /// Returns `true` if a task with this key is pending. A periodic task is pending until its
     /// series ends, also while it runs.
     pub fn is_pending(&self) -> bool {
-        self.timer.shared().has_key(&self.key)
+        self.timer.core().has_key(&self.key)
     }
 
     /// As [`Timer::at`], in place of the pending task with this key.
@@ -168,7 +165,7 @@ impl<'a> Keyed<'a> {
         when: impl Into<When>,
         task: impl FnOnce() + Send + 'static,
     ) -> Result<Timeout, ScheduleError> {
-        at(self.timer.shared(), Some(self.key), when.into(), task)
+        at(self.timer.core(), Some(self.key), when.into(), task)
     }
 
     /// As [`Timer::every`], in place of the pending task with this key.

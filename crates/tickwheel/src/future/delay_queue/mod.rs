@@ -428,10 +428,10 @@ impl<T> Inner<T> {
             drop(state);
             let started = match next {
                 Next::Wake(waker) => {
-                    self.timer.shared().catch(|| waker.wake());
+                    self.timer.core().catch(|| waker.wake());
                     Ok(())
                 }
-                Next::Nudge(timer, nudge) => timer.shared().nudge(nudge),
+                Next::Nudge(timer, nudge) => timer.core().nudge(nudge),
                 Next::Yield => {
                     thread::yield_now();
                     Ok(())
@@ -476,7 +476,7 @@ impl<T> Inner<T> {
     }
 
     fn instant(&self, tick: u64) -> Option<Instant> {
-        self.timer.shared().clock.instant(Now(&self.timer).time_of(tick))
+        self.timer.core().clock().instant(Now(&self.timer).time_of(tick))
     }
 
     fn poll_pop(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> Poll<Option<T>> {

@@ -58,24 +58,24 @@ pub(super) struct Now<'a>(pub(super) &'a Timer);
 
 impl Now<'_> {
     fn tick(&self) -> u64 {
-        let shared = self.0.shared();
-        shared.clock.now() / shared.tick()
+        let core = self.0.core();
+        core.clock().now() / core.tick()
     }
 
     /// Returns the tick at which an item is due: the first one at or after its deadline. If the
     /// deadline has passed, that is at most the present tick.
     pub(super) fn tick_of(&self, deadline: Deadline) -> u64 {
-        let shared = self.0.shared();
-        let now = shared.clock.now();
+        let core = self.0.core();
+        let now = core.clock().now();
         match deadline.seen_at(now, self.0) {
             Nanos::MAX => u64::MAX,
-            at if at <= now => at.div_ceil(shared.tick()).min(now / shared.tick()),
-            at => at.div_ceil(shared.tick()),
+            at if at <= now => at.div_ceil(core.tick()).min(now / core.tick()),
+            at => at.div_ceil(core.tick()),
         }
     }
 
     pub(super) fn time_of(&self, tick: u64) -> Nanos {
-        tick.saturating_mul(self.0.shared().tick())
+        tick.saturating_mul(self.0.core().tick())
     }
 }
 

@@ -1,0 +1,408 @@
+//! The core of a timer: its shards, and the operations that choose one or need all of them.
+//!
+//! ```text
+//! Timer ─► Owner ─► Core ─► Driver          clock, threads, the leader's wake-up time
+//!                     └───► Shard 0, 1, …   each with a lock, wheels, keys and counters
+//! Timeout ────────────────► Shard
+//! ```
+//!
+//! A thread schedules into the shard of its [thread index](super::thread_index), a task with a key
+//! goes to the shard of its key's hash, so that replacing it is one step under one lock. Shards are
+//! created when they are first used. A timer that runs its tasks in order of their deadlines
+//! (inline, caller-driven, manual clock) has one shard.
+//!
+//! Ground rules:
+//! * Locks are taken in this order: the roster, then shards in order of their index.
+//! * Shards are created under the roster's lock, so whoever holds it sees all of them.
+//! * The sum of the shards' quotas and the driver's free credits is `max_pending`, and a shard holds
+//!   at most as many tasks as its quota. So the limit is exact, and a call that schedules touches
+//!   shared memory once in [`CREDITS`] tasks at most, unless the timer is nearly full.
+
+use ::core::sync::atomic::Ordering;
+use std::boxed::Box;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::{Arc, OnceLock};
+use std::vec::Vec;
+
+use super::builder::Config;
+use super::clock::{Clock, Nanos};
+use super::driver::{AWAKE, Driver, NEVER, Phase};
+use super::job::Job;
+use super::periodic::Series;
+use super::record::{Record, Work};
+use super::roster::Roster;
+use super::shard::{EMPTY, Shard, drop_cancelled};
+use super::state::{Cancelled, Popped, State};
+use super::stats::Stats;
+use super::sync::{AtomicU64, MutexGuard};
+use super::thread_index::thread_index;
+use super::{Key, ScheduleError, Timeout, panics};
+
+/// How many tasks a shard may hold more each time it asks for a part of `max_pending`.
+const CREDITS: u64 = 64;
+
+pub(crate) struct Core {
+    pub(super) driver: Arc<Driver>,
+    shards: Box<[OnceLock<Arc<Shard>>]>,
+    /// A bit for each shard that was created, set after the shard.
+    created: AtomicU64,
+    /// Serves futures when this timer is stopped.
+    #[cfg(feature = "async")]
+    successor: OnceLock<super::Timer>,
+    #[cfg(feature = "pace")]
+    pub(super) tenants: super::host::Tenants,
+}
+
+/// No panic leaves a core half changed: see [`Driver`] and [`Shard`].
+impl UnwindSafe for Core {}
+impl RefUnwindSafe for Core {}
+
+impl Core {
+    pub(super) fn new(config: Config, clock: Clock) -> Arc<Self> {
+        let core = Arc::new_cyclic(|core| Self {
+            shards: (0..config.shards).map(|_| OnceLock::new()).collect(),
+            created: AtomicU64::new(0),
+            driver: Arc::new(Driver::new(config, clock, core.clone())),
+            #[cfg(feature = "async")]
+            successor: OnceLock::new(),
+            #[cfg(feature = "pace")]
+            tenants: super::host::Tenants::default(),
+        });
+        if let Clock::Manual(clock) = core.clock() {
+            clock.attach(&core);
+        }
+        core
+    }
+
+    #[inline]
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.driver.clock
+    }
+
+    /// Nanoseconds in a tick.
+    #[inline]
+    pub(crate) fn tick(&self) -> Nanos {
+        self.driver.config.tick
+    }
+
+    /// Wakes or starts the leader. No lock may be held.
+    #[cfg(feature = "async")]
+    pub(crate) fn nudge(&self, nudge: super::Nudge) -> Result<(), ScheduleError> {
+        self.driver.nudge(nudge)
+    }
+
+    /// Calls user code; a panic is logged and not propagated.
+    #[cfg(feature = "async")]
+    pub(crate) fn catch(&self, call: impl FnOnce()) {
+        panics::catch(&self.driver.config, call);
+    }
+
+    /// The timer that serves futures when this one is stopped. It has the same clock and nothing to
+    /// run but them. Nobody can stop it; it ends with the last of them.
+    #[cfg(feature = "async")]
+    pub(crate) fn successor(&self) -> super::Timer {
+        self.successor.get_or_init(|| super::Timer::successor_of(&self.driver)).clone()
+    }
+
+    /// The shard into which the calling thread schedules.
+    #[inline]
+    pub(super) fn my_shard(&self) -> &Arc<Shard> {
+        self.shard(thread_index() & (self.shards.len() - 1))
+    }
+
+    /// The shard with an index.
+    #[inline]
+    pub(super) fn shard(&self, index: usize) -> &Arc<Shard> {
+        let created = self.created.load(Ordering::Acquire) & 1 << index != 0;
+        let shard = self.shards[index].get().filter(|_| created);
+        shard.unwrap_or_else(|| self.create_shard(index))
+    }
+
+    #[cold]
+    fn create_shard(&self, index: usize) -> &Arc<Shard> {
+        let roster = self.driver.roster();
+        let shard = self.shards[index].get_or_init(|| {
+            let phase = roster.phase.max(Phase::Running);
+            Arc::new(Shard::new(Arc::clone(&self.driver), index as u32, phase))
+        });
+        self.created.fetch_or(1 << index, Ordering::Release);
+        shard
+    }
+
+    /// The hash of a key, and the shard of tasks with that key.
+    fn key_shard(&self, key: &Key) -> (u64, &Arc<Shard>) {
+        let hash = self.driver.hash(key);
+        // The key table uses the low bits.
+        let index = (hash >> 48) as usize & (self.driver.config.key_shards - 1);
+        (hash, self.shard(index))
+    }
+
+    /// The shards that were created so far.
+    #[inline]
+    pub(super) fn shards(&self) -> impl Iterator<Item = &Arc<Shard>> {
+        let created = self.created.load(Ordering::Acquire);
+        let shards = self.shards.iter().enumerate();
+        shards
+            .filter(move |(index, _)| created & 1 << index != 0)
+            .filter_map(|(_, shard)| shard.get())
+    }
+
+    /// Locks all shards. The roster is locked as well, so no shard is created meanwhile.
+    pub(super) fn lock_all<'a>(&'a self, _roster: &Roster) -> Vec<MutexGuard<'a, State>> {
+        self.shards().map(|shard| shard.lock()).collect()
+    }
+
+    /// Sums something over all shards, at one moment.
+    fn sum(&self, of: impl Fn(&State) -> usize) -> usize {
+        let roster = self.driver.roster();
+        self.lock_all(&roster).iter().map(|state| of(state)).sum()
+    }
+
+    /// Pending tasks plus sleeping futures.
+    pub(super) fn pending(&self) -> usize {
+        self.sum(State::pending)
+    }
+
+    /// Tasks that are running.
+    pub(super) fn running(&self) -> usize {
+        self.sum(|state| state.running)
+    }
+
+    pub(super) fn stats(&self) -> Stats {
+        let roster = self.driver.roster();
+        let mut stats = Stats { wakeups: roster.wakeups, ..Stats::default() };
+        for state in self.lock_all(&roster) {
+            state.add_to(&mut stats);
+        }
+        stats
+    }
+
+    pub(super) fn memory_usage(&self) -> usize {
+        self.shards().map(|shard| shard.memory_usage()).sum()
+    }
+
+    /// Schedules a closure.
+    #[inline]
+    pub(super) fn schedule(&self, at: Nanos, job: Job) -> Result<Timeout, ScheduleError> {
+        let shard = self.my_shard();
+        let mut state = self.admit(shard, shard.lock())?;
+        state.scheduled += 1;
+        let place = state.insert(at, job);
+        let timeout = Timeout::plain(Arc::clone(shard), place);
+        match shard.announce(state, at) {
+            // Without a thread the task is refused and must not run later. But a thread that another
+            // caller started may have run it meanwhile, and then it was not refused.
+            Err(error) if timeout.cancel() => Err(error),
+            _ => Ok(timeout),
+        }
+    }
+
+    /// Schedules a closure with a key, and replaces the task that has the key.
+    pub(super) fn schedule_named(
+        &self,
+        key: Key,
+        at: impl FnOnce(&Clock) -> Nanos,
+        job: Job,
+    ) -> Result<Timeout, ScheduleError> {
+        let (hash, shard) = self.key_shard(&key);
+        let mut state = shard.lock();
+        // The key table is a cache miss, and reading the clock takes a good part of one.
+        state.names.prefetch(hash);
+        let at = at(self.clock());
+        let mut named = state.find(&key, hash);
+        if named.is_some() {
+            state.admit_instead()?;
+        } else {
+            state = self.admit(shard, state)?;
+            // The lock may have been released: another thread may have scheduled the key.
+            named = state.find(&key, hash);
+        }
+        // The task that is replaced makes room for this one; on a timer that takes none it stays.
+        let replaced = named.map_or(Cancelled::No, |named| state.cancel_named(&named));
+        state.scheduled += 1;
+        let place = state.insert(at, job);
+        state.names.insert(key, hash, place);
+        let timeout = Timeout::named(Arc::clone(shard), place);
+        let announced = shard.announce(state, at);
+        drop_cancelled(replaced);
+        match announced {
+            // As in `schedule`.
+            Err(error) if timeout.cancel() => Err(error),
+            _ => Ok(timeout),
+        }
+    }
+
+    /// Schedules a task that has a period or a wall-clock deadline, and maybe a key.
+    pub(super) fn schedule_record(
+        &self,
+        key: Option<Key>,
+        series: Option<Series>,
+        work: Work,
+        at: Nanos,
+        wall: Option<Nanos>,
+    ) -> Result<Timeout, ScheduleError> {
+        let record = Arc::new(Record::new(key.clone(), series, wall, work));
+        let (hash, shard) = match &key {
+            Some(key) => self.key_shard(key),
+            None => (0, self.my_shard()),
+        };
+        let find = |state: &State| key.as_ref().and_then(|key| state.find(key, hash));
+        let mut state = shard.lock();
+        if find(&state).is_some() {
+            state.admit_instead()?;
+        } else {
+            state = self.admit(shard, state)?;
+        }
+        // As in `schedule_named`.
+        let named = find(&state);
+        let replaced = named.map_or(Cancelled::No, |named| state.cancel_named(&named));
+        state.scheduled += 1;
+        state.place(&record, at, self.clock());
+        state.records.insert(Arc::clone(&record));
+        if let Some(key) = key {
+            state.names.insert_record(key, Arc::clone(&record));
+        }
+        let at = state.look_at(&record);
+        let announced = shard.announce(state, at);
+        drop_cancelled(replaced);
+        match announced {
+            // As in `schedule`.
+            Err(error) if shard.cancel_record(&record) => Err(error),
+            _ => Ok(Timeout::record(Arc::clone(shard), record)),
+        }
+    }
+
+    pub(super) fn cancel_key(&self, key: &Key) -> bool {
+        let (hash, shard) = self.key_shard(key);
+        shard.cancel_key(key, hash)
+    }
+
+    pub(super) fn reset_key(&self, key: &Key, delay: Nanos) -> bool {
+        let (hash, shard) = self.key_shard(key);
+        shard.reset_key(key, hash, delay)
+    }
+
+    pub(super) fn has_key(&self, key: &Key) -> bool {
+        let (hash, shard) = self.key_shard(key);
+        shard.has_key(key, hash)
+    }
+
+    pub(super) fn key_due_at(&self, key: &Key) -> Option<Nanos> {
+        let (hash, shard) = self.key_shard(key);
+        shard.key_due_at(key, hash)
+    }
+
+    /// Checks that a shard may hold one more task. Releases its lock for a moment if other shards
+    /// have to be asked for room.
+    #[inline]
+    fn admit<'a>(
+        &'a self,
+        shard: &'a Arc<Shard>,
+        mut state: MutexGuard<'a, State>,
+    ) -> Result<MutexGuard<'a, State>, ScheduleError> {
+        state.admit_instead()?;
+        if !state.is_full() {
+            return Ok(state);
+        }
+        state.quota += self.driver.take_credits(CREDITS) as usize;
+        if state.is_full() { self.find_room(shard, state) } else { Ok(state) }
+    }
+
+    /// Takes the room that other shards do not use. If there is none, the timer is full.
+    #[cold]
+    fn find_room<'a>(
+        &'a self,
+        shard: &'a Arc<Shard>,
+        state: MutexGuard<'a, State>,
+    ) -> Result<MutexGuard<'a, State>, ScheduleError> {
+        drop(state);
+        let roster = self.driver.roster();
+        let mut states = self.lock_all(&roster);
+        let place = self.shards().position(|other| Arc::ptr_eq(other, shard));
+        let limit = self.driver.config.max_pending;
+        let pending: usize = states.iter().map(|state| state.pending_tasks()).sum();
+        let free = limit.saturating_sub(pending);
+        let given = free.min(CREDITS as usize);
+        for state in &mut states {
+            state.quota = state.pending_tasks();
+        }
+        self.driver.set_credits((free - given) as u64);
+        let mut state = states.swap_remove(place.unwrap_or(0));
+        state.quota += given;
+        state.admit_instead()?;
+        if given == 0 {
+            state.rejected += 1;
+            return Err(ScheduleError::Full { limit, pending });
+        }
+        Ok(state)
+    }
+
+    /// Returns when something may be due next.
+    pub(super) fn next_deadline(&self) -> Option<Nanos> {
+        let next = self.shards().filter_map(|shard| shard.lock().next_wake()).min();
+        next.filter(|&at| at < NEVER)
+    }
+
+    /// As [`next_deadline`](Self::next_deadline), for an event loop that sleeps until then: from now
+    /// on, a task that is scheduled for an earlier time calls the wake hook.
+    pub(super) fn sleep_until_next(&self) -> Option<Nanos> {
+        if self.driver.config.wake_hook.is_none() {
+            return self.next_deadline();
+        }
+        // Before the look: a task that is scheduled after it finds the loop asleep.
+        self.driver.set_caller_until(NEVER);
+        let shard = self.shard(0);
+        let state = shard.lock();
+        shard.publish_next(&state);
+        drop(state);
+        self.driver.set_caller_until(shard.next().min(NEVER));
+        Some(shard.next()).filter(|&at| at < NEVER)
+    }
+
+    /// Runs what is due, on this thread, and returns the number of tasks. Does nothing and returns
+    /// `None` while another call does so, or when it is called by a task that such a call runs.
+    pub(super) fn turn(self: &Arc<Self>) -> Option<usize> {
+        let shard = self.shard(0);
+        let mut state = shard.lock();
+        if ::core::mem::replace(&mut state.turning, true) {
+            return None;
+        }
+        drop(state);
+        // The event loop is awake, and asks for the next deadline before it sleeps again.
+        self.driver.set_caller_until(AWAKE);
+        let _inside = panics::enter(&self.driver);
+        let mut state = shard.lock();
+        let mut count = 0;
+        loop {
+            let more;
+            (state, more) = self.wake_some(shard, state);
+            if state.phase == Phase::Stopped && !more {
+                break;
+            }
+            match state.pop(self.clock()) {
+                Popped::Fire(fire) => {
+                    drop(state);
+                    state = shard.execute(fire);
+                    count += 1;
+                }
+                Popped::Again => state = shard.relock(state),
+                Popped::Nothing if more => {}
+                Popped::Nothing => {
+                    let searched;
+                    (state, searched) = shard.search(state);
+                    if !searched {
+                        break;
+                    }
+                }
+            }
+        }
+        shard.publish_next(&state);
+        state.turning = false;
+        Some(count)
+    }
+
+    /// The earliest wake-up of all shards; [`EMPTY`] if nothing is pending.
+    pub(super) fn next(&self) -> Nanos {
+        self.shards().map(|shard| shard.next()).min().unwrap_or(EMPTY)
+    }
+}

@@ -1,0 +1,129 @@
+//! Who does what among the threads of a timer. The [driver](super::driver) has the lock.
+
+use core::time::Duration;
+use std::borrow::ToOwned;
+use std::string::String;
+
+use super::clock::{Nanos, nanos};
+use super::driver::{NEVER, Phase};
+
+/// How long tasks may be held up before another thread steps in.
+pub(super) const GRACE: Duration = Duration::from_millis(1);
+
+/// The shortest time after which a thread steps in is `GRACE` divided by two to this power: 31 µs.
+const MAX_HALVINGS: u32 = 5;
+
+/// How often in a row starting a thread may fail before attempts are spaced out.
+const EAGER_ATTEMPTS: u32 = 4;
+
+/// The longest time between two attempts to start a thread.
+const MAX_BACK_OFF: Duration = Duration::from_secs(1);
+
+pub(super) struct Roster {
+    pub(super) phase: Phase,
+    /// Threads that were started and have not ended.
+    pub(super) count: usize,
+    /// Set while the first thread is being started, which may fail.
+    pub(super) starting: Option<Starting>,
+    /// The number of failures in a row to start a thread, the last reason, and when to retry.
+    pub(super) failures: u32,
+    pub(super) failure: String,
+    pub(super) retry_at: Nanos,
+    pub(super) guard: Guard,
+    /// How often in a row a guard had to step in.
+    pub(super) step_ins: u32,
+    /// Threads without work.
+    pub(super) idle: usize,
+    /// How often a leader woke up.
+    pub(super) wakeups: u64,
+    /// Until when the event loop of a timer with a wake hook sleeps.
+    pub(super) caller_until: Nanos,
+}
+
+/// What happens while the first thread is being started.
+#[derive(Default)]
+pub(super) struct Starting {
+    /// A task was accepted because of that thread.
+    pub(super) promised: bool,
+    /// The body of that thread was dropped.
+    pub(super) body_dropped: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Guard {
+    None,
+    /// A thread was told to become guard.
+    Coming,
+    /// Looks once in a `GRACE`.
+    Watching,
+    /// Sleeps until tasks run again.
+    Resting,
+}
+
+impl Default for Roster {
+    fn default() -> Self {
+        Self {
+            phase: Phase::NotStarted,
+            count: 0,
+            starting: None,
+            failures: 0,
+            failure: String::new(),
+            retry_at: 0,
+            guard: Guard::None,
+            step_ins: 0,
+            idle: 0,
+            wakeups: 0,
+            // An event loop that has not asked for a deadline yet may sleep for ever.
+            caller_until: NEVER,
+        }
+    }
+}
+
+impl Roster {
+    /// How long the guard waits before it steps in.
+    pub(super) fn grace(&self) -> Duration {
+        GRACE / (1 << self.step_ins.min(MAX_HALVINGS))
+    }
+
+    /// Returns `true` if the last attempt to start a thread failed a moment ago.
+    pub(super) fn backs_off(&self, now: Nanos) -> bool {
+        self.failures > 0 && now < self.retry_at
+    }
+
+    /// Notes that a thread could not be started.
+    pub(super) fn note_failure(&mut self, why: &str, now: Nanos) {
+        self.failures = self.failures.saturating_add(1);
+        why.clone_into(&mut self.failure);
+        let pause = match self.failures.checked_sub(EAGER_ATTEMPTS) {
+            None | Some(0) => Duration::ZERO,
+            Some(n) => Duration::from_millis(1 << n.min(11)) / 2,
+        };
+        self.retry_at = now.saturating_add(nanos(pause.min(MAX_BACK_OFF)));
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guards_step_in_faster_while_calls_block() {
+        let delay = |blocked| -> Duration {
+            (0..blocked).map(|step_ins| Roster { step_ins, ..Roster::default() }.grace()).sum()
+        };
+        assert_eq!(delay(1), GRACE);
+        assert!(delay(62) < 4 * GRACE, "{:?}", delay(62));
+    }
+
+    #[test]
+    fn attempts_to_start_a_thread_get_rarer() {
+        let (mut roster, mut now, mut attempts) = (Roster::default(), 0, 0);
+        while now < 10_000_000_000 {
+            roster.note_failure("no more threads", now);
+            now = roster.retry_at;
+            attempts += 1;
+        }
+        assert!((15..25).contains(&attempts), "{attempts} attempts in ten seconds");
+    }
+}

@@ -1,0 +1,400 @@
+//! A shard of a timer: a lock, and the tasks and futures that it protects.
+//!
+//! Threads schedule into different shards, so they neither wait for each other's locks nor share
+//! cache lines. A handle knows its shard. A timer that promises an order of deadlines has one shard.
+//!
+//! Ground rules:
+//! * Closures are called and dropped without the lock.
+//! * `next` is written under the lock and never later than the shard's true next wake-up. A call
+//!   that schedules lowers it; only a thread that serves the shard raises it. Cancelling does not
+//!   touch it.
+//! * Every call that schedules returns or uses a [`Nudge`], which wakes or starts the leader after
+//!   the lock was released.
+
+use core::sync::atomic::Ordering;
+use std::boxed::Box;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::{Arc, PoisonError};
+use std::vec::Vec;
+
+use super::clock::Nanos;
+use super::driver::{CacheAligned, Driver, NEVER, Nudge, Phase};
+use super::names::Named;
+use super::record::{Fate, Record, Work};
+use super::sleepers::Wakers;
+use super::state::{Cancelled, Fire, State};
+use super::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, yield_now};
+use super::{Key, ScheduleError, panics};
+use crate::wheel;
+
+/// `next` of a shard in which nothing is pending.
+pub(super) const EMPTY: Nanos = Nanos::MAX;
+
+#[repr(align(128))]
+pub(crate) struct Shard {
+    pub(super) driver: Arc<Driver>,
+    pub(super) index: u32,
+    /// A time before which nothing is due here, or [`NEVER`] or [`EMPTY`].
+    next: AtomicU64,
+    /// Tasks and batches of wakers that were taken out so far: a sign of life.
+    starts: AtomicU64,
+    /// Threads that run the tasks of this shard.
+    serving: AtomicU64,
+    pub(super) wakers: Wakers,
+    /// The places of the plain tasks that were pending when the timer was stopped, in order: so
+    /// their handles can tell what became of them. Locked after the state.
+    left: Mutex<Vec<wheel::Key>>,
+    state: CacheAligned<Mutex<State>>,
+}
+
+/// No panic leaves a shard half changed, as no user code runs under its lock.
+impl UnwindSafe for Shard {}
+impl RefUnwindSafe for Shard {}
+
+impl Shard {
+    pub(super) fn new(driver: Arc<Driver>, index: u32, phase: Phase) -> Self {
+        let state = State::new(&driver.config, phase);
+        Self {
+            driver,
+            index,
+            next: AtomicU64::new(EMPTY),
+            starts: AtomicU64::new(0),
+            serving: AtomicU64::new(0),
+            wakers: Wakers::new(),
+            left: Mutex::new(Vec::new()),
+            state: CacheAligned(Mutex::new(state)),
+        }
+    }
+
+    #[inline]
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets other threads have the lock.
+    pub(super) fn relock<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        drop(state);
+        yield_now();
+        self.lock()
+    }
+
+    /// A time before which nothing is due here, or [`NEVER`] or [`EMPTY`].
+    #[inline]
+    pub(super) fn next(&self) -> Nanos {
+        self.next.load(Ordering::Acquire)
+    }
+
+    /// Publishes the shard's next wake-up, which may be later than the published one.
+    pub(super) fn publish_next(&self, state: &State) {
+        let next = state.next_wake().map_or(EMPTY, |at| at.min(NEVER));
+        self.next.store(next, Ordering::Release);
+    }
+
+    /// Counts a task or a batch of wakers about to be called. The lock must be held.
+    #[inline]
+    pub(super) fn note_start(&self) {
+        self.starts.store(self.starts.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    pub(super) fn starts(&self) -> u64 {
+        self.starts.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    pub(super) fn is_served(&self) -> bool {
+        self.serving.load(Ordering::Relaxed) > 0
+    }
+
+    pub(super) fn begin_serving(&self) {
+        self.serving.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn end_serving(&self) {
+        self.serving.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The places of the plain tasks that were pending when the timer was stopped. Waits while they
+    /// are being collected.
+    pub(super) fn left(&self) -> MutexGuard<'_, Vec<wheel::Key>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Releases the lock after something was scheduled for `at`. The nudge is for when no other lock
+    /// is held either.
+    #[inline]
+    pub(super) fn unlock_after(&self, state: MutexGuard<'_, State>, at: Nanos) -> Nudge {
+        let wake_at = at.min(NEVER);
+        let earlier = wake_at < self.next.load(Ordering::Relaxed);
+        if earlier {
+            self.next.store(wake_at, Ordering::Release);
+        }
+        let watch = state.waking > 0 && self.driver.is_unguarded();
+        drop(state);
+        self.driver.nudge_for(wake_at, earlier, watch)
+    }
+
+    /// As [`unlock_after`](Self::unlock_after), and wakes or starts the leader if necessary.
+    #[inline]
+    pub(super) fn announce(
+        &self,
+        state: MutexGuard<'_, State>,
+        at: Nanos,
+    ) -> Result<(), ScheduleError> {
+        let nudge = self.unlock_after(state, at);
+        if nudge.is_needed() { self.driver.nudge(nudge) } else { Ok(()) }
+    }
+
+    /// Cancels a plain task.
+    #[inline]
+    pub(super) fn cancel(&self, place: wheel::Key, cancelled: &AtomicBool) -> bool {
+        let mut state = self.lock();
+        if state.phase == Phase::Stopped {
+            return false;
+        }
+        let Some(job) = state.cancel_plain(place) else { return false };
+        cancelled.store(true, Ordering::Release);
+        drop(state);
+        self.note_progress();
+        drop(job);
+        true
+    }
+
+    pub(super) fn cancel_record(&self, record: &Arc<Record>) -> bool {
+        self.cancel_by(|state| state.cancel(record))
+    }
+
+    pub(super) fn cancel_key(&self, key: &Key, hash: u64) -> bool {
+        self.cancel_by(|state| {
+            let named = state.find(key, hash);
+            named.map_or(Cancelled::No, |named| state.cancel_named(&named))
+        })
+    }
+
+    fn cancel_by(&self, cancel: impl FnOnce(&mut State) -> Cancelled) -> bool {
+        let mut state = self.lock();
+        if state.phase == Phase::Stopped {
+            return false;
+        }
+        let cancelled = cancel(&mut state);
+        drop(state);
+        self.note_progress();
+        let was_cancelled = cancelled.was_cancelled();
+        drop_cancelled(cancelled);
+        was_cancelled
+    }
+
+    /// Notes that the handle of a named task is gone.
+    pub(super) fn unwatch(&self, place: wheel::Key) {
+        self.lock().names.unwatch(place);
+    }
+
+    /// Moves the deadline of a pending task.
+    pub(super) fn reset(&self, place: wheel::Key, delay: Nanos) -> bool {
+        let mut state = self.lock();
+        // The task is a cache miss, and reading the clock takes a good part of one.
+        state.prefetch(place);
+        let at = self.driver.clock.now().saturating_add(delay);
+        if state.phase == Phase::Stopped || !state.reset(place, at) {
+            return false;
+        }
+        self.announce(state, at).is_ok()
+    }
+
+    pub(super) fn reset_record(&self, record: &Arc<Record>, delay: Nanos) -> bool {
+        let mut state = self.lock();
+        let at = self.driver.clock.now().saturating_add(delay);
+        if state.phase == Phase::Stopped || !state.reset_record(record, at) {
+            return false;
+        }
+        self.announce(state, at).is_ok()
+    }
+
+    /// Moves the deadline of the pending task with a key.
+    pub(super) fn reset_key(&self, key: &Key, hash: u64, delay: Nanos) -> bool {
+        let mut state = self.lock();
+        let at = self.driver.clock.now().saturating_add(delay);
+        let is_reset = match state.find(key, hash) {
+            _ if state.phase == Phase::Stopped => false,
+            Some(Named::Plain(place)) => state.reset(place, at),
+            Some(Named::Record(record)) => state.reset_record(&record, at),
+            None => false,
+        };
+        is_reset && self.announce(state, at).is_ok()
+    }
+
+    /// Returns `true` if a task with this key is pending, or is a series that is running.
+    pub(super) fn has_key(&self, key: &Key, hash: u64) -> bool {
+        let state = self.lock();
+        state.phase != Phase::Stopped && state.find(key, hash).is_some()
+    }
+
+    /// Returns when the pending task with a key is due, rounded up to a tick.
+    pub(super) fn key_due_at(&self, key: &Key, hash: u64) -> Option<Nanos> {
+        let state = self.lock();
+        let place = match state.find(key, hash)? {
+            Named::Plain(place) => place,
+            Named::Record(record) if record.fate() == Fate::Pending => record.place(),
+            Named::Record(_) => return None,
+        };
+        state.due_at(place)
+    }
+
+    /// Returns when a task in the wheel is due, rounded up to a tick.
+    pub(super) fn due_at(&self, place: wheel::Key) -> Option<Nanos> {
+        self.lock().due_at(place)
+    }
+
+    /// Returns what has become of a plain task. One that is not in the wheel has fired, unless its
+    /// handle knows that it cancelled the task.
+    pub(super) fn fate(&self, place: wheel::Key) -> Fate {
+        let state = self.lock();
+        if state.names.was_cancelled(place) {
+            return Fate::Cancelled;
+        }
+        if state.phase != Phase::Stopped {
+            let is_pending = state.wheel.deadline(place).is_some();
+            return if is_pending { Fate::Pending } else { Fate::Fired };
+        }
+        let left = state.left;
+        drop(state);
+        if self.left().binary_search(&place).is_ok() { left } else { Fate::Fired }
+    }
+
+    pub(super) fn memory_usage(&self) -> usize {
+        self.lock().memory_usage() + self.left().capacity() * size_of::<wheel::Key>()
+    }
+
+    /// Searches the next time of a calendar task that waits for that, without the lock. Returns
+    /// `true` if there was one.
+    #[cfg(feature = "cron")]
+    pub(super) fn search<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+    ) -> (MutexGuard<'a, State>, bool) {
+        let Some((record, due)) = state.next_search() else { return (state, false) };
+        drop(state);
+        let clock = &self.driver.clock;
+        let next = record.course().map_or(due, |course| course.search(due, clock.wall()));
+        let mut state = self.lock();
+        if let Some(at) = state.found(&record, due, next, clock) {
+            // A thread that cannot be started was logged; the next call tries again.
+            let _ = self.announce(state, at);
+        } else {
+            drop(state);
+        }
+        // If the task has ended meanwhile, this drops its closure.
+        panics::catch(&self.driver.config, || drop(record));
+        (self.lock(), true)
+    }
+
+    #[cfg(not(feature = "cron"))]
+    #[allow(clippy::unused_self, reason = "as with the feature")]
+    pub(super) fn search<'a>(&self, state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
+        (state, false)
+    }
+
+    /// Calls a task's closure, counts it, and locks again.
+    #[inline]
+    pub(super) fn execute(&self, fire: Fire) -> MutexGuard<'_, State> {
+        let config = &self.driver.config;
+        let (record, work) = match fire {
+            Fire::Plain(job) => (None, Some(Work::Once(job))),
+            Fire::Record(record) => {
+                let work = record.take_work();
+                (Some(record), work)
+            }
+        };
+        let mut again = None;
+        let panicked = match work {
+            Some(Work::Once(job)) => panics::catch(config, || job.call()),
+            Some(Work::Again(mut call)) => {
+                let panicked = panics::catch(config, &mut call);
+                again = Some(call);
+                panicked
+            }
+            None => false,
+        };
+        self.after_run(record, again, panicked)
+    }
+
+    /// Counts a task that has run or was rejected by its executor, and schedules the next run of a
+    /// series.
+    fn after_run(
+        &self,
+        record: Option<Arc<Record>>,
+        mut again: Option<Box<dyn FnMut() + Send>>,
+        panicked: bool,
+    ) -> MutexGuard<'_, State> {
+        // Before it can be due again, it needs its closure.
+        if let (Some(record), Some(call)) = (&record, again.take()) {
+            record.put_work(Work::Again(call));
+        }
+        #[cfg(feature = "cron")]
+        if let Some((record, course)) = record.as_ref().and_then(|r| Some((r, r.course()?))) {
+            record.set_wall(course.next(self.driver.clock.wall()));
+        }
+        let mut state = self.lock();
+        state.panicked += u64::from(panicked);
+        let Some(record) = record else { return self.leave_run(state) };
+        if state.finish(&record, panicked, &self.driver.clock) {
+            let at = state.look_at(&record);
+            // A thread that cannot be started was logged; the next call tries again.
+            let _ = self.announce(state, at);
+        } else {
+            drop(state);
+            panics::catch(&self.driver.config, || drop(record.take_work()));
+        }
+        // A caller that has cancelled the record meanwhile may have left its closure to this thread.
+        panics::catch(&self.driver.config, || drop(record));
+        // Only now: dropping the closure may block, as running it may.
+        self.leave_run(self.lock())
+    }
+
+    /// Counts the end of a run, whose closure was dropped or put back.
+    #[inline]
+    fn leave_run<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.running -= 1;
+        if self.driver.takes_tasks() {
+            return state;
+        }
+        drop(state);
+        self.driver.note_progress();
+        self.lock()
+    }
+
+    /// Wakes callers that wait for the end, if there may be any. The lock must not be held.
+    #[inline]
+    fn note_progress(&self) {
+        if !self.driver.takes_tasks() {
+            self.driver.note_progress();
+        }
+    }
+
+    /// Counts a task that an executor dropped without running it.
+    pub(super) fn rejected(&self, fire: Fire) {
+        panics::log(|| tracing::warn!("the executor of a timer dropped a task without running it"));
+        let mut state = self.lock();
+        state.rejected += 1;
+        state.leave_queue();
+        drop(state);
+        let record = match fire {
+            Fire::Plain(job) => {
+                panics::catch(&self.driver.config, || drop(job));
+                None
+            }
+            Fire::Record(record) => Some(record),
+        };
+        drop(self.after_run(record, None, false));
+    }
+}
+
+/// Drops what was cancelled, without the lock. A pending task's closure is dropped at once, that of a
+/// running one when the run has ended.
+pub(super) fn drop_cancelled(cancelled: Cancelled) {
+    if let Cancelled::Pending(job) = &cancelled
+        && let Some(record) = job.record()
+    {
+        drop(record.take_work());
+    }
+    drop(cancelled);
+}

@@ -1,0 +1,221 @@
+//! How the threads of a timer are started.
+//!
+//! Ground rules:
+//! * While anything is pending, a thread is there. The first task is accepted once its thread was
+//!   started, and the leader stays until nothing is pending. If a [thread
+//!   hook](super::Builder::thread_hook) fails after a task was accepted because of it, a thread is
+//!   started without the hook.
+//! * A thread that could not be started is tried again at once a few times, then after 1 ms, 2 ms
+//!   and so on up to a second.
+//! * Nothing is logged under a lock or while `starting` is set: a subscriber may schedule.
+
+use std::boxed::Box;
+use std::io;
+use std::string::ToString;
+use std::sync::{Arc, PoisonError};
+
+use super::ScheduleError;
+use super::core::Core;
+use super::driver::{AWAKE, Driver, NOBODY, Phase};
+use super::panics;
+use super::roster::{Guard, Roster, Starting};
+use super::sync::MutexGuard;
+
+/// How a thread begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    Any,
+    Guard,
+}
+
+/// How a thread is started.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Spawn {
+    /// By the thread hook, if there is one.
+    Hook,
+    Plain,
+}
+
+/// A counted thread. Its work uncounts it under the lock under which it decides to leave; dropping
+/// this uncounts threads that never began or panicked.
+struct Thread {
+    core: Arc<Core>,
+    role: Role,
+    counted: bool,
+}
+
+impl Thread {
+    fn run(mut self) {
+        let _inside = panics::enter(&self.core.driver);
+        self.core.work(self.role);
+        self.counted = false;
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        if !self.counted {
+            return;
+        }
+        let driver = &self.core.driver;
+        let mut roster = driver.roster();
+        if roster.guard == Guard::Coming && self.role == Role::Guard {
+            driver.set_guard(&mut roster, Guard::None);
+        }
+        driver.uncount(&mut roster);
+        if let Some(starting) = &mut roster.starting {
+            starting.body_dropped = true;
+            return;
+        }
+        if roster.count > 0 || !self.core.has_pending() {
+            return;
+        }
+        // The hook said that it would run the body, and tasks were accepted because of that.
+        roster.count += 1;
+        drop(roster);
+        let _ = driver.spawn(&self.core, Role::Any, Spawn::Plain).map_err(Failure::log);
+    }
+}
+
+/// A thread could not be started. Log it when no lock is held.
+struct Failure(io::Error);
+
+impl Failure {
+    fn log(self) -> ScheduleError {
+        let Self(error) = self;
+        panics::log(|| tracing::error!(%error, "a timer's thread could not be started"));
+        ScheduleError::Thread(error.to_string())
+    }
+}
+
+impl Core {
+    /// Returns `true` if anything is pending. The roster may be locked, a shard may not.
+    pub(super) fn has_pending(&self) -> bool {
+        self.shards().any(|shard| shard.lock().pending() > 0)
+    }
+}
+
+impl Driver {
+    /// Starts the timer's thread, if it has none and needs one. While another call does so, waits
+    /// for the result: a task is accepted only if there is a thread to run it.
+    pub(super) fn start(&self) -> Result<(), ScheduleError> {
+        let mut roster = self.roster();
+        while roster.starting.is_some() && !panics::is_inside(self) {
+            roster = self.ended.wait(roster).unwrap_or_else(PoisonError::into_inner);
+        }
+        match roster.phase {
+            Phase::NotStarted => self.begin(&mut roster),
+            Phase::Running | Phase::Draining => {}
+            Phase::Stopped => return Err(ScheduleError::Stopped),
+        }
+        if let Some(starting) = &mut roster.starting {
+            // Called by the thread hook, or by a task that an executor runs: it cannot wait.
+            starting.promised = true;
+            return Ok(());
+        }
+        if roster.count > 0 || !self.has_threads() {
+            return Ok(());
+        }
+        if roster.backs_off(self.clock.now()) {
+            return Err(ScheduleError::Thread(roster.failure.clone()));
+        }
+        let Some(core) = self.core() else { return Err(ScheduleError::Stopped) };
+        roster.count += 1;
+        roster.starting = Some(Starting::default());
+        drop(roster);
+        self.start_first(&core).map_err(Failure::log)
+    }
+
+    /// The first task was scheduled, or `start` was called.
+    fn begin(&self, roster: &mut Roster) {
+        self.set_phase(roster, Phase::Running);
+        if !self.has_threads() {
+            let hook = self.config.wake_hook.is_some();
+            self.set_leader_until(if hook { roster.caller_until } else { AWAKE });
+        }
+    }
+
+    /// Starts the first thread, which is counted already.
+    fn start_first(&self, core: &Arc<Core>) -> Result<(), Failure> {
+        let mut started = self.spawn(core, Role::Any, Spawn::Hook);
+        let mut roster = self.roster();
+        let starting = roster.starting.as_mut().map(core::mem::take).unwrap_or_default();
+        if starting.body_dropped && started.is_ok() {
+            let why = "the thread hook dropped the body instead of running it";
+            roster.note_failure(why, self.clock.now());
+            started = Err(Failure(io::Error::other(why)));
+        }
+        if started.is_err() && starting.promised && roster.count == 0 && core.has_pending() {
+            roster.count += 1;
+            drop(roster);
+            started = self.spawn(core, Role::Any, Spawn::Plain);
+            roster = self.roster();
+        }
+        roster.starting = None;
+        drop(roster);
+        self.ended.notify_all();
+        started
+    }
+
+    /// Starts a thread that was counted already.
+    fn spawn(&self, core: &Arc<Core>, role: Role, how: Spawn) -> Result<(), Failure> {
+        let thread = Thread { core: Arc::clone(core), role, counted: true };
+        let body = Box::new(move || thread.run());
+        let started = {
+            let _inside = panics::enter(self);
+            match how {
+                Spawn::Hook => self.config.spawn(body),
+                Spawn::Plain => self.config.spawn_plain(body),
+            }
+        };
+        started.map_err(|error| {
+            let why = error.to_string();
+            self.roster().note_failure(&why, self.clock.now());
+            Failure(error)
+        })
+    }
+
+    /// Counts the end of a thread.
+    pub(super) fn uncount(&self, roster: &mut Roster) {
+        roster.count -= 1;
+        if roster.count == 0 {
+            self.set_leader_until(NOBODY);
+            self.ended.notify_all();
+        }
+    }
+
+    /// Makes a thread guard, if there is none that watches.
+    #[cold]
+    pub(super) fn call_guard(&self) {
+        if self.max_threads() <= 1 {
+            return;
+        }
+        let mut roster = self.roster();
+        match roster.guard {
+            Guard::Resting => {
+                self.set_guard(&mut roster, Guard::Watching);
+                drop(roster);
+                self.guard.notify_one();
+            }
+            Guard::None if roster.idle > 0 => {
+                self.set_guard(&mut roster, Guard::Coming);
+                drop(roster);
+                self.idle.notify_one();
+            }
+            Guard::None if roster.count < self.max_threads() => self.start_guard(roster),
+            Guard::None | Guard::Watching | Guard::Coming => {}
+        }
+    }
+
+    /// Starts a guard, unless that has just failed.
+    fn start_guard(&self, mut roster: MutexGuard<'_, Roster>) {
+        if roster.phase == Phase::Stopped || roster.backs_off(self.clock.now()) {
+            return;
+        }
+        let Some(core) = self.core() else { return };
+        self.set_guard(&mut roster, Guard::Coming);
+        roster.count += 1;
+        drop(roster);
+        let _ = self.spawn(&core, Role::Guard, Spawn::Hook).map_err(Failure::log);
+    }
+}

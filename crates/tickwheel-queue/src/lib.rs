@@ -31,53 +31,29 @@
 //! repository.
 #![forbid(unsafe_code)]
 
-mod access;
-mod admin;
-mod answer;
-mod builder;
-mod convert;
+mod client;
 mod engine;
-mod error;
-mod event;
-mod feed;
-mod housekeeping;
-mod hub;
-mod id;
-mod inbox;
-mod job;
-mod occurrences;
-mod queues;
-mod read;
-mod readers;
-mod recovery;
-mod retry;
-mod schedule;
-mod schedules;
-mod settings;
-mod stats;
+mod model;
+mod runtime;
 pub mod store;
-mod time;
-mod waiters;
-mod wakeup;
-mod writer;
 
-pub use access::Access;
-pub use answer::Answer;
-pub use builder::Builder;
+pub use client::answer::Answer;
+pub use client::builder::Builder;
+pub use client::events::Events;
+pub use client::queues::Queues;
 pub use engine::{Put, PutKind};
-pub use error::{Error, Limit, OpenError};
-pub use event::{Event, EventId, EventKind, EventsError, ParseEventIdError};
-pub use feed::Events;
-pub use id::{JobId, ParseIdError};
-pub use job::{Delivery, Job, JobRef, Lease, NewJob, OnConflict, State, When};
-pub use queues::Queues;
-pub use read::{List, Page, PageToken};
-pub use retry::{Retry, RetryPolicy};
-pub use schedule::{NewSchedule, PutSchedule, Schedule, Timing};
-pub use settings::{Keep, Limits, Pacing, QueueSettings, Retention};
-pub use stats::{Durability, QueueInfo, Stats};
+pub use model::access::Access;
+pub use model::error::{Error, Limit, OpenError};
+pub use model::event::{Event, EventId, EventKind, EventsError, ParseEventIdError};
+pub use model::id::{JobId, ParseIdError};
+pub use model::job::{Delivery, Job, JobRef, Lease, NewJob, OnConflict, State, When};
+pub use model::list::{List, Page, PageToken};
+pub use model::retry::{Retry, RetryPolicy};
+pub use model::schedule::{NewSchedule, PutSchedule, Schedule, Timing};
+pub use model::settings::{Keep, Limits, Pacing, QueueSettings, Retention};
+pub use model::stats::{Durability, QueueInfo, Stats};
+pub use model::time::Time;
 pub use tickwheel::cron;
-pub use time::Time;
 
 /// The example of the README, as a test.
 #[cfg(doctest)]

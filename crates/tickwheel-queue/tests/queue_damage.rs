@@ -1,11 +1,13 @@
 //! Damage: what is readable is served, what is not is reported, and salvaging puts the rest right.
 
+mod folder;
 mod rig;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use folder::{copy, cut_zeroes, journals};
 use proptest::prelude::*;
 use rig::{Rig, seconds};
 use tickwheel_queue::store::{
@@ -170,28 +172,10 @@ fn directory(jobs: usize) -> (tempfile::TempDir, Vec<JobId>) {
     store.compact().unwrap();
     drop(store);
     // The zeroes at the end of the journal only cost time here.
-    for entry in fs::read_dir(folder.path().join("store")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|ext| ext == "jnl") {
-            let bytes = fs::read(&path).unwrap();
-            let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |place| place + 1);
-            fs::write(&path, &bytes[..end]).unwrap();
-        }
+    for path in journals(folder.path()) {
+        cut_zeroes(&path);
     }
     (folder, puts.into_iter().map(|put| put.unwrap().id).collect())
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            fs::copy(&path, &target).unwrap();
-        }
-    }
 }
 
 /// Opens a damaged directory, and counts what is delivered; `None` if it says that it is damaged.
@@ -365,6 +349,24 @@ fn salvaging_that_was_cut_off_is_ended_or_begun_anew() {
     fs::rename(folder.path().join("store"), folder.path().join("salvaged")).unwrap();
     let queues = Queues::open(folder.path()).unwrap();
     assert_eq!(everything(&queues, "q").0.len(), ids.len());
+}
+
+/// The process ends when the new store is in its place, and before its index is repaired.
+#[test]
+fn a_repair_that_was_cut_off_is_done_by_the_next_opening() {
+    let (folder, ids) = damaged_in_the_middle();
+    let salvaging = StoreOptions { salvage: true, ..StoreOptions::default() };
+    drop(Directory::new(folder.path()).open(&salvaging).unwrap());
+    let queues = Queues::open(folder.path()).unwrap();
+    let (jobs, damaged, gaps) = everything(&queues, "q");
+    assert_eq!((damaged, gaps), (0, 0));
+    assert!((JOBS - 10..JOBS).contains(&jobs.len()), "{} of {JOBS}", jobs.len());
+    let stats = queues.stats().wait().unwrap();
+    assert_eq!(stats.damaged as usize, ids.len() - jobs.len());
+    assert_eq!(stats.pending as usize, jobs.len());
+    drop(queues);
+    let queues = Queues::open(folder.path()).unwrap();
+    assert_eq!(queues.stats().wait().unwrap().damaged, 0);
 }
 
 #[test]

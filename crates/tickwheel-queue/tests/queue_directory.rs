@@ -1,6 +1,8 @@
 //! The directory on disk: who may open it, what is done about damage, and what an older version
 //! left.
 
+mod folder;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -10,6 +12,8 @@ use tickwheel_queue::{
     Error, JobId, Limit, Limits, List, NewJob, NewSchedule, OnConflict, OpenError, Queues, State,
     Timing,
 };
+
+use folder::{copy, cut_zeroes, find, journals};
 
 fn put(queues: &Queues, count: usize) -> Vec<JobId> {
     (0..count)
@@ -26,14 +30,7 @@ fn present(queues: &Queues, ids: &[JobId]) -> usize {
 
 /// The journal that is written to.
 fn journal(folder: &Path) -> PathBuf {
-    let entries = fs::read_dir(folder.join("store")).unwrap();
-    let journals = entries.map(|entry| entry.unwrap().path());
-    journals.filter(|path| path.extension().is_some_and(|ext| ext == "jnl")).max().unwrap()
-}
-
-/// Where a text is in a file.
-fn find(bytes: &[u8], text: &str) -> usize {
-    bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap()
+    journals(folder).pop().unwrap()
 }
 
 #[test]
@@ -358,19 +355,6 @@ fn the_directory_of_format_1_with_schedules_opens() {
     check_schedules(&queues);
 }
 
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            fs::copy(&path, &target).unwrap();
-        }
-    }
-}
-
 /// Writes the fixture anew; see `tests/fixtures/README.md`.
 #[test]
 #[ignore = "writes the fixture of this version"]
@@ -412,15 +396,7 @@ fn write_the_fixture() {
     queues.pause("paused").wait().unwrap();
     check_fixture(&queues);
     drop(queues);
-    shorten_journal(&path);
-}
-
-/// The preallocated zeroes at the end of the journal are of no use in a fixture.
-fn shorten_journal(path: &Path) {
-    let journal = journal(path);
-    let bytes = fs::read(&journal).unwrap();
-    let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
-    fs::write(&journal, &bytes[..end]).unwrap();
+    cut_zeroes(&journal(&path));
 }
 
 /// Writes the other fixture anew.
@@ -436,7 +412,7 @@ fn write_the_fixture_with_schedules() {
     queues.pause_schedule("yearly").wait().unwrap();
     check_schedules(&queues);
     drop(queues);
-    shorten_journal(&path);
+    cut_zeroes(&journal(&path));
 }
 
 /// Two that are not due for a long time.

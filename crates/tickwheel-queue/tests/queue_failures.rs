@@ -12,8 +12,8 @@ use rig::faulty::FaultyDisk;
 use rig::{Rig, millis, seconds};
 use tickwheel_queue::store::{MemoryDisk, Table};
 use tickwheel_queue::{
-    Durability, Error, JobId, Keep, Limit, Limits, List, NewJob, QueueSettings, Queues, Retention,
-    State, Time,
+    Durability, Error, JobId, Keep, Lease, Limit, Limits, List, NewJob, QueueSettings, Queues,
+    Retention, Retry, State, Time,
 };
 
 fn put(queues: &Queues, name: &str) -> Result<JobId, Error> {
@@ -90,6 +90,66 @@ fn a_sweep_whose_step_fails_does_not_go_on_behind_what_was_lost() {
     assert_eq!(count(State::Cancelled), JOBS);
     assert_eq!(purge(), Ok(JOBS));
     assert_eq!((count(State::Scheduled), count(State::Cancelled)), (0, 0));
+}
+
+/// The reserve is for all but puts: the first command that finds the disk full is not refused.
+#[test]
+fn what_finds_the_disk_full_first_is_done_with_the_reserve() {
+    /// Queues with three ready jobs, one of them leased, and a dead job.
+    fn on_a_full_disk(act: impl FnOnce(&Queues, &[JobId], Lease)) {
+        let disk = FaultyDisk::default();
+        let queues = Queues::builder().open_disk(disk.clone()).unwrap();
+        let ids: Vec<_> = (0..4).map(|_| put(&queues, "job").unwrap()).collect();
+        let leases = queues.reserve("q", 2, None).wait().unwrap();
+        queues.fail(leases[1].lease, "no", Retry::Never).wait().unwrap();
+        disk.fill_for(1);
+        act(&queues, &ids, leases[0].lease);
+        assert!(disk.openings().pop().unwrap().lean, "it found the disk full");
+    }
+    on_a_full_disk(|queues, _, _| {
+        assert!(matches!(put(queues, "no room"), Err(Error::DiskFull { .. })));
+    });
+    on_a_full_disk(|queues, ids, _| {
+        queues.cancel(ids[3]).wait().unwrap();
+        assert_eq!(queues.get(ids[3]).wait(), Ok(None));
+    });
+    on_a_full_disk(|queues, ids, _| {
+        let jobs = queues.reserve("q", 9, None).wait().unwrap();
+        assert_eq!(jobs.iter().map(|job| job.job.id).collect::<Vec<_>>(), ids[2..]);
+    });
+    on_a_full_disk(|queues, _, lease| queues.ack(lease).wait().unwrap());
+    on_a_full_disk(|queues, _, lease| {
+        assert_eq!(queues.fail(lease, "no", Retry::Never).wait(), Ok(State::Dead));
+    });
+    on_a_full_disk(|queues, _, _| {
+        assert_eq!(queues.purge("q", State::Dead, Time::MAX).wait(), Ok(1));
+    });
+    on_a_full_disk(|queues, _, _| assert_eq!(queues.drain("q").wait(), Ok(2)));
+}
+
+/// Once the reserve is used up, nothing is tried for ever.
+#[test]
+fn what_finds_the_reserve_used_up_is_refused() {
+    let disk = FaultyDisk::default();
+    let queues = Queues::builder().open_disk(disk.clone()).unwrap();
+    let id = put(&queues, "job").unwrap();
+    disk.fill_for(2);
+    let cancelled = queues.cancel(id).wait();
+    assert!(matches!(cancelled, Err(Error::DiskFull { .. })), "{cancelled:?}");
+    queues.cancel(id).wait().unwrap();
+}
+
+#[test]
+fn a_worker_keeps_waiting_while_the_disk_is_full() {
+    let disk = FaultyDisk::default();
+    let queues = Queues::builder().open_disk(disk.clone()).unwrap();
+    let id = queues.put(NewJob::new("q", "later").delay(seconds(3_600))).wait().unwrap().id;
+    let mut waits = queues.reserve_within("q", 1, None, seconds(3_600));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(Pin::new(&mut waits).poll(&mut context).is_pending());
+    disk.fill_for(1);
+    queues.reschedule(id, Duration::ZERO).wait().unwrap();
+    assert_eq!(waits.wait().unwrap().len(), 1);
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Every file of a data directory is deleted and cut short in turn. Each time the queue is refused
 //! with the name of the file and a remedy, or everything is there. Nothing is lost in silence.
 
+mod folder;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,6 +10,8 @@ use std::time::Duration;
 
 use tickwheel_queue::store::{Directory, Disk, StoreOptions};
 use tickwheel_queue::{JobId, NewJob, OpenError, Queues, Time};
+
+use folder::{copy, cut_zeroes, files, journals};
 
 fn put(queues: &Queues, jobs: usize) -> BTreeSet<JobId> {
     let job = |number| NewJob::new("q", format!("{number}")).at(Time::from_millis(number as u64));
@@ -50,45 +54,11 @@ fn with_journals(folder: &Path) -> BTreeSet<JobId> {
     ids
 }
 
-fn journals(folder: &Path) -> Vec<PathBuf> {
-    let is_journal = |path: &PathBuf| path.extension().is_some_and(|found| found == "jnl");
-    files(&folder.join("store")).into_iter().filter(is_journal).collect()
-}
-
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files.extend(self::files(&path));
-        } else {
-            files.push(path);
-        }
-    }
-    files.sort();
-    files
-}
-
 /// The zeroes at the end of a journal, and in the reserve, only cost time here.
 fn shorten(folder: &Path) {
     fs::write(folder.join("reserve"), [0; 1_000]).unwrap();
     for path in journals(folder) {
-        let bytes = fs::read(&path).unwrap();
-        let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |place| place + 1);
-        fs::write(&path, &bytes[..end]).unwrap();
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            fs::copy(&path, &target).unwrap();
-        }
+        cut_zeroes(&path);
     }
 }
 
@@ -231,4 +201,39 @@ fn no_journal_of_several_is_missed_in_silence() {
     for name in ["store/1.jnl", "store/2.jnl"] {
         assert!(refused.contains(&(name.to_owned(), Change::Delete)), "{name}: {refused:?}");
     }
+}
+
+/// Takes the list of journals, which is written when a store is closed, out of `acknowledged`.
+fn forget_the_close(folder: &Path) {
+    let path = folder.join("acknowledged");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[24..40].fill(u8::MAX);
+    let checksum = xxhash_rust::xxh3::xxh3_64(&bytes[..56]);
+    bytes[56..].copy_from_slice(&checksum.to_be_bytes());
+    fs::write(path, bytes).unwrap();
+}
+
+/// A store that was not closed in order has no list of its journals.
+#[test]
+fn the_oldest_of_several_journals_is_missed_after_a_crash() {
+    let crashed = tempfile::tempdir().unwrap();
+    let ids = with_journals(crashed.path());
+    shorten(crashed.path());
+    forget_the_close(crashed.path());
+    let salvaged = tempfile::tempdir().unwrap();
+    copy(crashed.path(), salvaged.path());
+
+    let oldest = journals(crashed.path()).remove(0);
+    let bytes = fs::read(&oldest).unwrap();
+    fs::remove_file(&oldest).unwrap();
+    let error = Queues::open(crashed.path()).unwrap_err().to_string();
+    assert!(error.contains(oldest.to_str().unwrap()) && error.contains("salvage"), "{error}");
+    fs::write(&oldest, bytes).unwrap();
+    assert_eq!(delivered(&Queues::open(crashed.path()).unwrap()), (ids.clone(), 0));
+
+    fs::remove_file(journals(salvaged.path()).remove(0)).unwrap();
+    let queues = Queues::builder().salvage(true).open(salvaged.path()).unwrap();
+    let is_there = |id: &&JobId| queues.get(**id).wait().unwrap().is_some();
+    let lost = ids.len() - ids.iter().filter(is_there).count();
+    assert_eq!(queues.stats().wait().unwrap().damaged, lost.max(1) as u64);
 }

@@ -3,11 +3,15 @@
 
 #![cfg(unix)]
 
+mod folder;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tickwheel_queue::{Durability, Error, JobId, NewJob, Queues};
+
+use folder::copy;
 
 /// A hang guard.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -62,19 +66,6 @@ fn await_recovery(queues: &Queues) -> JobId {
         }
         assert!(Instant::now() < until, "it does not recover");
         std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        let target = to.join(path.file_name().unwrap());
-        if path.is_dir() {
-            copy(&path, &target);
-        } else {
-            fs::copy(&path, &target).unwrap();
-        }
     }
 }
 

@@ -5,24 +5,23 @@
 
 use std::time::Duration;
 
-use crate::access::Access;
-use crate::error::Error;
-use crate::id::JobId;
-use crate::job::{Delivery, JobRef, Lease, NewJob, State, When};
-use crate::retry::Retry;
-use crate::schedule::{NewSchedule, PutSchedule};
-use crate::settings::QueueSettings;
+use crate::model::access::Access;
+use crate::model::error::Error;
+use crate::model::id::JobId;
+use crate::model::job::{Delivery, JobRef, Lease, NewJob, State, When};
+use crate::model::retry::Retry;
+use crate::model::schedule::{NewSchedule, PutSchedule};
+use crate::model::settings::QueueSettings;
+use crate::model::time::Time;
 use crate::store::rows::Place;
-use crate::time::Time;
 
 #[derive(Debug)]
 pub(crate) enum Command {
     Put(Vec<NewJob>),
     Cancel(Vec<JobRef>),
     Reschedule(Vec<(JobRef, When)>),
-    Reserve(Reserve),
     Ack(Vec<Lease>),
-    Fail(Vec<Failure>),
+    Fail(Vec<FailedAttempt>),
     Extend(Vec<(Lease, Duration)>),
     Release(Vec<(Lease, When)>),
     Kick(Vec<JobId>),
@@ -44,7 +43,6 @@ impl Command {
             Self::Put(items) => items.len(),
             Self::Cancel(items) => items.len(),
             Self::Reschedule(items) => items.len(),
-            Self::Reserve(reserve) => reserve.jobs,
             Self::Ack(items) => items.len(),
             Self::Fail(items) => items.len(),
             Self::Extend(items) => items.len(),
@@ -70,7 +68,6 @@ impl Command {
             Self::Reschedule(jobs) => {
                 jobs.iter().map(|(job, _)| job.bytes() + size_of::<When>()).sum()
             }
-            Self::Reserve(reserve) => reserve.queue.len(),
             Self::Ack(leases) => size_of_val(&leases[..]),
             Self::Fail(failures) => {
                 failures.iter().map(|failure| size_of_val(failure) + failure.error.len()).sum()
@@ -94,9 +91,7 @@ impl Command {
     pub(super) fn check(&self, access: &Access) -> Result<(), Error> {
         access.check()?;
         match self {
-            Self::Reserve(Reserve { queue, .. })
-            | Self::Pause { queue, .. }
-            | Self::Configure { queue, .. } => access.check_queue(queue),
+            Self::Pause { queue, .. } | Self::Configure { queue, .. } => access.check_queue(queue),
             Self::RemoveQueue(removal) => access.check_queue(&removal.sweep.queue),
             Self::KickSome(sweep) | Self::Purge(sweep) | Self::Drain(sweep) => {
                 access.check_queue(&sweep.queue)
@@ -123,20 +118,44 @@ impl Command {
             _ => false,
         }
     }
+
+    /// The same command once more, after its first application was lost; `None` for a put, whose
+    /// jobs are handed back with its outcome.
+    pub(crate) fn into_repeat(mut self) -> Option<Self> {
+        match &mut self {
+            Self::Put(_) => return None,
+            Self::KickSome(sweep) | Self::Purge(sweep) | Self::Drain(sweep) => sweep.restart(),
+            Self::RemoveQueue(removal) => removal.sweep.restart(),
+            _ => {}
+        }
+        Some(self)
+    }
 }
 
-/// Jobs for a worker.
+/// A worker's request for ready jobs of a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Reserve {
     pub(crate) queue: String,
+    /// The largest number of jobs.
     pub(crate) jobs: usize,
+    /// The queue's setting if `None`.
     pub(crate) lease: Option<Duration>,
-    pub(crate) wait: Duration,
+}
+
+/// What the engine answers to a [`Reserve`].
+#[derive(Debug)]
+pub(crate) enum Reserved {
+    /// At least one job, leased to the worker.
+    Jobs(Vec<Delivery>),
+    /// No job can be delivered now. The queue is woken when that may have changed.
+    NoneReady,
+    /// Ready rows have to be read first: reserve again in the next group.
+    NeedsRows,
 }
 
 /// A failed attempt.
 #[derive(Debug)]
-pub(crate) struct Failure {
+pub(crate) struct FailedAttempt {
     pub(crate) lease: Lease,
     pub(crate) error: String,
     pub(crate) retry: Retry,
@@ -187,6 +206,10 @@ impl Sweep {
             from: None,
         }
     }
+
+    fn restart(&mut self) {
+        (self.done, self.from) = (0, None);
+    }
 }
 
 #[derive(Debug)]
@@ -196,13 +219,10 @@ pub(crate) enum Outcome {
     States(Vec<Result<State, Error>>),
     Times(Vec<Result<Time, Error>>),
     Units(Vec<Result<(), Error>>),
-    Deliveries(Result<Vec<Delivery>, Error>),
     Count(Result<u64, Error>),
     Schedule(Result<PutSchedule, Error>),
     /// Nothing of it was done.
     Refused(Error),
-    /// Not begun: what it needs has to be read first. To be applied again in the next group.
-    Later,
     /// A step of a sweep is done. To be applied again in the next group.
     More,
 }

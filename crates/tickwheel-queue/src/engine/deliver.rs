@@ -4,17 +4,17 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use super::lookup::Known;
-use super::{Engine, Entry, Failure, Leased, Outcome, Reserve, STEP_BYTES, Timed};
-use crate::access::Access;
-use crate::error::{Error, Limit};
-use crate::event::EventKind;
-use crate::id::JobId;
-use crate::job::{ANSWER_BYTES, Delivery, Lease, State, When};
-use crate::retry::Retry;
+use super::{Engine, Entry, FailedAttempt, Leased, Reserve, Reserved, STEP_BYTES, Timed};
+use crate::model::access::Access;
+use crate::model::error::{Error, Limit};
+use crate::model::event::EventKind;
+use crate::model::id::JobId;
+use crate::model::job::{ANSWER_BYTES, Delivery, Lease, State, When};
+use crate::model::retry::Retry;
+use crate::model::time::Time;
 use crate::store::records::{LeaseRow, Status};
 use crate::store::rows::{self, Place};
 use crate::store::{Table, View};
-use crate::time::Time;
 
 /// Jobs that are put among the dead ones since they cannot be read or are missing. If there are
 /// more, the store is damaged as a whole, and what a copy could bring back is left as it is.
@@ -41,23 +41,29 @@ impl Tokens {
 }
 
 impl Engine {
-    pub(super) fn reserve(&mut self, view: &dyn View, reserve: &Reserve) -> Outcome {
-        if let Err(error) = reserve.lease.map_or(Ok(()), check_lease) {
-            return Outcome::Deliveries(Err(error));
-        }
-        let Some(number) = self.number_of(&reserve.queue) else {
-            return Outcome::Deliveries(Ok(Vec::new()));
-        };
+    /// Leases ready jobs of a queue to a worker.
+    pub(crate) fn reserve(
+        &mut self,
+        view: &dyn View,
+        reserve: &Reserve,
+        access: &Access,
+    ) -> Result<Reserved, Error> {
+        access.check()?;
+        access.check_queue(&reserve.queue)?;
+        self.check_batch(reserve.jobs)?;
+        reserve.lease.map_or(Ok(()), check_lease)?;
+        let Some(number) = self.number_of(&reserve.queue) else { return Ok(Reserved::NoneReady) };
         if let Some(why) = &self.queue(number).unreadable {
-            return Outcome::Deliveries(Err(Error::Unreadable(why.clone())));
+            return Err(Error::Unreadable(why.clone()));
         }
         if self.queue(number).paused || reserve.jobs == 0 {
-            return Outcome::Deliveries(Ok(Vec::new()));
+            return Ok(Reserved::NoneReady);
         }
         if self.must_load(number) {
-            return Outcome::Later;
+            return Ok(Reserved::NeedsRows);
         }
-        Outcome::Deliveries(self.take_ready(view, number, reserve))
+        let jobs = self.take_ready(view, number, reserve)?;
+        Ok(if jobs.is_empty() { Reserved::NoneReady } else { Reserved::Jobs(jobs) })
     }
 
     fn take_ready(
@@ -184,7 +190,7 @@ impl Engine {
     pub(super) fn fail(
         &mut self,
         view: &dyn View,
-        failure: &Failure,
+        failure: &FailedAttempt,
         access: &Access,
     ) -> Result<State, Error> {
         self.leased(view, failure.lease, access)?;

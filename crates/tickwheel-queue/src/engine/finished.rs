@@ -6,16 +6,16 @@
 
 use super::command::Cursor;
 use super::{Engine, Outcome, STEP_BYTES, Sweep, Timed, unreadable};
-use crate::access::{Access, EVERYTHING};
-use crate::error::Error;
-use crate::event::EventKind;
-use crate::id::JobId;
-use crate::job::State;
+use crate::model::access::{Access, EVERYTHING};
+use crate::model::error::Error;
+use crate::model::event::EventKind;
+use crate::model::id::JobId;
+use crate::model::job::State;
+use crate::model::time::Time;
 use crate::store::records::Status;
 use crate::store::rows;
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
-use crate::time::Time;
 
 /// Jobs in one step of a sweep: a few milliseconds.
 const STEP: usize = 1_000;

@@ -3,14 +3,14 @@
 use bytes::Bytes;
 
 use super::{Engine, Leased};
-use crate::access::Access;
-use crate::error::Error;
-use crate::id::JobId;
-use crate::job::{Delivery, Job, JobRef, Lease, State};
+use crate::model::access::Access;
+use crate::model::error::Error;
+use crate::model::id::JobId;
+use crate::model::job::{Delivery, Job, JobRef, Lease, State};
+use crate::model::time::Time;
 use crate::store::records::{Record, Status};
 use crate::store::rows::{self, Place};
 use crate::store::{StoreError, Table, View};
-use crate::time::Time;
 
 /// A job as it was put, and what has happened to it since.
 pub(super) struct Known {

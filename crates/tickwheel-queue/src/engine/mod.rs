@@ -19,10 +19,10 @@ mod command;
 mod deliver;
 mod finished;
 mod lookup;
+mod opening;
 mod pace;
 mod put;
 mod queue;
-mod recover;
 mod removal;
 mod repair;
 mod room;
@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use tickwheel::wheel::{HierarchicalWheel, Key};
 
-pub(crate) use command::{Command, Failure, Outcome, Removal, Reserve, Sweep};
+pub(crate) use command::{Command, FailedAttempt, Outcome, Removal, Reserve, Reserved, Sweep};
 pub use command::{Put, PutKind};
 use deliver::Tokens;
 pub(crate) use lookup::{damaged, unreadable};
@@ -46,17 +46,17 @@ pub(crate) use repair::repair;
 pub(crate) use room::Room;
 use schedule::Course;
 
-use crate::access::Access;
-use crate::error::Error;
-use crate::event::EventKind;
-use crate::id::{JobId, Secret, scramble};
-use crate::job::{Job, State};
-use crate::settings::Limits;
-use crate::stats::Tally;
+use crate::model::access::Access;
+use crate::model::error::{Error, Limit};
+use crate::model::event::EventKind;
+use crate::model::id::{JobId, Secret, scramble};
+use crate::model::job::{Job, State};
+use crate::model::settings::Limits;
+use crate::model::stats::Tally;
+use crate::model::time::{Now, Time};
 use crate::store::records::{LeaseRow, Totals};
 use crate::store::rows::{self, Place};
 use crate::store::{Table, View, WriteBatch};
-use crate::time::{Now, Time};
 
 /// Bytes that leases, retention and schedules may each add to the batch of a group. The rest waits
 /// for the next group, which follows at once.
@@ -229,7 +229,8 @@ impl Engine {
         fn each<I, T>(items: &mut [I], apply: impl FnMut(&mut I) -> T) -> Vec<T> {
             items.iter_mut().map(apply).collect()
         }
-        if let Err(error) = command.check(access) {
+        let checked = command.check(access).and_then(|()| self.check_batch(command.len()));
+        if let Err(error) = checked {
             return Outcome::Refused(error);
         }
         self.caller = access.clone();
@@ -243,7 +244,6 @@ impl Engine {
             Command::Reschedule(jobs) => {
                 Outcome::Times(each(jobs, |(job, when)| self.reschedule(view, job, *when, access)))
             }
-            Command::Reserve(reserve) => self.reserve(view, reserve),
             Command::Ack(leases) => {
                 Outcome::Units(each(leases, |lease| self.ack(view, *lease, access)))
             }
@@ -277,6 +277,15 @@ impl Engine {
                 Outcome::Units(vec![self.pause_schedule(name, *paused, access)])
             }
         }
+    }
+
+    /// Refuses a command with more items than a batch may have.
+    fn check_batch(&self, items: usize) -> Result<(), Error> {
+        let (allowed, found) = (self.options.limits.batch, items as u64);
+        if found > allowed {
+            return Err(Error::OverLimit { limit: Limit::Batch, allowed, found });
+        }
+        Ok(())
     }
 
     /// Ends a group: the batch that has to be committed, or `None` if nothing changed.

@@ -19,12 +19,12 @@ use bytes::Bytes;
 use tickwheel::wheel::Key;
 
 use super::{Engine, Entry, Timed};
-use crate::settings::Pacing;
+use crate::model::settings::Pacing;
+use crate::model::time::Time;
 use crate::store::records;
 use crate::store::rows::{self, Place};
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
-use crate::time::Time;
 
 /// The pace of a whole queue is kept like that of a group without a name, which no group has.
 pub(super) const WHOLE_QUEUE: &str = "";

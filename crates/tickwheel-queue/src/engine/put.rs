@@ -2,16 +2,16 @@
 
 use super::lookup::Known;
 use super::{Engine, Entry, Put, PutKind};
-use crate::access::Access;
-use crate::error::{Error, Limit};
-use crate::event::EventKind;
-use crate::id::JobId;
-use crate::job::{JobRef, NewJob, OnConflict, State, When};
-use crate::retry::RetryPolicy;
+use crate::model::access::Access;
+use crate::model::error::{Error, Limit};
+use crate::model::event::EventKind;
+use crate::model::id::JobId;
+use crate::model::job::{JobRef, NewJob, OnConflict, State, When};
+use crate::model::retry::RetryPolicy;
+use crate::model::time::Time;
 use crate::store::records::{Record, Status};
 use crate::store::rows::{self, Place};
 use crate::store::{Table, View};
-use crate::time::Time;
 
 impl Engine {
     pub(super) fn put(

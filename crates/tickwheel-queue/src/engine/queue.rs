@@ -8,13 +8,13 @@ use tickwheel::wheel::Key;
 use super::deliver::check_lease;
 use super::pace::Pace;
 use super::{Engine, Entry};
-use crate::access::Creation;
-use crate::error::{Error, Limit};
-use crate::settings::QueueSettings;
+use crate::model::access::Creation;
+use crate::model::error::{Error, Limit};
+use crate::model::settings::QueueSettings;
+use crate::model::time::Time;
 use crate::store::Table;
 use crate::store::records::{Counts, QueueRow};
 use crate::store::rows::{self, Place};
-use crate::time::Time;
 
 /// The share, one in this number, of the queue limit that is kept for callers with access to all
 /// queues. A limited access may create the same share.

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use super::command::{Outcome, Removal};
 use super::{Engine, Sweep};
-use crate::access::EVERYTHING;
-use crate::error::Error;
-use crate::job::{JobRef, State};
-use crate::settings::QueueSettings;
+use crate::model::access::EVERYTHING;
+use crate::model::error::Error;
+use crate::model::job::{JobRef, State};
+use crate::model::settings::QueueSettings;
+use crate::model::time::Time;
 use crate::store::records::QueueRow;
 use crate::store::rows;
 use crate::store::{Table, View};
-use crate::time::Time;
 
 /// How long a queue stays that is empty and is not used.
 const UNUSED: Duration = Duration::from_secs(86_400);

@@ -14,14 +14,14 @@ use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
 
-use crate::id::JobId;
-use crate::job::State;
-use crate::settings::{Keep, QueueSettings, Retention};
+use crate::model::id::JobId;
+use crate::model::job::State;
+use crate::model::settings::{Keep, QueueSettings, Retention};
+use crate::model::time::Time;
 use crate::store::records::{Counts, LeaseRow, QueueRow, Record, Status, Totals};
 use crate::store::rows::{self, Place};
 use crate::store::tolerant::Tolerant;
 use crate::store::{Persist, Store, StoreError, Table, WriteBatch};
-use crate::time::Time;
 
 /// Bytes of changes that are committed together.
 const STEP: usize = 1 << 20;

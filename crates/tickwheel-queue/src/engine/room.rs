@@ -1,6 +1,6 @@
 //! How much may still be put before the disk is full.
 
-use crate::error::{Error, Limit};
+use crate::model::error::{Error, Limit};
 
 /// Bytes that may still be put, and why no more.
 #[derive(Clone, Copy, Debug)]

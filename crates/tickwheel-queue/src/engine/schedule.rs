@@ -17,17 +17,17 @@ use tickwheel::cron::Misfire;
 use tickwheel::wheel::Key;
 
 use super::{Engine, PutKind, STEP_BYTES, Timed, unreadable};
-use crate::access::Access;
-use crate::error::{Error, Limit};
-use crate::id::JobId;
-use crate::job::When;
-use crate::occurrences::{Due, MOST, Occurrences};
-use crate::schedule::{NewSchedule, PutSchedule, Timing};
+use crate::model::access::Access;
+use crate::model::error::{Error, Limit};
+use crate::model::id::JobId;
+use crate::model::job::When;
+use crate::model::occurrences::{Due, MOST, Occurrences};
+use crate::model::schedule::{NewSchedule, PutSchedule, Timing};
+use crate::model::time::Time;
 use crate::store::rows;
 use crate::store::schedules::{Progress, ScheduleRow, is_occurrence};
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
-use crate::time::Time;
 
 /// How long an occurrence waits whose job was refused.
 const TRY_AGAIN: u64 = 1_000;

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Command, Engine, EngineOptions, Outcome, Reserve, STEP_BYTES, Sweep};
-use crate::access::{Access, EVERYTHING};
-use crate::id::{JobId, scramble};
-use crate::job::{Delivery, Lease, NewJob, When};
-use crate::settings::{Limits, Pacing, QueueSettings};
+use super::{Command, Engine, EngineOptions, Outcome, Reserve, Reserved, STEP_BYTES, Sweep};
+use crate::model::access::{Access, EVERYTHING};
+use crate::model::id::{JobId, scramble};
+use crate::model::job::{Delivery, Lease, NewJob, When};
+use crate::model::settings::{Limits, Pacing, QueueSettings};
+use crate::model::time::{Now, Time};
 use crate::store::{Disk, MemoryDisk, Persist, Rows, Store, StoreError, StoreOptions, Table, View};
-use crate::time::{Now, Time};
 
 const ENTROPY: u64 = 7;
 
@@ -47,7 +47,7 @@ impl Bench {
             limits: Limits::default(),
             horizon,
             near: 500_000,
-            measure: crate::job::Job::bytes,
+            measure: crate::model::job::Job::bytes,
         };
         let now = Now(Duration::from_secs(1_700_000_000));
         let engine = Engine::open(&*store, options, now).expect("it opens");
@@ -81,9 +81,15 @@ impl Bench {
         bytes
     }
 
+    /// Reserves jobs in a group of their own.
     fn take(&mut self, jobs: usize) -> Vec<Delivery> {
-        match self.group([reserve(jobs)]) {
-            Some(Outcome::Deliveries(Ok(jobs))) => jobs,
+        self.engine.begin(&self.store, self.now, ENTROPY);
+        let lease = Some(Duration::from_secs(60));
+        let reserve = Reserve { queue: "q".to_owned(), jobs, lease };
+        let reserved = self.engine.reserve(&self.store, &reserve, &EVERYTHING);
+        self.commit();
+        match reserved {
+            Ok(Reserved::Jobs(jobs)) => jobs,
             other => panic!("no deliveries: {other:?}"),
         }
     }
@@ -94,11 +100,6 @@ impl Bench {
         act(self);
         self.store.gets.load(Ordering::Relaxed) - before
     }
-}
-
-fn reserve(jobs: usize) -> Command {
-    let (lease, wait) = (Some(Duration::from_secs(60)), Duration::ZERO);
-    Command::Reserve(Reserve { queue: "q".to_owned(), jobs, lease, wait })
 }
 
 fn configure(settings: QueueSettings) -> Command {
@@ -195,11 +196,8 @@ fn what_runs_out_at_once_is_dealt_with_in_batches_of_bounded_size() {
 #[test]
 fn what_ids_are_made_of_tells_nothing_about_tokens() {
     let token_of = |bench: &mut Bench| {
-        let put = Command::Put(vec![NewJob::new("q", "")]);
-        match bench.group([put, reserve(1)]) {
-            Some(Outcome::Deliveries(Ok(jobs))) => jobs[0].lease.token,
-            other => panic!("no delivery: {other:?}"),
-        }
+        bench.group([Command::Put(vec![NewJob::new("q", "")])]);
+        bench.take(1)[0].lease.token
     };
     // All that the bits of an id lead to.
     let step = |number: u64| ENTROPY.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -16,10 +16,10 @@ use std::time::Duration;
 use tickwheel::wheel::HierarchicalWheel;
 
 use super::{Engine, Entry, Timed};
+use crate::model::time::{Time, millis};
 use crate::store::rows::{self, Place};
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
-use crate::time::{Time, millis};
 
 /// Rows read in one go: about a millisecond.
 const SLICE: usize = 1_024;

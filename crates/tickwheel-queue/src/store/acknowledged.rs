@@ -10,9 +10,12 @@
 //! | 8–16 | the same with all bits turned |
 //! | 16–24 | the number of a journal: the commit is in it or in a later one |
 //! | 24–40 | the numbers of the oldest and the newest journal when the store was closed |
-//! | 40–48 | a checksum of the bytes before it |
+//! | 40–48 | the sequence number of the first put after that commit |
+//! | 48–56 | the number of the oldest journal |
+//! | 56–64 | a checksum of the bytes before it |
 //!
-//! A number that is not known has all bits set.
+//! A number that is not known has all bits set. Earlier versions wrote the first 16 bytes only, or
+//! the first 40 and their checksum.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Seek, SeekFrom, Write};
@@ -22,16 +25,24 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::StoreError;
 
-const LENGTH: usize = 48;
+const LENGTH: usize = 64;
 const CHECKSUM: usize = LENGTH - 8;
+/// Where the checksum is in a file of an earlier version.
+const EARLIER_CHECKSUM: usize = 40;
 
 /// What the file says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Acknowledged {
     /// The last commit that is durable; 0 for none, or if that is not known.
     pub(super) commit: u64,
+    /// The sequence number of the first put after that commit, so that a salvage can tell how many
+    /// puts are missing.
+    pub(super) seq: Option<u64>,
     /// The commit is in this journal or in a later one.
     pub(super) journal: Option<u64>,
+    /// The oldest journal when the commit was noted. It may have been removed since, once its rows
+    /// were in tables.
+    pub(super) oldest: Option<u64>,
     /// The oldest and the newest journal of a store that was closed in order; `None` while it is
     /// open, since journals come and go then.
     pub(super) closed_with: Option<(u64, u64)>,
@@ -48,9 +59,10 @@ impl Acknowledged {
 
     fn encode(self) -> [u8; LENGTH] {
         let (oldest, newest) = self.closed_with.unzip();
-        let journals = [self.journal, oldest, newest].map(|number| number.unwrap_or(u64::MAX));
+        let optional = [self.journal, oldest, newest, self.seq, self.oldest];
+        let optional = optional.map(|number| number.unwrap_or(u64::MAX));
         let mut bytes = [0; LENGTH];
-        let numbers = [self.commit, !self.commit].into_iter().chain(journals);
+        let numbers = [self.commit, !self.commit].into_iter().chain(optional);
         for (place, number) in bytes.chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_be_bytes());
         }
@@ -59,16 +71,23 @@ impl Acknowledged {
         bytes
     }
 
-    /// Earlier versions wrote the commit alone.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let number = |at: usize| Some(u64::from_be_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let commit = number(0)?;
         if number(8)? != !commit {
             return None;
         }
-        let is_whole = number(CHECKSUM).is_some_and(|found| found == xxh3_64(&bytes[..CHECKSUM]));
-        let journal = |at: usize| number(at).filter(|number| is_whole && *number != u64::MAX);
-        Some(Self { commit, journal: journal(16), closed_with: journal(24).zip(journal(32)) })
+        let is_checksum = |at: &usize| number(*at) == Some(xxh3_64(&bytes[..*at]));
+        let places = [CHECKSUM, EARLIER_CHECKSUM].into_iter().filter(|at| bytes.len() >= at + 8);
+        let end = places.into_iter().find(is_checksum).unwrap_or(16);
+        let optional = |at: usize| number(at).filter(|number| at + 8 <= end && *number != u64::MAX);
+        Some(Self {
+            commit,
+            seq: optional(40),
+            journal: optional(16),
+            oldest: optional(48),
+            closed_with: optional(24).zip(optional(32)),
+        })
     }
 }
 
@@ -100,7 +119,13 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_and_torn_bytes_say_nothing() {
-        let whole = Acknowledged { commit: 7, journal: Some(3), closed_with: Some((2, 4)) };
+        let whole = Acknowledged {
+            commit: 7,
+            seq: Some(9),
+            journal: Some(3),
+            oldest: Some(1),
+            closed_with: Some((2, 4)),
+        };
         let bytes = whole.encode();
         assert_eq!(Acknowledged::decode(&bytes), Some(whole));
         for length in 0..bytes.len() {
@@ -114,5 +139,14 @@ mod tests {
         torn = bytes;
         torn[20] ^= 1;
         assert_eq!(Acknowledged::decode(&torn).map(|it| it.journal), Some(None));
+    }
+
+    #[test]
+    fn a_file_of_an_earlier_version_is_read() {
+        let whole = Acknowledged { commit: 7, journal: Some(3), ..Acknowledged::default() };
+        let mut bytes = whole.encode()[..48].to_vec();
+        let checksum = xxh3_64(&bytes[..EARLIER_CHECKSUM]);
+        bytes[EARLIER_CHECKSUM..].copy_from_slice(&checksum.to_be_bytes());
+        assert_eq!(Acknowledged::decode(&bytes), Some(whole));
     }
 }

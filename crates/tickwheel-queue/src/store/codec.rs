@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 
-use crate::time::Time;
+use crate::model::time::Time;
 
 /// Appends values to a buffer.
 pub(super) trait Encode {

@@ -9,6 +9,7 @@
 //! | `reserve` | allocated blocks, released when the disk is full |
 //! | `damaged/` | copies of what salvaging changed or left out |
 //! | `salvaged/` | a new store, while it is being filled from a damaged one |
+//! | `repair` | the store was salvaged, and its index is not repaired yet |
 //! | `new/`, `creating` | a store that is being created |
 //!
 //! Ground rules:
@@ -26,8 +27,10 @@ use super::acknowledged::Acknowledged;
 use super::embedded::EmbeddedStore;
 use super::format::{self, Format, StoreId};
 use super::journal::{self, Journals};
+use super::loss::Loss;
+use super::records::Totals;
 use super::space::{self, Reserve, SCARCE};
-use super::{Disk, Opened, Store, StoreError, StoreOptions};
+use super::{Disk, LeftOut, Opened, Store, StoreError, StoreOptions};
 use super::{creation, inventory, salvage};
 
 pub(super) const FAILED: &str = "failed";
@@ -172,14 +175,13 @@ impl Directory {
         inventory::check(&store)
     }
 
-    /// Checks the journals, or salvages what can be read of them. Returns how many parts are left
-    /// out.
+    /// Checks the journals, or salvages what can be read of them. Returns what is left out.
     fn check_journals(
         &self,
         options: &StoreOptions,
         journals: &Journals,
         acknowledged: &Acknowledged,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<Loss, StoreError> {
         let store = self.store();
         self.check_commit(options, journals.last_commit())?;
         let is_just_created = acknowledged.commit == 0 && inventory::has_no_tables(&store)?;
@@ -190,12 +192,49 @@ impl Directory {
                 return Err(damage);
             }
             tracing::error!(error = %damage, "what was in it is left out");
-            return Ok(1);
+            return Ok(Loss { parts: 1, ..Loss::default() });
         }
         if options.salvage {
             return journals.salvage(&self.path.join("damaged"), acknowledged);
         }
-        journals.check(acknowledged).map(|()| 0)
+        journals.check(acknowledged).map(|()| Loss::default())
+    }
+
+    /// Finds out whether the journal that was the oldest is missing although its rows are not in
+    /// tables. Otherwise the embedded store has removed it, in order.
+    fn check_oldest_journal(
+        &self,
+        options: &StoreOptions,
+        journals: &Journals,
+        acknowledged: &Acknowledged,
+        loss: &mut Loss,
+    ) -> Result<(), StoreError> {
+        let Some(oldest) = journals.missing_oldest(acknowledged) else { return Ok(()) };
+        // Without threads that write tables: a journal that is restored must find them as they were.
+        let untouched = StoreOptions { lean: true, ..*options };
+        let store = self.store();
+        let in_tables = EmbeddedStore::open(&store, &untouched)
+            .and_then(|store| store.totals_in_tables())
+            .map_err(|error| inventory::name_tables(&store, error));
+        let in_tables = match in_tables {
+            Err(StoreError::Damaged(_)) if options.salvage => return Ok(()),
+            in_tables => in_tables?,
+        };
+        let Some((commits, puts)) = journals.missing_before(in_tables) else { return Ok(()) };
+        let path = store.join(format!("{oldest}.jnl"));
+        let damage = StoreError::Damaged(format!(
+            "the journal {} is missing: commits {} to {} are neither in a journal nor in a table",
+            path.display(),
+            commits.start,
+            commits.end - 1
+        ));
+        if !options.salvage {
+            return Err(damage);
+        }
+        tracing::error!(error = %damage, "what was in it is left out");
+        loss.parts += 1;
+        loss.puts.push(puts);
+        Ok(())
     }
 
     /// Whether an earlier version was interrupted while it created the store: something is
@@ -334,21 +373,22 @@ impl Disk for Directory {
         }
         self.check_files(options)?;
         let journals = Journals::read(&store)?;
-        let mut left_out = self.check_journals(options, &journals, &acknowledged)?;
+        let mut loss = self.check_journals(options, &journals, &acknowledged)?;
         salvage::discard_unfinished(&self.path)?;
         creation::remove_lock(&self.path)?;
         journal::remove_drafts(&store)?;
         self.copy_journals(options)?;
         drop(lock);
-        let mut opened = EmbeddedStore::open(&store, options)
+        self.check_oldest_journal(options, &journals, &acknowledged, &mut loss)?;
+        let opened = EmbeddedStore::open(&store, options)
             .map_err(|error| inventory::name_tables(&store, error));
-        if options.salvage {
+        let (opened, left_out) = if options.salvage {
             let damaged = opened.map_err(beyond_salvage)?;
-            let salvaged = salvage::salvage(&self.path, damaged, left_out, options)?;
-            (opened, left_out) = (Ok(salvaged.0), salvaged.1);
-        }
-        let opened = opened?;
-        let found = opened.last_commit();
+            salvage::salvage(&self.path, damaged, loss, &acknowledged, options)?
+        } else {
+            (opened?, salvage::unrepaired(&self.path).unwrap_or_default())
+        };
+        let Totals { commit: found, seq } = opened.last();
         if found < acknowledged.commit && !options.salvage {
             return Err(StoreError::Damaged(format!(
                 "commit {} was acknowledged, and {found} is the last that is in {}",
@@ -357,8 +397,9 @@ impl Disk for Directory {
             )));
         }
         self.check_commit(options, Some(found))?;
-        let journal = journals.bound_of(found).filter(|_| left_out == 0);
-        let acknowledged = Acknowledged { commit: found, journal, closed_with: None };
+        let journal = journals.bound_of(found).filter(|_| left_out == LeftOut::default());
+        let acknowledged =
+            Acknowledged { commit: found, seq: Some(seq), journal, ..Acknowledged::default() };
         self.fill_reserve(options);
         Ok(Arc::new(opened.settle(&self.path, self.identity()?, left_out, acknowledged)?))
     }

@@ -8,12 +8,14 @@
 //! database without its keyspaces instead of creating them.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use fjall::config::{BloomConstructionPolicy, FilterPolicy, FilterPolicyEntry};
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
+use fjall::{
+    AbstractTree, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot,
+};
 
 use super::acknowledged::Acknowledged;
 use super::format::StoreId;
@@ -22,7 +24,7 @@ use super::inventory;
 use super::records::Totals;
 use super::space::{self, Reserve, SCARCE, Space};
 use super::{
-    Persist, Rows, Store, StoreError, StoreOptions, Table, View, WriteBatch, journal, rows,
+    LeftOut, Persist, Rows, Store, StoreError, StoreOptions, Table, View, WriteBatch, journal, rows,
 };
 
 /// Of each table. Two of them, one filling and one being written out, are in memory at a time.
@@ -47,8 +49,8 @@ pub(super) struct EmbeddedStore {
     reserve: Reserve,
     /// Whether no thread writes or merges tables.
     is_lean: bool,
-    /// The last commit, synced or not.
-    last_commit: AtomicU64,
+    /// What the last commit says, synced or not.
+    last: Mutex<Totals>,
     /// The directory around the store; `None` for one that is being filled. It is the last field,
     /// since it notes which journals there are once the database is closed.
     home: Option<Home>,
@@ -86,7 +88,7 @@ impl EmbeddedStore {
             path: path.to_owned(),
             reserve,
             is_lean: options.lean,
-            last_commit: 0.into(),
+            last: Mutex::default(),
             home: None,
         };
         let totals = match store.totals() {
@@ -94,7 +96,7 @@ impl EmbeddedStore {
             Err(StoreError::Damaged(_)) if options.salvage => Totals::default(),
             totals => totals?,
         };
-        store.last_commit.store(totals.commit, Ordering::Relaxed);
+        store.note_last(totals);
         Ok(store)
     }
 
@@ -103,22 +105,38 @@ impl EmbeddedStore {
         self,
         folder: &Path,
         id: StoreId,
-        left_out: u64,
+        left_out: LeftOut,
         acknowledged: Acknowledged,
     ) -> Result<Self, StoreError> {
         let home = Home::new(folder, id, left_out, acknowledged)?;
         Ok(Self { home: Some(home), ..self })
     }
 
-    /// The number of the last commit, synced or not; 0 if it cannot be read.
-    pub(super) fn last_commit(&self) -> u64 {
-        self.last_commit.load(Ordering::Relaxed)
+    /// What the last commit says, synced or not; nothing if it cannot be read.
+    pub(super) fn last(&self) -> Totals {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_last(&self, totals: Totals) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = totals;
     }
 
     /// The counters of the whole store; zero for a new one.
     fn totals(&self) -> Result<Totals, StoreError> {
         match self.get(Table::Index, rows::TOTALS)? {
             Some(bytes) => Totals::decode(bytes).map_err(StoreError::Damaged),
+            None => Ok(Totals::default()),
+        }
+    }
+
+    /// What the last commit says whose index rows are in tables; zero if none is.
+    pub(super) fn totals_in_tables(&self) -> Result<Totals, StoreError> {
+        let tree = &self.index.tree;
+        let Some(persisted) = tree.get_highest_persisted_seqno() else {
+            return Ok(Totals::default());
+        };
+        match tree.get(rows::TOTALS, persisted + 1).map_err(fjall::Error::from)? {
+            Some(bytes) => Totals::decode(Bytes::from_owner(bytes)).map_err(StoreError::Damaged),
             None => Ok(Totals::default()),
         }
     }
@@ -147,10 +165,10 @@ impl EmbeddedStore {
         write.commit().map_err(|error| self.write_error(error))?;
         let totals = batch.get(Table::Index, rows::TOTALS).flatten();
         if let Some(totals) = totals.and_then(|bytes| Totals::decode(bytes.to_vec().into()).ok()) {
-            self.last_commit.store(totals.commit, Ordering::Relaxed);
+            self.note_last(totals);
         }
         match (&self.home, persist) {
-            (Some(home), Persist::Sync) => home.acknowledge(self.last_commit()),
+            (Some(home), Persist::Sync) => home.acknowledge(self.last()),
             (Some(home), Persist::Buffer) => home.check_now_and_then(),
             (None, _) => Ok(()),
         }
@@ -180,6 +198,26 @@ impl EmbeddedStore {
             }
         }
         error.into()
+    }
+
+    /// Has the memtable of a keyspace written to disk, and waits for that.
+    fn write_out(&self, keyspace: &Keyspace) -> Result<(), StoreError> {
+        const STEP: Duration = Duration::from_millis(10);
+        const STEPS: u32 = 6_000;
+        keyspace.rotate_memtable()?;
+        for _ in 0..STEPS {
+            if keyspace.sealed_memtable_count() == 0 {
+                return Ok(());
+            }
+            if self.home.as_ref().is_some_and(Home::has_failed) {
+                // The thread that should have written it may have died, and the store can only be
+                // opened again once this returns.
+                return Err(StoreError::Io("the store failed meanwhile".into()));
+            }
+            std::thread::sleep(STEP);
+        }
+        // The thread that should have written it has died of an error.
+        Err(StoreError::Io(format!("nothing was written out in {:?}", STEP * STEPS)))
     }
 
     fn mark_failed(&self) {
@@ -240,8 +278,16 @@ impl Store for EmbeddedStore {
         self.home.as_ref().map_or_else(StoreId::new, Home::id)
     }
 
-    fn left_out(&self) -> u64 {
-        self.home.as_ref().map_or(0, Home::left_out)
+    fn left_out(&self) -> LeftOut {
+        self.home.as_ref().map_or_else(LeftOut::default, Home::left_out)
+    }
+
+    fn needs_repair(&self) -> bool {
+        self.home.as_ref().is_some_and(Home::needs_repair)
+    }
+
+    fn repaired(&self) -> Result<(), StoreError> {
+        self.home.as_ref().map_or(Ok(()), Home::repaired)
     }
 
     fn check(&self) -> Result<(), StoreError> {
@@ -274,7 +320,7 @@ impl Store for EmbeddedStore {
         let synced = self.database.persist(PersistMode::SyncData);
         let synced = synced.map_err(|error| self.write_error(error));
         let acknowledge = || match &self.home {
-            Some(home) => home.acknowledge(self.last_commit()),
+            Some(home) => home.acknowledge(self.last()),
             None => Ok(()),
         };
         synced.and_then(|()| acknowledge()).inspect_err(|_| self.mark_failed())
@@ -303,30 +349,15 @@ impl Store for EmbeddedStore {
 
     fn compact(&self) -> Result<(), StoreError> {
         for keyspace in [&self.jobs, &self.index] {
-            write_out(keyspace)?;
+            self.write_out(keyspace)?;
             keyspace.major_compact()?;
         }
         // fjall deletes the tables that were replaced when it next writes a memtable out, and it
         // writes none out that is empty.
         self.index.insert(rows::NOTHING, [])?;
         self.index.remove(rows::NOTHING)?;
-        write_out(&self.index)
+        self.write_out(&self.index)
     }
-}
-
-/// Has the memtable of a keyspace written to disk, and waits for that.
-fn write_out(keyspace: &Keyspace) -> Result<(), StoreError> {
-    const STEP: Duration = Duration::from_millis(10);
-    const STEPS: u32 = 6_000;
-    keyspace.rotate_memtable()?;
-    for _ in 0..STEPS {
-        if keyspace.sealed_memtable_count() == 0 {
-            return Ok(());
-        }
-        std::thread::sleep(STEP);
-    }
-    // The thread that should have written it has died of an error.
-    Err(StoreError::Io(format!("nothing was written out in {:?}", STEP * STEPS)))
 }
 
 struct EmbeddedView {

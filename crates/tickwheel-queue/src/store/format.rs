@@ -15,7 +15,7 @@ use std::path::Path;
 
 use super::StoreError;
 use super::directory::write_whole;
-use crate::id::random;
+use crate::model::id::random;
 
 /// The format that this version writes, and the newest that it reads.
 const FORMAT: u32 = 1;

@@ -10,19 +10,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::StoreError;
 use super::acknowledged::{Acknowledged, AcknowledgedFile};
 use super::directory::{ACKNOWLEDGED, FAILED, mark};
 use super::format::StoreId;
-use super::journal;
-use crate::time::instant_now;
+use super::records::Totals;
+use super::{LeftOut, StoreError, journal, salvage};
+use crate::model::time::instant_now;
 
 /// How often the directory is looked for without a durable commit.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct Home {
     id: StoreId,
-    left_out: u64,
+    left_out: LeftOut,
     store: PathBuf,
     /// Which file `store/lock` is.
     lock: FileIdentity,
@@ -38,6 +38,8 @@ struct Note {
     written: Acknowledged,
     /// The newest journal known. The commit that is written next goes to it or to a later one.
     newest: u64,
+    /// The oldest journal known.
+    oldest: u64,
     next_check: Instant,
 }
 
@@ -46,13 +48,13 @@ impl Home {
     pub(super) fn new(
         folder: &Path,
         id: StoreId,
-        left_out: u64,
+        left_out: LeftOut,
         acknowledged: Acknowledged,
     ) -> Result<Self, StoreError> {
         let store = folder.join("store");
-        let newest = journal::range(&store)?.map_or(0, |(_, newest)| newest);
+        let (oldest, newest) = journal::range(&store)?.unwrap_or_default();
         let mut file = AcknowledgedFile::open(&folder.join(ACKNOWLEDGED))?;
-        let written = Acknowledged { closed_with: None, ..acknowledged };
+        let written = Acknowledged { oldest: Some(oldest), closed_with: None, ..acknowledged };
         file.write(written)?;
         // From now on journals may be removed: the note of the last close must not come back.
         file.sync()?;
@@ -63,7 +65,7 @@ impl Home {
             store,
             failed_mark: folder.join(FAILED),
             has_failed: false.into(),
-            note: Note { file, written, newest, next_check: instant_now() }.into(),
+            note: Note { file, written, newest, oldest, next_check: instant_now() }.into(),
         })
     }
 
@@ -75,21 +77,46 @@ impl Home {
         &self.store
     }
 
-    pub(super) fn left_out(&self) -> u64 {
+    pub(super) fn left_out(&self) -> LeftOut {
         self.left_out
     }
 
+    pub(super) fn needs_repair(&self) -> bool {
+        salvage::unrepaired(self.folder()).is_some()
+    }
+
+    pub(super) fn repaired(&self) -> Result<(), StoreError> {
+        salvage::repaired(self.folder())
+    }
+
+    fn folder(&self) -> &Path {
+        self.store.parent().unwrap_or(&self.store)
+    }
+
     /// Notes that everything up to a commit is durable.
-    pub(super) fn acknowledge(&self, commit: u64) -> Result<(), StoreError> {
+    pub(super) fn acknowledge(&self, last: Totals) -> Result<(), StoreError> {
         self.check()?;
         let mut note = self.note();
-        note.written = Acknowledged { commit, journal: Some(note.newest), closed_with: None };
+        note.written = Acknowledged {
+            commit: last.commit,
+            seq: Some(last.seq),
+            journal: Some(note.newest),
+            oldest: Some(note.oldest),
+            closed_with: None,
+        };
         let written = note.written;
         note.file.write(written)?;
-        while self.store.join(format!("{}.jnl", note.newest + 1)).exists() {
+        while self.has_journal(note.newest + 1) {
             note.newest += 1;
         }
+        while note.oldest < note.newest && !self.has_journal(note.oldest) {
+            note.oldest += 1;
+        }
         Ok(())
+    }
+
+    fn has_journal(&self, number: u64) -> bool {
+        self.store.join(format!("{number}.jnl")).exists()
     }
 
     /// Checks that the directory is there, if that was not checked for a while.
@@ -127,6 +154,11 @@ impl Home {
         }
     }
 
+    /// Whether a write or sync failed since the store was opened.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
     fn note(&self) -> MutexGuard<'_, Note> {
         self.note.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -135,7 +167,7 @@ impl Home {
 impl Drop for Home {
     /// Notes which journals there are. The database is closed, so that no journal is removed any more.
     fn drop(&mut self) {
-        if self.has_failed.load(Ordering::Relaxed) || self.check().is_err() {
+        if self.has_failed() || self.check().is_err() {
             return;
         }
         let Ok(closed_with) = journal::range(&self.store) else { return };

@@ -37,22 +37,32 @@ pub(super) fn check(store: &Path) -> Result<(), StoreError> {
     if read(&version)? != VERSION {
         return Err(not_whole(&version, "it does not hold the version of the database"));
     }
-    let names = check_keyspace(store, NAMES)?;
+    let names = names(store)?;
+    for name in [JOBS, INDEX] {
+        let id = find_keyspace(store, name, &names)?.ok_or_else(|| {
+            not_whole(&keyspace(store, NAMES), &format!("it does not know the keyspace `{name}`"))
+        })?;
+        check_keyspace(store, id)?;
+    }
+    Ok(())
+}
+
+/// The number of the keyspace with this name; `None` if there is none.
+pub(super) fn keyspace_id(store: &Path, name: &str) -> Result<Option<u64>, StoreError> {
+    find_keyspace(store, name, &names(store)?)
+}
+
+/// The tables that hold the names of the keyspaces.
+fn names(store: &Path) -> Result<Vec<Vec<u8>>, StoreError> {
     let mut contents = Vec::new();
-    for table in &names {
+    for table in check_keyspace(store, NAMES)? {
         let bytes = read(&table.path)?;
         if xxh3_128(&bytes) != table.checksum {
             return Err(not_whole(&table.path, "it does not match its checksum"));
         }
         contents.push(bytes);
     }
-    for name in [JOBS, INDEX] {
-        let id = find_keyspace(store, name, &contents)?.ok_or_else(|| {
-            not_whole(&keyspace(store, NAMES), &format!("it does not know the keyspace `{name}`"))
-        })?;
-        check_keyspace(store, id)?;
-    }
-    Ok(())
+    Ok(contents)
 }
 
 /// The tables that do not match the checksum in the manifest of their keyspace. All of them are

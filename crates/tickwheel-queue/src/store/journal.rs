@@ -23,8 +23,10 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::acknowledged::Acknowledged;
 use super::directory::{keep_copy, sync_directory, write_whole};
+use super::embedded::JOBS;
+use super::loss::Loss;
 use super::records::Totals;
-use super::{StoreError, rows, space};
+use super::{StoreError, inventory, rows, space};
 
 const START: usize = 1 + 4 + 8;
 const ITEM: usize = 1 + 1 + 1 + 8 + 2 + 4 + 4;
@@ -44,7 +46,7 @@ pub(super) fn lock(store: &Path) -> Result<File, StoreError> {
 }
 
 /// The journals of a store, the oldest first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Journals(Vec<Journal>);
 
 #[derive(Debug)]
@@ -56,8 +58,10 @@ struct Journal {
 
 impl Journals {
     pub(super) fn read(store: &Path) -> Result<Self, StoreError> {
+        // Without the names, puts cannot be counted; whether that matters, others decide.
+        let jobs = inventory::keyspace_id(store, JOBS).ok().flatten();
         let read = |(number, path): (u64, PathBuf)| {
-            let content = Content::of(&fs::read(&path)?);
+            let content = Content::of(&fs::read(&path)?, jobs);
             Ok(Journal { path, number, content })
         };
         numbered(store, "jnl")?.into_iter().map(read).collect::<Result<_, _>>().map(Self)
@@ -81,6 +85,20 @@ impl Journals {
     pub(super) fn bound_of(&self, commit: u64) -> Option<u64> {
         let is_there = self.last_commit().is_some_and(|last| commit <= last);
         self.0.first().filter(|_| is_there).map(|journal| journal.number)
+    }
+
+    /// The oldest journal as it was last noted, if it is not there any more.
+    pub(super) fn missing_oldest(&self, acknowledged: &Acknowledged) -> Option<u64> {
+        let first = self.0.first()?;
+        acknowledged.oldest.filter(|oldest| *oldest < first.number)
+    }
+
+    /// Compares the oldest journals with what is in tables: every commit before the journals must be
+    /// there. Returns the commits and the puts that are in neither.
+    pub(super) fn missing_before(&self, in_tables: Totals) -> Option<(Range<u64>, Range<u64>)> {
+        let ends = self.0.iter().find_map(|journal| journal.content.ends.as_ref())?;
+        let commits = in_tables.commit + 1..ends.first.commit;
+        (!commits.is_empty()).then_some((commits, in_tables.seq..ends.first_seq))
     }
 
     /// Returns an error if something acknowledged is missing or cannot be read.
@@ -161,21 +179,21 @@ impl Journals {
     }
 
     /// Takes unreadable parts out of the journals and keeps a copy of each file that this changes
-    /// in the folder `aside`. Returns the number of parts that were left out, where anything
-    /// acknowledged is missing.
+    /// in the folder `aside`. Returns what is missing between the first and the last commit that
+    /// can be read; what is missing at the end is known once the store is open.
     pub(super) fn salvage(
         &self,
         aside: &Path,
         acknowledged: &Acknowledged,
-    ) -> Result<u64, StoreError> {
-        let mut left_out = 0;
+    ) -> Result<Loss, StoreError> {
+        let mut loss = self.missing_puts();
         let last = self.last_commit().unwrap_or(0);
         let is_end_missing = last < acknowledged.commit;
         let has_holes = self.0.iter().any(|journal| !journal.content.holes.is_empty());
         // A hole explains a gap in the numbers of the commits.
         if let Some(error) = self.check_order(acknowledged).err().filter(|_| !has_holes) {
             tracing::error!(%error, "commits are missing, and are left out");
-            left_out += 1;
+            loss.parts += 1;
         }
         if is_end_missing {
             tracing::error!(
@@ -183,7 +201,8 @@ impl Journals {
                 to = acknowledged.commit,
                 "acknowledged commits are missing at the end of the journals, and are left out"
             );
-            left_out += 1;
+            loss.parts += 1;
+            loss.puts_in_tail = self.0.last().map_or(0, |journal| journal.content.puts_in_tail);
         }
         for Journal { path, content, .. } in &self.0 {
             let tail = Some(&content.tail).filter(|tail| !tail.is_empty());
@@ -200,13 +219,32 @@ impl Journals {
                     "an unreadable part of a journal is left out"
                 );
             }
-            left_out += content.holes.len() as u64;
+            loss.parts += content.holes.len() as u64;
             let bytes = fs::read(path)?;
             let whole: Vec<&[u8]> =
                 content.batches.iter().map(|batch| &bytes[batch.clone()]).collect();
             write_whole(path, &whole.concat())?;
         }
-        Ok(left_out)
+        Ok(loss)
+    }
+
+    /// The puts of commits that are missing between two commits that can be read.
+    fn missing_puts(&self) -> Loss {
+        let mut loss = Loss::default();
+        let mut last: Option<Totals> = None;
+        for Journal { content, .. } in &self.0 {
+            let Some(ends) = &content.ends else { continue };
+            match last {
+                Some(last) if ends.first.commit > last.commit + 1 => {
+                    loss.puts.push(last.seq..ends.first_seq);
+                }
+                None => loss.puts_before = content.puts_before,
+                Some(_) => {}
+            }
+            loss.puts.extend(content.missing.iter().cloned());
+            last = Some(ends.last);
+        }
+        loss
     }
 }
 
@@ -301,51 +339,75 @@ struct Content {
     holes: Vec<Range<usize>>,
     /// What follows the last whole batch, without the zeroes at the end.
     tail: Range<usize>,
-    /// The numbers of the first and the last commit.
-    commits: Option<(u64, u64)>,
+    /// What the first and the last commit say.
+    ends: Option<Ends>,
     /// Two commits that follow each other although others belong between them.
     gap: Option<(u64, u64)>,
+    /// The sequence numbers of puts that belong into such gaps.
+    missing: Vec<Range<u64>>,
+    /// Puts that are recognisable in an unreadable part before the first commit.
+    puts_before: u64,
+    /// Puts that are recognisable in the tail.
+    puts_in_tail: u64,
+}
+
+/// What the first and the last commit of a journal say.
+#[derive(Debug)]
+struct Ends {
+    first: Totals,
+    /// The sequence number of the first put of the first commit.
+    first_seq: u64,
+    last: Totals,
 }
 
 impl Content {
-    fn of(bytes: &[u8]) -> Self {
+    /// Reads a journal. `jobs` is the keyspace with the jobs, whose rows are counted as puts.
+    fn of(bytes: &[u8], jobs: Option<u64>) -> Self {
         let mut content = Self::default();
         let mut position = 0;
         let mut end = 0;
         while let Some(start) = next_start(bytes, position) {
-            let Some((batch_end, commit)) = batch(bytes, start) else {
+            let Some(batch) = Batch::whole(bytes, start, jobs) else {
                 position = start + 1;
                 continue;
             };
             // Whole batches follow each other without a space.
             if start > end {
                 content.holes.push(end..start);
+                if content.ends.is_none() {
+                    content.puts_before += recognisable_puts(&bytes[end..start], jobs);
+                }
             }
-            content.batches.push(start..batch_end);
-            if let Some(commit) = commit {
-                content.add_commit(commit);
-            }
-            (position, end) = (batch_end, batch_end);
+            content.batches.push(start..batch.end);
+            content.add_commit(&batch);
+            (position, end) = (batch.end, batch.end);
         }
         let used = bytes[end..].iter().rposition(|&byte| byte != 0).map_or(0, |place| place + 1);
         content.tail = end..end + used;
+        content.puts_in_tail = recognisable_puts(&bytes[content.tail.clone()], jobs);
         content
     }
 
-    fn add_commit(&mut self, commit: u64) {
-        let (first, last) = self.commits.unwrap_or((commit, commit));
-        if commit > last + 1 {
-            self.gap.get_or_insert((last, commit));
+    fn add_commit(&mut self, batch: &Batch) {
+        let Some(totals) = batch.totals else { return };
+        let first_seq = totals.seq.saturating_sub(batch.puts);
+        let ends = self.ends.get_or_insert(Ends { first: totals, first_seq, last: totals });
+        let last = ends.last;
+        if totals.commit > last.commit + 1 {
+            self.gap.get_or_insert((last.commit, totals.commit));
+            self.missing.push(last.seq..first_seq);
         }
-        self.commits = Some((first, last.max(commit)));
+        if totals.commit > last.commit {
+            ends.last = totals;
+        }
     }
 
     fn first_commit(&self) -> Option<u64> {
-        self.commits.map(|(first, _)| first)
+        self.ends.as_ref().map(|ends| ends.first.commit)
     }
 
     fn last_commit(&self) -> Option<u64> {
-        self.commits.map(|(_, last)| last)
+        self.ends.as_ref().map(|ends| ends.last.commit)
     }
 }
 
@@ -354,34 +416,68 @@ fn next_start(bytes: &[u8], from: usize) -> Option<usize> {
     bytes.get(from..)?.iter().position(|&byte| byte == 1).map(|offset| from + offset)
 }
 
-/// The end of the batch that starts here, and the commit that it carries, if it is whole.
-fn batch(bytes: &[u8], start: usize) -> Option<(usize, Option<u64>)> {
-    let number = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-    let items = number(start + 1)?;
-    let mut position = start + START;
-    let mut commit = None;
-    for _ in 0..items {
-        match bytes.get(position)? {
-            2 => {
-                let keys: [u8; 2] = bytes.get(position + 11..position + 13)?.try_into().ok()?;
-                let key_start = position + ITEM;
-                let key_end = key_start + usize::from(u16::from_le_bytes(keys));
-                let value_end = key_end + number(position + 17)? as usize;
-                let value = bytes.get(key_end..value_end)?;
-                if &bytes[key_start..key_end] == rows::TOTALS {
-                    let totals = Totals::decode(value.to_vec().into()).ok()?;
-                    commit = Some(totals.commit);
-                }
-                position = value_end;
-            }
-            4 => position += CLEAR,
-            _ => return None,
-        }
+/// The puts in bytes that do not match their checksum, as far as their structure can be followed.
+fn recognisable_puts(bytes: &[u8], jobs: Option<u64>) -> u64 {
+    let (mut puts, mut position) = (0, 0);
+    while bytes.get(position) == Some(&1) {
+        let Some(batch) = Batch::follow(bytes, position, jobs, &mut puts) else { break };
+        position = batch.end;
     }
-    let end = bytes.get(position..position + END)?;
-    let mut checksum = Xxh3::new();
-    checksum.update(bytes.get(start + START..position)?);
-    let is_whole =
-        end[0] == 3 && end[1..9] == checksum.digest().to_le_bytes() && end[9..] == TRAILER;
-    is_whole.then_some((position + END, commit))
+    puts
+}
+
+/// A batch of a journal.
+struct Batch {
+    /// Where it ends.
+    end: usize,
+    /// The counters that it carries, if it is a commit.
+    totals: Option<Totals>,
+    /// Jobs that it puts.
+    puts: u64,
+}
+
+impl Batch {
+    /// The batch that starts here, if it is whole and matches its checksum.
+    fn whole(bytes: &[u8], start: usize, jobs: Option<u64>) -> Option<Self> {
+        let batch = Self::follow(bytes, start, jobs, &mut 0)?;
+        let (items, end) =
+            bytes[start + START..batch.end].split_at_checked(batch.end - start - START - END)?;
+        let mut checksum = Xxh3::new();
+        checksum.update(items);
+        let is_whole =
+            end[0] == 3 && end[1..9] == checksum.digest().to_le_bytes() && end[9..] == TRAILER;
+        is_whole.then_some(batch)
+    }
+
+    /// Follows the structure of the batch that starts here, and counts its puts as they are met.
+    fn follow(bytes: &[u8], start: usize, jobs: Option<u64>, puts: &mut u64) -> Option<Self> {
+        let number = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let items = number(start + 1)?;
+        let mut position = start + START;
+        let (before, mut totals) = (*puts, None);
+        for _ in 0..items {
+            match bytes.get(position)? {
+                2 => {
+                    let header = bytes.get(position..position + ITEM)?;
+                    let keyspace = u64::from_le_bytes(header[3..11].try_into().ok()?);
+                    let keys = u16::from_le_bytes(header[11..13].try_into().ok()?);
+                    let key_start = position + ITEM;
+                    let key_end = key_start + usize::from(keys);
+                    let value_end = key_end + number(position + 17)? as usize;
+                    let value = bytes.get(key_end..value_end)?;
+                    if &bytes[key_start..key_end] == rows::TOTALS {
+                        totals = Some(Totals::decode(value.to_vec().into()).ok()?);
+                    }
+                    let is_value = header[1] == 0;
+                    *puts += u64::from(is_value && Some(keyspace) == jobs);
+                    position = value_end;
+                }
+                4 => position += CLEAR,
+                _ => return None,
+            }
+        }
+        let end = position + END;
+        bytes.get(position..end)?;
+        Some(Self { end, totals, puts: *puts - before })
+    }
 }

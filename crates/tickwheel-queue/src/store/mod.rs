@@ -21,6 +21,7 @@ mod format;
 mod home;
 mod inventory;
 mod journal;
+mod loss;
 mod memory;
 pub(crate) mod records;
 pub(crate) mod rows;
@@ -151,10 +152,23 @@ pub trait Store: View + Sync {
     /// ```
     fn id(&self) -> StoreId;
 
-    /// Returns how many parts of the store were damaged and left out when it was opened with
-    /// `salvage`.
-    fn left_out(&self) -> u64 {
-        0
+    /// Returns what was damaged and left out when the store was opened with `salvage`.
+    fn left_out(&self) -> LeftOut {
+        LeftOut::default()
+    }
+
+    /// Whether a salvage was interrupted before its index was repaired.
+    fn needs_repair(&self) -> bool {
+        false
+    }
+
+    /// Notes that the index is repaired, and durable.
+    ///
+    /// # Errors
+    ///
+    /// If that cannot be noted.
+    fn repaired(&self) -> Result<(), StoreError> {
+        Ok(())
     }
 
     /// Returns an error if the store is not found any more where it was opened. Commits check that
@@ -322,6 +336,16 @@ pub struct StoreOptions {
     /// The last opening ended because the disk was full: release the reserve, and write nothing but
     /// the journal. Tables are neither written nor merged until the next opening.
     pub lean: bool,
+}
+
+/// What a salvage has left out of a store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Parts that cannot be read.
+    pub parts: u64,
+    /// Jobs whose puts were in a part of a journal that cannot be read. Jobs of unreadable tables
+    /// are not among them.
+    pub jobs: u64,
 }
 
 /// The store that was open before a failure.

@@ -7,10 +7,10 @@ use bytes::Bytes;
 
 use super::codec::{Decoder, Encode, Malformed};
 use super::rows::Place;
-use crate::job::{NewJob, State};
-use crate::retry::RetryPolicy;
-use crate::settings::{Keep, Pacing, QueueSettings, Retention};
-use crate::time::Time;
+use crate::model::job::{NewJob, State};
+use crate::model::retry::RetryPolicy;
+use crate::model::settings::{Keep, Pacing, QueueSettings, Retention};
+use crate::model::time::Time;
 
 const VERSION: u8 = 1;
 
@@ -70,6 +70,13 @@ impl Record {
             headers: decoder.list(|decoder| Ok((decoder.text()?, decoder.text()?)))?,
             payload: decoder.rest(),
         })
+    }
+
+    /// The sequence number of a record; `None` if it cannot be read.
+    pub(super) fn seq_of(bytes: &Bytes) -> Option<u64> {
+        let mut decoder = Decoder::new(bytes.clone(), VERSION).ok()?;
+        decoder.number().ok()?;
+        decoder.number().ok()
     }
 
     pub(crate) fn place(&self, due: Time) -> Place {

@@ -20,9 +20,9 @@
 //!
 //! In the table of jobs the key is the id.
 
-use crate::id::JobId;
-use crate::job::State;
-use crate::time::Time;
+use crate::model::id::JobId;
+use crate::model::job::State;
+use crate::model::time::Time;
 
 pub(crate) const TOTALS: &[u8] = &[0];
 /// Written and removed at once, to give the store something to do.

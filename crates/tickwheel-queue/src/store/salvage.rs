@@ -5,41 +5,56 @@
 //! damaged one is kept aside. The new store takes the other's place when it is complete: by the
 //! two renames of [`swap`], and if a crash comes between them, [`finish`] does the second. A new
 //! store beside a damaged one was never complete, and goes.
+//!
+//! The new store still needs a repair of its index by the engine. The file `repair` says so, and what
+//! was left out, until the engine is done: after a crash the next opening continues with it.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::directory::{free_name, sync_directory};
+use super::acknowledged::Acknowledged;
+use super::directory::{free_name, sync_directory, write_whole};
 use super::embedded::EmbeddedStore;
 use super::inventory;
+use super::loss::Loss;
 use super::tolerant::Tolerant;
-use super::{Persist, Store, StoreError, StoreOptions, Table, View, WriteBatch, rows};
+use super::{LeftOut, Persist, Store, StoreError, StoreOptions, Table, View, WriteBatch, rows};
 
 /// Bytes that are copied in one batch.
 const STEP: usize = 4 << 20;
+/// The file that says that the index has to be repaired.
+const REPAIR: &str = "repair";
 /// Behind every key.
 const END: [u8; 33] = [u8::MAX; 33];
 
 /// Reads all of a store. If something is damaged, or was left out of its journals, fills a new
-/// store with the rest. Returns the store, and how many parts are left out in all.
+/// store with the rest. Returns the store, and what is left out in all.
 pub(super) fn salvage(
     folder: &Path,
     store: EmbeddedStore,
-    left_out: u64,
+    loss: Loss,
+    acknowledged: &Acknowledged,
     options: &StoreOptions,
-) -> Result<(EmbeddedStore, u64), StoreError> {
-    let mut left_out = left_out;
+) -> Result<(EmbeddedStore, LeftOut), StoreError> {
+    let mut loss = loss;
+    loss.add_end(store.last(), acknowledged);
     for table in [Table::Jobs, Table::Index] {
         for row in Tolerant::new(&store, table, &[], &END) {
-            if let Err(error) = row {
-                is_damage(Err(error.clone()))?;
-                tracing::error!(?table, %error, "rows of a table cannot be read, and are left out");
-                left_out += 1;
+            match row {
+                Ok((_, record)) if table == Table::Jobs => loss.note_readable(&record),
+                Ok(_) => {}
+                Err(StoreError::Damaged(why)) => {
+                    tracing::error!(?table, why, "rows of a table cannot be read: left out");
+                    loss.parts += 1;
+                }
+                Err(error) => return Err(error),
             }
         }
     }
-    if left_out == 0 {
-        return Ok((store, 0));
+    let left_out = loss.left_out();
+    if left_out == LeftOut::default() {
+        return Ok((store, left_out));
     }
     for table in inventory::damaged_tables(&folder.join("store"))? {
         tracing::error!(file = %table.display(), "a table does not match its checksum");
@@ -50,22 +65,17 @@ pub(super) fn salvage(
     copy(&store, &new)?;
     new.sync()?;
     drop((store, new));
+    let (LeftOut { parts, jobs }, mark) = (left_out, folder.join(REPAIR));
+    write_whole(&mark, format!("parts {parts}\njobs {jobs}\n").as_bytes())?;
     let aside = swap(folder)?;
     tracing::error!(
-        left_out,
+        parts = left_out.parts,
+        jobs = left_out.jobs,
+        is_lower_bound = loss.is_lower_bound(),
         kept_at = %aside.display(),
         "the store was damaged: what can be read was copied into a new one"
     );
     Ok((EmbeddedStore::open(&folder.join("store"), options)?, left_out))
-}
-
-/// Whether this is damage; other errors are errors.
-fn is_damage(row: Result<(), StoreError>) -> Result<bool, StoreError> {
-    match row {
-        Ok(()) => Ok(false),
-        Err(StoreError::Damaged(_)) => Ok(true),
-        Err(error) => Err(error),
-    }
 }
 
 fn copy(from: &EmbeddedStore, to: &EmbeddedStore) -> Result<(), StoreError> {
@@ -109,6 +119,28 @@ fn copy_singly(from: &EmbeddedStore, to: &EmbeddedStore) -> Result<(), StoreErro
         }
     }
     to.commit(&batch, Persist::Buffer)
+}
+
+/// What was left out of a store whose index still has to be repaired; `None` if it is whole. A mark
+/// that cannot be read still asks for the repair.
+pub(super) fn unrepaired(folder: &Path) -> Option<LeftOut> {
+    let text = match fs::read(folder.join(REPAIR)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return None,
+        text => String::from_utf8_lossy(&text.unwrap_or_default()).into_owned(),
+    };
+    let number = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        line.and_then(|number| number.trim().parse().ok()).unwrap_or(0)
+    };
+    Some(LeftOut { parts: number("parts"), jobs: number("jobs") })
+}
+
+/// Notes that the index is repaired.
+pub(super) fn repaired(folder: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(folder.join(REPAIR)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+        _ => sync_directory(folder),
+    }
 }
 
 /// Puts the new store in the place of the damaged one; says where that is now.

@@ -8,9 +8,9 @@ use tickwheel::cron::{self, Misfire};
 
 use super::codec::{Decoder, Encode, Malformed};
 use super::records::Record;
-use crate::job::{NewJob, OnConflict, When};
-use crate::schedule::{NewSchedule, Timing};
-use crate::time::Time;
+use crate::model::job::{NewJob, OnConflict, When};
+use crate::model::schedule::{NewSchedule, Timing};
+use crate::model::time::Time;
 
 const VERSION: u8 = 1;
 /// The headers that say which occurrence a job is.
@@ -178,7 +178,7 @@ impl Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::retry::RetryPolicy;
+    use crate::model::retry::RetryPolicy;
     use proptest::prelude::*;
 
     fn encoded(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {

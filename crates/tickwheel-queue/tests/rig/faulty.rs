@@ -20,6 +20,7 @@ pub(crate) struct FaultyDisk {
 struct Faults {
     openings: Mutex<Vec<StoreOptions>>,
     failing_commits: AtomicUsize,
+    commits_find_it_full: AtomicUsize,
     scans_fail: AtomicBool,
     gate: Mutex<Gate>,
     gate_changed: Condvar,
@@ -39,6 +40,11 @@ impl FaultyDisk {
     /// The next so many commits fail, and those after them do not.
     pub(crate) fn fail_commits(&self, commits: usize) {
         self.faults.failing_commits.store(commits, Ordering::SeqCst);
+    }
+
+    /// The next so many commits find the disk full, and those after them do not.
+    pub(crate) fn fill_for(&self, commits: usize) {
+        self.faults.commits_find_it_full.store(commits, Ordering::SeqCst);
     }
 
     /// Whether scans by the writer fail.
@@ -124,10 +130,15 @@ impl Store for FaultyStore {
 
     fn commit(&self, batch: &WriteBatch, persist: Persist) -> Result<(), StoreError> {
         self.faults.pass();
-        let failing = &self.faults.failing_commits;
         let one_less = |left: usize| left.checked_sub(1);
-        if failing.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
+        let is_one = |commits: &AtomicUsize| {
+            commits.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok()
+        };
+        if is_one(&self.faults.failing_commits) {
             return Err(StoreError::Io("a write failed".into()));
+        }
+        if is_one(&self.faults.commits_find_it_full) {
+            return Err(StoreError::Full("no space left".into()));
         }
         self.store.commit(batch, persist)
     }

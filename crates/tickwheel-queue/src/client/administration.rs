@@ -1,0 +1,206 @@
+//! What is done to whole queues, and to jobs that are dead.
+
+use crate::client::answer::Answer;
+use crate::client::queues::Queues;
+use crate::client::response;
+use crate::engine::{Command, Removal, Sweep};
+use crate::model::error::Error;
+use crate::model::id::JobId;
+use crate::model::job::State;
+use crate::model::settings::QueueSettings;
+use crate::model::stats::{QueueInfo, Stats};
+use crate::model::time::Time;
+use crate::runtime::request::Ask;
+
+impl Queues {
+    /// Brings a dead job back: due now, with all its attempts.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues, Retry};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let id = queues.put(NewJob::new("mail", "")).wait()?.id;
+    /// let lease = queues.reserve("mail", 1, None).wait()?[0].lease;
+    /// queues.fail(lease, "no", Retry::Never).wait()?;
+    /// queues.kick(id).wait()?;
+    /// assert_eq!(queues.reserve("mail", 1, None).wait()?.len(), 1);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn kick(&self, id: JobId) -> Answer<()> {
+        self.send(Command::Kick(vec![id]), response::unit)
+    }
+
+    /// Brings many dead jobs back, in one commit.
+    ///
+    /// ```
+    /// use tickwheel_queue::{JobId, Queues, Time};
+    /// let queues = Queues::in_memory();
+    /// let results = queues.kick_all([JobId::new(Time::from_millis(0))]).wait()?;
+    /// assert!(results[0].is_err()); // there is no such job
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn kick_all(&self, ids: impl IntoIterator<Item = JobId>) -> Answer<Vec<Result<(), Error>>> {
+        self.send(Command::Kick(ids.into_iter().collect()), response::units)
+    }
+
+    /// Brings up to so many dead jobs of a queue back, the oldest first; gives their number. Those
+    /// whose key another job has by now stay dead. Done in steps: a crash may leave it half done.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues, Retry};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("mail", "")).wait()?;
+    /// let lease = queues.reserve("mail", 1, None).wait()?[0].lease;
+    /// queues.fail(lease, "no", Retry::Never).wait()?;
+    /// assert_eq!(queues.kick_some("mail", 100).wait()?, 1);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn kick_some(&self, queue: impl Into<String>, at_most: u64) -> Answer<u64> {
+        let sweep = Sweep { at_most, ..Sweep::new(queue.into()) };
+        self.send(Command::KickSome(sweep), response::count)
+    }
+
+    /// Drops the dead, done or cancelled jobs of a queue that finished before a time; gives their
+    /// number. Done in steps: a crash may leave it half done.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues, Retry, State, Time};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("mail", "")).wait()?;
+    /// let lease = queues.reserve("mail", 1, None).wait()?[0].lease;
+    /// queues.fail(lease, "no", Retry::Never).wait()?;
+    /// assert_eq!(queues.purge("mail", State::Dead, Time::MAX).wait()?, 1);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn purge(
+        &self,
+        queue: impl Into<String>,
+        state: State,
+        before: impl Into<Time>,
+    ) -> Answer<u64> {
+        let sweep = Sweep { state, before: before.into(), ..Sweep::new(queue.into()) };
+        self.send(Command::Purge(sweep), response::count)
+    }
+
+    /// Cancels all that waits in a queue; gives its number. Leased jobs stay, and so may jobs that
+    /// are put meanwhile. Done in steps: a crash may leave it half done.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put_all((0..3).map(|_| NewJob::new("mail", ""))).wait()?;
+    /// assert_eq!(queues.drain("mail").wait()?, 3);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn drain(&self, queue: impl Into<String>) -> Answer<u64> {
+        self.send(Command::Drain(Sweep::new(queue.into())), response::count)
+    }
+
+    /// Removes a queue with its settings; gives the number of jobs that went with it. One that has
+    /// jobs, finished ones included, is removed only if that is forced: they are cancelled and
+    /// dropped, in steps, and a crash may leave some. A put with its name creates it anew.
+    ///
+    /// Queues without jobs, without settings of their own and without a schedule are removed by
+    /// themselves when they were not used for 24 hours.
+    ///
+    /// ```
+    /// use tickwheel_queue::{Error, NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("mail", "")).wait()?;
+    /// let refused = queues.remove_queue("mail", false).wait();
+    /// assert_eq!(refused, Err(Error::QueueNotEmpty { queue: "mail".into(), jobs: 1 }));
+    /// assert_eq!(queues.remove_queue("mail", true).wait()?, 1);
+    /// assert_eq!(queues.queue("mail").wait()?, None);
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn remove_queue(&self, queue: impl Into<String>, force: bool) -> Answer<u64> {
+        let removal = Removal { force, jobs: 0, phase: 0, sweep: Sweep::new(queue.into()) };
+        self.send(Command::RemoveQueue(removal), response::count)
+    }
+
+    /// Holds deliveries of a queue back, until it is resumed. Jobs can still be put.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.pause("mail").wait()?;
+    /// queues.put(NewJob::new("mail", "")).wait()?;
+    /// assert!(queues.reserve("mail", 1, None).wait()?.is_empty());
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn pause(&self, queue: impl Into<String>) -> Answer<()> {
+        self.send(Command::Pause { queue: queue.into(), paused: true }, response::unit)
+    }
+
+    /// Lets deliveries of a queue go on.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.pause("mail").wait()?;
+    /// queues.put(NewJob::new("mail", "")).wait()?;
+    /// queues.resume("mail").wait()?;
+    /// assert_eq!(queues.reserve("mail", 1, None).wait()?.len(), 1);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn resume(&self, queue: impl Into<String>) -> Answer<()> {
+        self.send(Command::Pause { queue: queue.into(), paused: false }, response::unit)
+    }
+
+    /// Sets what can be set for a queue, which is made if there is none.
+    ///
+    /// ```
+    /// use tickwheel_queue::{QueueSettings, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let settings = QueueSettings { max_attempts: 3, ..QueueSettings::default() };
+    /// queues.configure("mail", settings).wait()?;
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn configure(&self, queue: impl Into<String>, settings: QueueSettings) -> Answer<()> {
+        let settings = Box::new(settings);
+        self.send(Command::Configure { queue: queue.into(), settings }, response::unit)
+    }
+
+    /// A queue: its settings, and how many jobs it has.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// assert_eq!(Queues::in_memory().queue("mail").wait()?, None);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn queue(&self, name: impl Into<String>) -> Answer<Option<QueueInfo>> {
+        self.ask(Ask::Queues(Some(name.into())), response::queue)
+    }
+
+    /// All queues.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("mail", "")).wait()?;
+    /// assert_eq!(queues.queues().wait()?[0].name, "mail");
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn queues(&self) -> Answer<Vec<QueueInfo>> {
+        self.ask(Ask::Queues(None), response::queues)
+    }
+
+    /// What happened since the queues were opened, and what is there now.
+    ///
+    /// ```
+    /// use tickwheel_queue::{Durability, Queues};
+    /// assert_eq!(Queues::in_memory().stats().wait()?.durability, Durability::Sync);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn stats(&self) -> Answer<Stats> {
+        self.ask(Ask::Stats, response::stats)
+    }
+}

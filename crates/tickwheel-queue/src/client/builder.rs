@@ -1,0 +1,442 @@
+//! How queues are set up and opened.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tickwheel::ManualClock;
+
+use crate::client::queues::Queues;
+use crate::engine::EngineOptions;
+use crate::model::error::{Error, OpenError};
+use crate::model::job::Job;
+use crate::model::settings::Limits;
+use crate::model::stats::Durability;
+use crate::model::time::Clock;
+use crate::runtime::core::Core;
+use crate::runtime::writer::{Writer, WriterOptions};
+use crate::store::{Directory, Disk, MemoryDisk, StoreError, StoreOptions};
+
+/// What a row of the store can hold, with room for the rest of the job.
+const LARGEST: u64 = 1 << 30;
+/// Keys of the store have 16-bit lengths.
+const LONGEST: u64 = 60_000;
+/// Bytes of a reserve: enough to acknowledge tens of thousands of jobs, and not a disk of its own.
+const RESERVE: std::ops::RangeInclusive<u64> = 16 << 20..=1 << 30;
+/// How queues are set up.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_queue::{Durability, Limits, Queues};
+///
+/// let folder = tempfile::tempdir()?;
+/// let queues = Queues::builder()
+///     .durability(Durability::Sync)
+///     .horizon(Duration::from_secs(60))
+///     .limits(Limits { pending: 1_000_000, ..Limits::default() })
+///     .cache(64 << 20)
+///     .open(folder.path())?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Builder {
+    durability: Durability,
+    horizon: Duration,
+    near: usize,
+    patience: Duration,
+    limits: Limits,
+    cache: u64,
+    open_files: usize,
+    measure: fn(&Job) -> usize,
+    events: usize,
+    salvage: bool,
+    reserve: u64,
+    clock: Option<ManualClock>,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self {
+            durability: Durability::default(),
+            horizon: Duration::from_secs(300),
+            near: 500_000,
+            patience: Duration::from_micros(200),
+            limits: Limits::default(),
+            cache: StoreOptions::default().cache,
+            open_files: StoreOptions::default().open_files,
+            measure: Job::bytes,
+            events: 10_000,
+            salvage: false,
+            reserve: StoreOptions::default().reserve,
+            clock: None,
+        }
+    }
+}
+
+impl Builder {
+    /// How durable an answer is; [`Durability::Sync`] without this.
+    ///
+    /// ```
+    /// use tickwheel_queue::{Durability, Queues};
+    /// let queues = Queues::builder().durability(Durability::None).in_memory()?;
+    /// # Ok::<(), tickwheel_queue::OpenError>(())
+    /// ```
+    #[must_use]
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = durability;
+        self
+    }
+
+    /// How far ahead jobs are kept in memory; five minutes without this.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::Queues;
+    /// let queues = Queues::builder().horizon(Duration::from_secs(10)).in_memory()?;
+    /// # Ok::<(), tickwheel_queue::OpenError>(())
+    /// ```
+    #[must_use]
+    pub fn horizon(mut self, horizon: Duration) -> Self {
+        self.horizon = horizon;
+        self
+    }
+
+    /// About how many jobs are kept in memory, each about 100 bytes; 500,000 without this. A
+    /// queue may always hold a few.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let queues = Queues::builder().near(10_000).in_memory()?;
+    /// # Ok::<(), tickwheel_queue::OpenError>(())
+    /// ```
+    #[must_use]
+    pub fn near(mut self, jobs: usize) -> Self {
+        self.near = jobs;
+        self
+    }
+
+    /// How long a commit waits at most for callers who shared the last one; 200 µs without this.
+    /// A single caller never waits, and nobody does where commits are not synced.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::Queues;
+    /// let queues = Queues::builder().patience(Duration::ZERO).in_memory()?;
+    /// # Ok::<(), tickwheel_queue::OpenError>(())
+    /// ```
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// What bounds everything.
+    ///
+    /// ```
+    /// use tickwheel_queue::{Limits, Queues};
+    /// let limits = Limits { payload: 1_000, ..Limits::default() };
+    /// let queues = Queues::builder().limits(limits).in_memory()?;
+    /// # Ok::<(), tickwheel_queue::OpenError>(())
+    /// ```
+    #[must_use]
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Bytes of cache for what is read from disk; 32 MiB without this.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let queues = Queues::builder().cache(8 << 20).in_memory()?;
+    /// # Ok::<(), tickwheel_queue::OpenError>(())
+    /// ```
+    #[must_use]
+    pub fn cache(mut self, bytes: u64) -> Self {
+        self.cache = bytes;
+        self
+    }
+
+    /// Files of tables that are kept open, at least 10; 900 without this. Some others are open for a
+    /// moment now and then.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let folder = tempfile::tempdir()?;
+    /// let queues = Queues::builder().open_files(100).open(folder.path())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn open_files(mut self, files: usize) -> Self {
+        self.open_files = files;
+        self
+    }
+
+    /// How large a job is in an answer: a page of a list and an answer to `reserve` end once their
+    /// jobs have 16 MiB by this measure. Without this the bytes of payload and headers count. A
+    /// service that sends jobs in another form measures that.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::builder().measure(|_| 8 << 20).in_memory()?;
+    /// queues.put_all((0..5).map(|_| NewJob::new("mail", ""))).wait()?;
+    /// assert_eq!(queues.reserve("mail", 5, None).wait()?.len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn measure(mut self, bytes: fn(&Job) -> usize) -> Self {
+        self.measure = bytes;
+        self
+    }
+
+    /// How many events are kept for those who listen, each about 100 bytes; 10,000 without this.
+    /// Nothing is kept while nobody listens.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let queues = Queues::builder().events(100_000).in_memory()?;
+    /// # Ok::<(), tickwheel_queue::OpenError>(())
+    /// ```
+    #[must_use]
+    pub fn events(mut self, events: usize) -> Self {
+        self.events = events;
+        self
+    }
+
+    /// Continues with what can be read of a damaged directory, instead of refusing to open it.
+    ///
+    /// The whole store is read, the index is repaired from the jobs, and jobs are counted again.
+    /// What cannot be read is left out: the files are kept in the folder `damaged`, each part is
+    /// logged with its file, and [`Stats::damaged`](crate::Stats::damaged) counts the parts and
+    /// the lost jobs. This takes a while where there are millions of jobs, so it is for the one
+    /// opening after damage was reported.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let folder = tempfile::tempdir()?;
+    /// let queues = Queues::builder().salvage(true).open(folder.path())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn salvage(mut self, salvage: bool) -> Self {
+        self.salvage = salvage;
+        self
+    }
+
+    /// Bytes on disk that are kept for a time when the disk is full: 0 for none, or from 16 MiB to
+    /// 1 GiB. Defaults to 32 MiB, and is at most a sixteenth of
+    /// [`Limits::disk`](crate::Limits::disk), but not less than 16 MiB.
+    ///
+    /// They are released when the disk is full. While they last, jobs can still be reserved,
+    /// acknowledged, cancelled and purged; an acknowledgement takes about 300 bytes. They are
+    /// allocated again once there is room.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let folder = tempfile::tempdir()?;
+    /// let queues = Queues::builder().reserve(64 << 20).open(folder.path())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn reserve(mut self, bytes: u64) -> Self {
+        self.reserve = bytes;
+        self
+    }
+
+    /// A clock that tests move, instead of the machine's.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::ManualClock;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let clock = ManualClock::new();
+    /// let queues = Queues::builder().clock(clock.clone()).in_memory()?;
+    /// queues.put(NewJob::new("orders", "close").delay(Duration::from_secs(1_800))).wait()?;
+    /// assert!(queues.reserve("orders", 1, None).wait()?.is_empty());
+    /// clock.advance(Duration::from_secs(1_801));
+    /// assert_eq!(queues.reserve("orders", 1, None).wait()?.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn clock(mut self, clock: ManualClock) -> Self {
+        self.clock = Some(clock);
+        self
+    }
+
+    /// Opens the queues of a directory, or makes them.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let folder = tempfile::tempdir()?;
+    /// let queues = Queues::builder().open(folder.path().join("new"))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If that is not possible; the error says why and what to do.
+    pub fn open(self, path: impl AsRef<Path>) -> Result<Queues, OpenError> {
+        let path = path.as_ref();
+        self.open_on(Directory::new(path), path)
+    }
+
+    /// Opens queues that are gone when they are closed.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let queues = Queues::builder().in_memory()?;
+    /// # Ok::<(), tickwheel_queue::OpenError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If a setting makes no sense.
+    pub fn in_memory(self) -> Result<Queues, OpenError> {
+        self.open_disk(MemoryDisk::new())
+    }
+
+    /// Opens queues on any kind of disk, for tests.
+    ///
+    /// ```
+    /// use tickwheel_queue::store::MemoryDisk;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let disk = MemoryDisk::new();
+    /// let queues = Queues::builder().open_disk(disk.clone())?;
+    /// let id = queues.put(NewJob::new("mail", "hello")).wait()?.id;
+    /// disk.crash();
+    /// drop(queues);
+    /// let queues = Queues::builder().open_disk(disk)?;
+    /// assert!(queues.get(id).wait()?.is_some()); // it was answered, so it is there
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If that is not possible; the error says why and what to do.
+    pub fn open_disk(self, disk: impl Disk + 'static) -> Result<Queues, OpenError> {
+        self.open_on(disk, Path::new("the store"))
+    }
+
+    fn open_on(self, disk: impl Disk + 'static, path: &Path) -> Result<Queues, OpenError> {
+        self.check()?;
+        let store_options = StoreOptions {
+            cache: self.cache,
+            open_files: self.open_files,
+            salvage: self.salvage,
+            reserve: self.reserve_within_limit(),
+            ..StoreOptions::default()
+        };
+        let at = |error| open_error(path.to_owned(), error);
+        let store = disk.open(&store_options).map_err(at)?;
+        let clock = self.clock.map_or(Clock::System, Clock::Manual);
+        let core = Core::new(store.clone(), clock, self.events, self.measure);
+        let options = WriterOptions {
+            engine: EngineOptions {
+                limits: self.limits,
+                horizon: self.horizon,
+                near: self.near,
+                measure: self.measure,
+            },
+            store: store_options,
+            durability: self.durability,
+            patience: self.patience,
+        };
+        let writer = Writer::new(&core, Box::new(disk), Arc::clone(&store), options)
+            .map_err(|error| at(store.explain(error)))?;
+        drop(store);
+        let thread = std::thread::Builder::new().name("tickwheel-writer".into());
+        let thread = thread
+            .spawn({
+                let core = Arc::clone(&core);
+                move || run_writer(&core, writer)
+            })
+            .map_err(|error| at(StoreError::Io(format!("no thread for the writer: {error}"))))?;
+        Ok(Queues::new(core, thread))
+    }
+
+    /// A sixteenth of a limit of the disk at most.
+    fn reserve_within_limit(&self) -> u64 {
+        let most = (self.limits.disk / 16).max(*RESERVE.start());
+        self.reserve.min(most)
+    }
+
+    fn check(&self) -> Result<(), OpenError> {
+        let wrong = |why: String| Err(OpenError::Setting(why));
+        if self.horizon < Duration::from_secs(1) || self.horizon > Duration::from_secs(86_400) {
+            return wrong(format!(
+                "a horizon of {:?} is not possible: take one from 1 s to 1 day",
+                self.horizon
+            ));
+        }
+        if self.patience > Duration::from_secs(1) {
+            return wrong(format!(
+                "a patience of {:?} is not possible: take at most 1 s",
+                self.patience
+            ));
+        }
+        if let Durability::Interval(interval) = self.durability
+            && (interval.is_zero() || interval > Duration::from_secs(60))
+        {
+            return wrong(format!(
+                "a sync every {interval:?} is not possible: take from 1 ns to 60 s, or \
+                 `Durability::Sync`"
+            ));
+        }
+        if self.reserve != 0 && !RESERVE.contains(&self.reserve) {
+            return wrong(format!(
+                "a reserve must have 0 or from {} to {} bytes, got {}",
+                RESERVE.start(),
+                RESERVE.end(),
+                self.reserve
+            ));
+        }
+        if self.events == 0 {
+            return wrong("a feed of 0 events is not possible: take at least 1".into());
+        }
+        if self.limits.payload > LARGEST || self.limits.headers > LARGEST {
+            return wrong(format!(
+                "a limit of {} payload bytes and {} header bytes is not possible: take at most \
+                 {LARGEST}",
+                self.limits.payload, self.limits.headers
+            ));
+        }
+        if self.limits.key > LONGEST || self.limits.queue_name > LONGEST {
+            return wrong(format!(
+                "limits of {} bytes of a key and {} of a queue's name are not possible: take at \
+                 most {LONGEST}",
+                self.limits.key, self.limits.queue_name
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Runs the writer. Should it ever panic, nobody is left waiting: promises that are dropped answer
+/// for themselves, and the inbox takes no more of them.
+fn run_writer(core: &Core, writer: Writer) {
+    core.claim_thread();
+    let outcome = catch_unwind(AssertUnwindSafe(|| writer.run()));
+    core.inbox.close();
+    core.set_store(Err(Error::Closed));
+    core.events.close();
+    core.inbox.take(&mut Vec::new(), None, 0, Duration::ZERO);
+    if let Err(panic) = outcome {
+        resume_unwind(panic);
+    }
+}
+
+fn open_error(path: PathBuf, error: StoreError) -> OpenError {
+    match error {
+        StoreError::Locked => OpenError::Locked { path },
+        StoreError::NewerVersion { found, known } => OpenError::NewerVersion { path, found, known },
+        StoreError::NotAQueue(why) => OpenError::NotAQueue { path, why },
+        StoreError::Full(why) | StoreError::Io(why) | StoreError::Replaced(why) => {
+            OpenError::Io { path, why }
+        }
+        StoreError::Damaged(why) => OpenError::Damaged { path, why },
+    }
+}

@@ -1,0 +1,12 @@
+//! What callers hold: the handle [`Queues`](crate::Queues) and the answers that it gives.
+//!
+//! A call builds a request and returns an [`Answer`](crate::Answer); nothing is sent before the
+//! answer is polled or waited for. Changes go to the writer's inbox, reads to the reader threads.
+
+mod administration;
+pub(crate) mod answer;
+pub(crate) mod builder;
+pub(crate) mod events;
+pub(crate) mod queues;
+mod response;
+pub(crate) mod schedules;

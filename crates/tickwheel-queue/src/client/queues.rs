@@ -1,0 +1,538 @@
+//! The front door: one handle for everything that can be done with queues.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::client::answer::Answer;
+use crate::client::builder::Builder;
+use crate::client::events::Events;
+use crate::client::response;
+use crate::engine::{Command, FailedAttempt, Put, Reserve};
+use crate::model::access::Access;
+use crate::model::error::{Error, OpenError};
+use crate::model::event::EventId;
+use crate::model::job::{Delivery, Job, JobRef, Lease, NewJob, State, When};
+use crate::model::list::{List, Page};
+use crate::model::retry::Retry;
+use crate::model::time::Time;
+use crate::runtime::core::Core;
+use crate::runtime::reading::Read;
+use crate::runtime::request::{Ask, Request, Response};
+
+/// Durable queues of delayed jobs.
+///
+/// Clones are handles to the same queues. When the last one is dropped, what was sent is finished
+/// and the store is closed.
+///
+/// Every operation gives an [`Answer`]: `.await` it in a task, or `.wait()` for it on a thread.
+/// What it says is durable by then.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_queue::{NewJob, Queues};
+///
+/// let folder = tempfile::tempdir()?;
+/// let queues = Queues::open(folder.path())?;
+/// queues.put(NewJob::new("orders", "close order 42").key("order-42")).wait()?;
+///
+/// for delivery in queues.reserve("orders", 10, Duration::from_secs(30)).wait()? {
+///     assert_eq!(&delivery.job.payload[..], b"close order 42");
+///     queues.ack(delivery.lease).wait()?;
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Queues {
+    handle: Arc<Handle>,
+    access: Access,
+}
+
+struct Handle {
+    core: Arc<Core>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.core.inbox.close();
+        self.core.readers.stop();
+        // A waker may drop the last handle: on the very thread that would be waited for.
+        if let Some(writer) = self.writer.take().filter(|_| !self.core.owns_thread())
+            && writer.join().is_err()
+        {
+            tracing::error!("the writer panicked");
+        }
+    }
+}
+
+impl Queues {
+    pub(crate) fn new(core: Arc<Core>, writer: JoinHandle<()>) -> Self {
+        let handle = Handle { core, writer: Some(writer) };
+        Self { handle: Arc::new(handle), access: Access::default() }
+    }
+
+    /// Opens the queues of a directory, or makes them.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let folder = tempfile::tempdir()?;
+    /// let queues = Queues::open(folder.path())?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If that is not possible; the error says why and what to do.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        Self::builder().open(path)
+    }
+
+    /// Queues that are gone when they are closed.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// assert_eq!(Queues::in_memory().stats().wait()?.pending, 0);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the operating system refuses a thread.
+    pub fn in_memory() -> Self {
+        Self::builder().in_memory().expect("the default settings make sense")
+    }
+
+    /// Queues with settings of your own.
+    ///
+    /// ```
+    /// use tickwheel_queue::Queues;
+    /// let queues = Queues::builder().near(1_000).in_memory()?;
+    /// # Ok::<(), tickwheel_queue::OpenError>(())
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// A handle to the same queues whose operations are limited to an access, in place of this
+    /// handle's own.
+    ///
+    /// To this handle the jobs and schedules of other queues do not exist: their ids are not
+    /// found, lists and events leave them out. An operation that names another queue gets
+    /// [`Error::Forbidden`]. Once the access is revoked, every operation gets [`Error::Revoked`],
+    /// a `reserve` that waits included: its jobs go to the next worker.
+    ///
+    /// ```
+    /// use tickwheel_queue::{Access, Error, NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let tenant = queues.limited_to(Access::to(["orders-*"]));
+    /// assert!(tenant.put(NewJob::new("orders-eu", "")).wait().is_ok());
+    /// let refused = tenant.put(NewJob::new("payroll", "")).wait();
+    /// assert_eq!(refused, Err(Error::Forbidden("payroll".into())));
+    /// ```
+    #[must_use]
+    pub fn limited_to(&self, access: Access) -> Self {
+        Self { handle: Arc::clone(&self.handle), access }
+    }
+
+    pub(crate) fn send<T>(
+        &self,
+        command: Command,
+        convert: fn(Response) -> Result<T, Error>,
+    ) -> Answer<T> {
+        Answer::new(&self.handle.core, Request::Command(command), &self.access, convert)
+    }
+
+    /// Puts a job.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let put = queues.put(NewJob::new("mail", "hello").delay(Duration::from_secs(5))).wait()?;
+    /// assert!(queues.get(put.id).wait()?.is_some());
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn put(&self, job: NewJob) -> Answer<Put> {
+        self.send(Command::Put(vec![job]), response::put)
+    }
+
+    /// Puts many jobs in one commit: after a crash all that were accepted are there, or none.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let jobs = (0..100).map(|number| NewJob::new("mail", number.to_string()));
+    /// let puts = queues.put_all(jobs).wait()?;
+    /// assert!(puts.iter().all(Result::is_ok));
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn put_all(
+        &self,
+        jobs: impl IntoIterator<Item = NewJob>,
+    ) -> Answer<Vec<Result<Put, Error>>> {
+        self.send(Command::Put(jobs.into_iter().collect()), response::puts)
+    }
+
+    /// Cancels a live job, by id or key; gives the state that it was in. A worker who has it finds
+    /// out when it acknowledges or extends.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{NewJob, Queues, State};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("orders", "").key("order-42").delay(Duration::from_secs(9))).wait()?;
+    /// assert_eq!(queues.cancel(("orders", "order-42")).wait()?, State::Scheduled);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn cancel(&self, job: impl Into<JobRef>) -> Answer<State> {
+        self.send(Command::Cancel(vec![job.into()]), response::state)
+    }
+
+    /// Cancels many jobs in one commit.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let id = queues.put(NewJob::new("mail", "")).wait()?.id;
+    /// let results = queues.cancel_all([id, id]).wait()?;
+    /// assert!(results[0].is_ok() && results[1].is_err());
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn cancel_all<J: Into<JobRef>>(
+        &self,
+        jobs: impl IntoIterator<Item = J>,
+    ) -> Answer<Vec<Result<State, Error>>> {
+        self.send(Command::Cancel(jobs.into_iter().map(Into::into).collect()), response::states)
+    }
+
+    /// Gives a waiting job another due time; gives that time.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let id = queues.put(NewJob::new("mail", "")).wait()?.id;
+    /// let due = queues.reschedule(id, Duration::from_secs(60)).wait()?;
+    /// assert_eq!(queues.get(id).wait()?.unwrap().due, due);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn reschedule(&self, job: impl Into<JobRef>, when: impl Into<When>) -> Answer<Time> {
+        self.send(Command::Reschedule(vec![(job.into(), when.into())]), response::time)
+    }
+
+    /// Gives many waiting jobs other due times, in one commit.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let id = queues.put(NewJob::new("mail", "")).wait()?.id;
+    /// let times = queues.reschedule_all([(id, Duration::from_secs(60))]).wait()?;
+    /// assert!(times[0].is_ok());
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn reschedule_all<J: Into<JobRef>, W: Into<When>>(
+        &self,
+        jobs: impl IntoIterator<Item = (J, W)>,
+    ) -> Answer<Vec<Result<Time, Error>>> {
+        let jobs = jobs.into_iter().map(|(job, when)| (job.into(), when.into())).collect();
+        self.send(Command::Reschedule(jobs), response::times)
+    }
+
+    /// A job, by id or key; `None` if there is none. By key only live jobs are found.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("mail", "hello").key("first")).wait()?;
+    /// let job = queues.get(("mail", "first")).wait()?.unwrap();
+    /// assert_eq!(&job.payload[..], b"hello");
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn get(&self, job: impl Into<JobRef>) -> Answer<Option<Job>> {
+        self.read(Read::Get(vec![job.into()]), response::job)
+    }
+
+    /// Many jobs, all as they were at one moment.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let id = queues.put(NewJob::new("mail", "hello")).wait()?.id;
+    /// let jobs = queues.get_all([id]).wait()?;
+    /// assert!(matches!(&jobs[0], Ok(Some(job)) if job.id == id));
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn get_all<J: Into<JobRef>>(
+        &self,
+        jobs: impl IntoIterator<Item = J>,
+    ) -> Answer<Vec<Result<Option<Job>, Error>>> {
+        self.read(Read::Get(jobs.into_iter().map(Into::into).collect()), response::jobs)
+    }
+
+    /// A page of the jobs of a queue.
+    ///
+    /// ```
+    /// use tickwheel_queue::{List, NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("mail", "hello")).wait()?;
+    /// assert_eq!(queues.list(List::of("mail")).wait()?.jobs.len(), 1);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn list(&self, list: List) -> Answer<Page> {
+        self.read(Read::List(list), response::page)
+    }
+
+    /// What happens to jobs: from now on, or after an event. Each is told when it is committed,
+    /// and before its caller is answered. Who comes while something is being committed may be
+    /// told at first that events were lost: what `list` gives after that is complete.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let mut events = queues.events(None);
+    /// queues.put(NewJob::new("mail", "")).wait()?;
+    /// let lease = queues.reserve("mail", 1, None).wait()?[0].lease;
+    /// queues.ack(lease).wait()?;
+    /// let kinds: Vec<_> = (0..3).map(|_| events.wait().unwrap().kind.as_str()).collect();
+    /// assert_eq!(kinds, ["put", "leased", "acked"]);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn events(&self, after: impl Into<Option<EventId>>) -> Events {
+        Events::new(&self.handle.core.events, after.into(), self.access.clone())
+    }
+
+    pub(crate) fn ask<T>(&self, ask: Ask, convert: fn(Response) -> Result<T, Error>) -> Answer<T> {
+        Answer::new(&self.handle.core, Request::Ask(ask), &self.access, convert)
+    }
+
+    pub(crate) fn read<T>(
+        &self,
+        read: Read,
+        convert: fn(Response) -> Result<T, Error>,
+    ) -> Answer<T> {
+        Answer::new(&self.handle.core, Request::Read(read), &self.access, convert)
+    }
+
+    /// Takes up to so many ready jobs of a queue, in order of due time, priority and insertion.
+    /// They are the caller's for the length of the lease, which is the queue's setting if `None`
+    /// and cannot be zero.
+    /// The list is empty if nothing is ready, and ends early once its jobs have 16 MiB
+    /// (see [`Builder::measure`](crate::Builder::measure)).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put_all((0..3).map(|_| NewJob::new("mail", ""))).wait()?;
+    /// assert_eq!(queues.reserve("mail", 2, Duration::from_secs(5)).wait()?.len(), 2);
+    /// assert_eq!(queues.reserve("mail", 2, None).wait()?.len(), 1);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn reserve(
+        &self,
+        queue: impl Into<String>,
+        jobs: usize,
+        lease: impl Into<Option<Duration>>,
+    ) -> Answer<Vec<Delivery>> {
+        self.reserve_within(queue, jobs, lease, Duration::ZERO)
+    }
+
+    /// The same, but waits up to this long for the first job if nothing is ready.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let millis = Duration::from_millis;
+    /// queues.put(NewJob::new("mail", "").delay(millis(5))).wait()?;
+    /// assert_eq!(queues.reserve_within("mail", 1, None, millis(10_000)).wait()?.len(), 1);
+    /// assert_eq!(queues.reserve_within("mail", 1, None, millis(1)).wait()?.len(), 0);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn reserve_within(
+        &self,
+        queue: impl Into<String>,
+        jobs: usize,
+        lease: impl Into<Option<Duration>>,
+        wait: Duration,
+    ) -> Answer<Vec<Delivery>> {
+        let reserve = Reserve { queue: queue.into(), jobs, lease: lease.into() };
+        let request = Request::Reserve(reserve, wait);
+        Answer::new(&self.handle.core, request, &self.access, response::deliveries)
+    }
+
+    /// The job is done. It is dropped, or kept as the queue's retention says.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let id = queues.put(NewJob::new("mail", "")).wait()?.id;
+    /// let delivery = &queues.reserve("mail", 1, None).wait()?[0];
+    /// queues.ack(delivery.lease).wait()?;
+    /// assert_eq!(queues.get(id).wait()?, None);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn ack(&self, lease: Lease) -> Answer<()> {
+        self.send(Command::Ack(vec![lease]), response::unit)
+    }
+
+    /// Many jobs are done, in one commit.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put_all((0..3).map(|_| NewJob::new("mail", ""))).wait()?;
+    /// let jobs = queues.reserve("mail", 3, None).wait()?;
+    /// let results = queues.ack_all(jobs.iter().map(|job| job.lease)).wait()?;
+    /// assert!(results.iter().all(Result::is_ok));
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn ack_all(
+        &self,
+        leases: impl IntoIterator<Item = Lease>,
+    ) -> Answer<Vec<Result<(), Error>>> {
+        self.send(Command::Ack(leases.into_iter().collect()), response::units)
+    }
+
+    /// The attempt failed; gives the state that the job is in now: scheduled or ready if it is
+    /// tried again, dead if not.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues, Retry, State};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let id = queues.put(NewJob::new("mail", "").max_attempts(1)).wait()?.id;
+    /// let delivery = &queues.reserve("mail", 1, None).wait()?[0];
+    /// let state = queues.fail(delivery.lease, "connection refused", Retry::ByPolicy).wait()?;
+    /// assert_eq!(state, State::Dead);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn fail(&self, lease: Lease, error: impl Into<String>, retry: Retry) -> Answer<State> {
+        let failure = FailedAttempt { lease, error: error.into(), retry };
+        self.send(Command::Fail(vec![failure]), response::state)
+    }
+
+    /// Many attempts failed, in one commit.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues, Retry};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("mail", "")).wait()?;
+    /// let jobs = queues.reserve("mail", 1, None).wait()?;
+    /// let failures = jobs.iter().map(|job| (job.lease, "no", Retry::ByPolicy));
+    /// assert!(queues.fail_all(failures).wait()?[0].is_ok());
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn fail_all<E: Into<String>>(
+        &self,
+        failures: impl IntoIterator<Item = (Lease, E, Retry)>,
+    ) -> Answer<Vec<Result<State, Error>>> {
+        let failures = failures
+            .into_iter()
+            .map(|(lease, error, retry)| FailedAttempt { lease, error: error.into(), retry })
+            .collect();
+        self.send(Command::Fail(failures), response::states)
+    }
+
+    /// The lease lasts this long from now, which cannot be zero; gives its new end.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("mail", "")).wait()?;
+    /// let delivery = &queues.reserve("mail", 1, None).wait()?[0];
+    /// let until = queues.extend(delivery.lease, Duration::from_secs(600)).wait()?;
+    /// assert!(Some(until) > delivery.job.leased_until);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn extend(&self, lease: Lease, length: Duration) -> Answer<Time> {
+        self.send(Command::Extend(vec![(lease, length)]), response::time)
+    }
+
+    /// Many leases last longer, in one commit.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("mail", "")).wait()?;
+    /// let jobs = queues.reserve("mail", 1, None).wait()?;
+    /// let leases = jobs.iter().map(|job| (job.lease, Duration::from_secs(600)));
+    /// assert!(queues.extend_all(leases).wait()?[0].is_ok());
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn extend_all(
+        &self,
+        leases: impl IntoIterator<Item = (Lease, Duration)>,
+    ) -> Answer<Vec<Result<Time, Error>>> {
+        self.send(Command::Extend(leases.into_iter().collect()), response::times)
+    }
+
+    /// Gives a job back unused: the delivery does not count as an attempt. Released at once
+    /// (`Duration::ZERO`) it gets its old place.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("mail", "")).wait()?;
+    /// let lease = queues.reserve("mail", 1, None).wait()?[0].lease;
+    /// queues.release(lease, Duration::ZERO).wait()?;
+    /// assert_eq!(queues.reserve("mail", 1, None).wait()?[0].job.attempts, 1);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn release(&self, lease: Lease, when: impl Into<When>) -> Answer<()> {
+        self.send(Command::Release(vec![(lease, when.into())]), response::unit)
+    }
+
+    /// Gives many jobs back unused, in one commit.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("mail", "")).wait()?;
+    /// let jobs = queues.reserve("mail", 1, None).wait()?;
+    /// let leases = jobs.iter().map(|job| (job.lease, Duration::ZERO));
+    /// assert!(queues.release_all(leases).wait()?[0].is_ok());
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn release_all<W: Into<When>>(
+        &self,
+        leases: impl IntoIterator<Item = (Lease, W)>,
+    ) -> Answer<Vec<Result<(), Error>>> {
+        let leases = leases.into_iter().map(|(lease, when)| (lease, when.into())).collect();
+        self.send(Command::Release(leases), response::units)
+    }
+}
+
+impl fmt::Debug for Queues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queues").field("names", &self.handle.core.names()).finish_non_exhaustive()
+    }
+}

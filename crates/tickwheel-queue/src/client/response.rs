@@ -1,0 +1,125 @@
+//! From the outcome of a request to what its caller was promised.
+
+use crate::engine::{Outcome, Put};
+use crate::model::error::Error;
+use crate::model::job::{Delivery, Job, State};
+use crate::model::list::Page;
+use crate::model::schedule::{PutSchedule, Schedule};
+use crate::model::stats::{QueueInfo, Stats};
+use crate::model::time::Time;
+use crate::runtime::request::Response;
+
+type Many<T> = Result<Vec<Result<T, Error>>, Error>;
+
+/// The outcome of another request: cannot be, since request and conversion are paired in one place.
+fn mismatch<T>(outcome: Response) -> Result<T, Error> {
+    match outcome {
+        Response::Refused(error) | Response::Done(Outcome::Refused(error)) => Err(error),
+        other => unreachable!("{other:?} is not what was asked for"),
+    }
+}
+
+/// The only result of a list of one.
+fn only<T>(results: Many<T>) -> Result<T, Error> {
+    match results?.pop() {
+        Some(result) => result,
+        None => unreachable!("one item has one result"),
+    }
+}
+
+pub(crate) fn puts(outcome: Response) -> Many<Put> {
+    if let Response::Done(Outcome::Puts(results, spent)) = outcome {
+        drop(spent);
+        Ok(results)
+    } else {
+        mismatch(outcome)
+    }
+}
+
+pub(crate) fn put(outcome: Response) -> Result<Put, Error> {
+    only(puts(outcome))
+}
+
+pub(crate) fn states(outcome: Response) -> Many<State> {
+    if let Response::Done(Outcome::States(results)) = outcome {
+        Ok(results)
+    } else {
+        mismatch(outcome)
+    }
+}
+
+pub(crate) fn state(outcome: Response) -> Result<State, Error> {
+    only(states(outcome))
+}
+
+pub(crate) fn times(outcome: Response) -> Many<Time> {
+    if let Response::Done(Outcome::Times(results)) = outcome {
+        Ok(results)
+    } else {
+        mismatch(outcome)
+    }
+}
+
+pub(crate) fn time(outcome: Response) -> Result<Time, Error> {
+    only(times(outcome))
+}
+
+pub(crate) fn units(outcome: Response) -> Many<()> {
+    if let Response::Done(Outcome::Units(results)) = outcome {
+        Ok(results)
+    } else {
+        mismatch(outcome)
+    }
+}
+
+pub(crate) fn unit(outcome: Response) -> Result<(), Error> {
+    only(units(outcome))
+}
+
+pub(crate) fn deliveries(outcome: Response) -> Result<Vec<Delivery>, Error> {
+    if let Response::Deliveries(jobs) = outcome { jobs } else { mismatch(outcome) }
+}
+
+pub(crate) fn count(outcome: Response) -> Result<u64, Error> {
+    if let Response::Done(Outcome::Count(count)) = outcome { count } else { mismatch(outcome) }
+}
+
+pub(crate) fn put_schedule(outcome: Response) -> Result<PutSchedule, Error> {
+    if let Response::Done(Outcome::Schedule(put)) = outcome { put } else { mismatch(outcome) }
+}
+
+pub(crate) fn schedules(outcome: Response) -> Result<Vec<Schedule>, Error> {
+    if let Response::Schedules(schedules) = outcome { schedules } else { mismatch(outcome) }
+}
+
+pub(crate) fn schedule(outcome: Response) -> Result<Option<Schedule>, Error> {
+    Ok(schedules(outcome)?.pop())
+}
+
+pub(crate) fn upcoming(outcome: Response) -> Result<Vec<Time>, Error> {
+    if let Response::Upcoming(times) = outcome { times } else { mismatch(outcome) }
+}
+
+pub(crate) fn jobs(outcome: Response) -> Many<Option<Job>> {
+    if let Response::Jobs(results) = outcome { Ok(results) } else { mismatch(outcome) }
+}
+
+pub(crate) fn job(outcome: Response) -> Result<Option<Job>, Error> {
+    only(jobs(outcome))
+}
+
+pub(crate) fn page(outcome: Response) -> Result<Page, Error> {
+    if let Response::Page(page) = outcome { page } else { mismatch(outcome) }
+}
+
+pub(crate) fn stats(outcome: Response) -> Result<Stats, Error> {
+    if let Response::Stats(stats) = outcome { Ok(*stats) } else { mismatch(outcome) }
+}
+
+pub(crate) fn queues(outcome: Response) -> Result<Vec<QueueInfo>, Error> {
+    if let Response::Queues(queues) = outcome { Ok(queues) } else { mismatch(outcome) }
+}
+
+pub(crate) fn queue(outcome: Response) -> Result<Option<QueueInfo>, Error> {
+    Ok(queues(outcome)?.pop())
+}

@@ -1,0 +1,331 @@
+//! What can go wrong, and what to do about it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::model::id::JobId;
+use crate::model::job::{JobRef, State};
+
+/// A limit that something was over; see [`Limits`](crate::Limits).
+///
+/// ```
+/// use tickwheel_queue::Limit;
+/// assert_eq!(Limit::Payload.to_string(), "bytes of a payload");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Limit {
+    /// `Limits::payload`
+    Payload,
+    /// `Limits::headers`
+    Headers,
+    /// `Limits::key`, for a key
+    Key,
+    /// `Limits::key`, for a group
+    Group,
+    /// `Limits::queue_name`
+    QueueName,
+    /// `Limits::batch`
+    Batch,
+    /// `Limits::queues`
+    Queues,
+    /// `Limits::pending`
+    Pending,
+    /// `Limits::leased`
+    Leased,
+    /// `Limits::disk`
+    Disk,
+    /// `Limits::schedules`
+    Schedules,
+    /// `Limits::queue_name`, for a schedule
+    ScheduleName,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Payload => "bytes of a payload",
+            Self::Headers => "bytes of a job's headers",
+            Self::Key => "bytes of a key",
+            Self::Group => "bytes of a group",
+            Self::QueueName => "bytes of a queue's name",
+            Self::Batch => "items of a batch",
+            Self::Queues => "queues",
+            Self::Pending => "pending jobs",
+            Self::Leased => "leased jobs",
+            Self::Disk => "bytes on disk",
+            Self::Schedules => "schedules",
+            Self::ScheduleName => "bytes of a schedule's name",
+        })
+    }
+}
+
+/// Why a command was not carried out. Nothing has changed, except where it says otherwise.
+///
+/// ```
+/// use tickwheel_queue::{Error, JobId, Queues, Time};
+///
+/// let queues = Queues::in_memory();
+/// let id = JobId::new(Time::from_millis(0));
+/// let error = queues.cancel(id).wait().unwrap_err();
+/// assert_eq!(error, Error::NotFound(id.into()));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no such job: it never was, or it is done, or it was dropped.
+    NotFound(JobRef),
+    /// There is no such queue. It comes with its first job, or by `configure`.
+    NoSuchQueue(String),
+    /// There is no such schedule.
+    NoSuchSchedule(String),
+    /// What the store holds of this schedule cannot be read, or its time zone is not there any
+    /// more. It puts nothing until it is put again. The others are not affected.
+    DamagedSchedule {
+        /// The schedule.
+        name: String,
+        /// What was found.
+        why: String,
+    },
+    /// A live job has this key, and the put said to reject that.
+    KeyExists {
+        /// The queue.
+        queue: String,
+        /// The key.
+        key: String,
+        /// The job that has it.
+        id: JobId,
+    },
+    /// There is a job with this id already.
+    IdExists {
+        /// The id.
+        id: JobId,
+    },
+    /// This id cannot be given to a new job: ids of this form are made by schedules, or the id is
+    /// taken where the caller has no access.
+    UnusableId {
+        /// The id.
+        id: JobId,
+    },
+    /// This name cannot be given to a schedule: it is taken where the caller has no access.
+    UnusableName(String),
+    /// The caller named a queue to which it has no [`Access`](crate::Access).
+    Forbidden(String),
+    /// The caller's [`Access`](crate::Access) was revoked.
+    Revoked,
+    /// The lease is over: it ran out, or the job was acknowledged, failed, released, cancelled or
+    /// delivered again. What this worker did may be done again by another.
+    StaleLease {
+        /// The job.
+        id: JobId,
+    },
+    /// The job is in a state in which this cannot be done.
+    WrongState {
+        /// The job.
+        id: JobId,
+        /// Its state.
+        state: State,
+        /// What was to be done.
+        action: &'static str,
+    },
+    /// The queue has jobs, and removing it was not forced.
+    QueueNotEmpty {
+        /// The queue.
+        queue: String,
+        /// How many jobs it has, finished ones included.
+        jobs: u64,
+    },
+    /// Something is over a limit.
+    OverLimit {
+        /// Which one.
+        limit: Limit,
+        /// How much is allowed.
+        allowed: u64,
+        /// How much it would have been.
+        found: u64,
+    },
+    /// The disk is full. Nothing was changed; reads work as ever.
+    DiskFull {
+        /// Bytes that the disk has left.
+        free: u64,
+        /// Bytes that it would have to have.
+        needed: u64,
+    },
+    /// A value makes no sense; the text says which, and what to give instead.
+    Invalid(String),
+    /// What the store holds of this job cannot be read. The others are not affected.
+    Damaged {
+        /// The job.
+        id: JobId,
+        /// What was found.
+        why: String,
+    },
+    /// Something could not be read just now; what the store said.
+    Unreadable(String),
+    /// The store failed. Whether this command is durable is unknown: look before repeating it.
+    /// Nothing is acknowledged until the store could be opened again, which is tried each second.
+    Failed(String),
+    /// The store is being opened again after a failure; this command was not begun. Try later.
+    Unavailable(String),
+    /// The queue was closed; this command was not begun.
+    Closed,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound(job) => write!(f, "there is no {job}, or it is finished"),
+            Self::NoSuchQueue(name) => write!(
+                f,
+                "there is no queue {name:?}: it comes into being with its first job or settings"
+            ),
+            Self::NoSuchSchedule(name) => write!(f, "there is no schedule {name:?}"),
+            Self::DamagedSchedule { name, why } => write!(
+                f,
+                "schedule {name:?} cannot be read: {why}. It puts nothing: put it again, or remove \
+                 it"
+            ),
+            Self::KeyExists { queue, key, id } => write!(
+                f,
+                "queue {queue:?} has a live job with the key {key:?} already: {id}. Cancel it, or \
+                 put with `replace` or `keep`"
+            ),
+            Self::IdExists { id } => write!(
+                f,
+                "there is a job {id} already: if this repeats a put, that one has succeeded; else take a \
+                 new id"
+            ),
+            Self::UnusableId { id } => {
+                write!(f, "the id {id} cannot be used: choose another UUID, of version 4 or 7")
+            }
+            Self::UnusableName(name) => {
+                write!(f, "the schedule name {name:?} cannot be used: choose another name")
+            }
+            Self::Forbidden(queue) => write!(f, "access does not include queue {queue:?}"),
+            Self::Revoked => f.write_str("access was revoked"),
+            Self::StaleLease { id } => write!(
+                f,
+                "the lease of job {id} is over, and nothing was changed: it ran out, or the job \
+                 was finished, cancelled or delivered again. Reserve with a longer lease, or \
+                 extend it in time"
+            ),
+            Self::WrongState { id, state, action } => {
+                write!(f, "job {id} is {state}: it cannot be {action}")
+            }
+            Self::QueueNotEmpty { queue, jobs } => write!(
+                f,
+                "queue {queue:?} has {jobs} jobs: drain and purge it first, or force its removal"
+            ),
+            Self::OverLimit { limit, allowed, found } => {
+                write!(f, "over the limit of {allowed} {limit}: {found}")
+            }
+            Self::DiskFull { free, needed } => write!(
+                f,
+                "the disk is full: this needs {} MiB and {} MiB are free. Nothing was changed. \
+                 Free space on the disk, or purge or drain queues",
+                needed.div_ceil(1 << 20),
+                free >> 20
+            ),
+            Self::Invalid(why) => f.write_str(why),
+            Self::Damaged { id, why } => write!(f, "job {id} is damaged in the store: {why}"),
+            Self::Unreadable(why) => write!(f, "the store could not be read: {why}"),
+            Self::Failed(why) => write!(
+                f,
+                "the store failed, and whether this is durable is unknown: {why}. Look before \
+                 repeating it"
+            ),
+            Self::Unavailable(why) => {
+                write!(f, "the store failed and is not open again yet: {why}. Try again later")
+            }
+            Self::Closed => f.write_str("the queue is closed"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Why a queue could not be opened.
+///
+/// ```
+/// use tickwheel_queue::{OpenError, Queues};
+///
+/// let folder = tempfile::tempdir()?;
+/// let queues = Queues::open(folder.path())?;
+/// assert!(matches!(Queues::open(folder.path()), Err(OpenError::Locked { .. })));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Another process, or this one, has the directory open.
+    Locked {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// A newer Tickwheel wrote the directory.
+    NewerVersion {
+        /// The directory.
+        path: PathBuf,
+        /// The format of the directory.
+        found: u32,
+        /// The newest format that this Tickwheel knows.
+        known: u32,
+    },
+    /// The directory holds something else.
+    NotAQueue {
+        /// The directory.
+        path: PathBuf,
+        /// What was found.
+        why: String,
+    },
+    /// The operating system refused something.
+    Io {
+        /// The directory.
+        path: PathBuf,
+        /// What it said.
+        why: String,
+    },
+    /// Something that was acknowledged cannot be read any more. Nothing was changed.
+    Damaged {
+        /// The directory.
+        path: PathBuf,
+        /// What was found, and where.
+        why: String,
+    },
+    /// A setting of the builder makes no sense.
+    Setting(String),
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Locked { path } => write!(
+                f,
+                "{} is open already, in another process or in this one: close it there, or take \
+                 another directory",
+                path.display()
+            ),
+            Self::NewerVersion { path, found, known } => write!(
+                f,
+                "{} has format {found}, and this version knows formats up to {known}: use a newer \
+                 version",
+                path.display()
+            ),
+            Self::NotAQueue { path, why } => write!(
+                f,
+                "{} is not a queue's directory ({why}): take an empty or a new one",
+                path.display()
+            ),
+            Self::Io { path, why } => write!(f, "{}: {why}", path.display()),
+            Self::Damaged { path, why } => write!(
+                f,
+                "{} is damaged: {why}. Nothing was changed. Restore it from a copy, or open it \
+                 with `salvage` to go on with what can be read",
+                path.display()
+            ),
+            Self::Setting(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for OpenError {}

@@ -1,0 +1,534 @@
+//! What a job is: what callers hand in, and what they get to see.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+
+use crate::model::id::JobId;
+use crate::model::retry::RetryPolicy;
+use crate::model::time::{Now, Time};
+
+/// When a job shall become due: a delay, or a point in time.
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use tickwheel_queue::{Time, When};
+///
+/// assert_eq!(When::from(Duration::from_secs(1)), When::After(Duration::from_secs(1)));
+/// assert_eq!(When::from(SystemTime::UNIX_EPOCH), When::At(Time::from_millis(0)));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// This long after the queue takes the command up; zero is at once.
+    After(Duration),
+    /// At this time; one that has passed is at once.
+    At(Time),
+}
+
+impl When {
+    pub(crate) fn due(self, now: Now) -> Time {
+        match self {
+            Self::After(delay) => now.after(delay),
+            Self::At(time) => time,
+        }
+    }
+}
+
+impl From<Duration> for When {
+    fn from(delay: Duration) -> Self {
+        Self::After(delay)
+    }
+}
+
+impl From<SystemTime> for When {
+    fn from(time: SystemTime) -> Self {
+        Self::At(time.into())
+    }
+}
+
+impl From<Time> for When {
+    fn from(time: Time) -> Self {
+        Self::At(time)
+    }
+}
+
+/// What a put does when a live job of the queue has the key already.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_queue::{NewJob, OnConflict, PutKind, Queues};
+///
+/// let queues = Queues::in_memory();
+/// let close = |on_conflict| {
+///     NewJob::new("orders", "close").key("order-42").on_conflict(on_conflict)
+/// };
+/// let first = queues.put(close(OnConflict::Reject)).wait()?;
+/// assert_eq!(queues.put(close(OnConflict::Keep)).wait()?.id, first.id);
+/// assert!(queues.put(close(OnConflict::Reject)).wait().is_err());
+/// let second = queues.put(close(OnConflict::Replace)).wait()?;
+/// assert_eq!(second.kind, PutKind::Replaced(first.id));
+/// # Ok::<(), tickwheel_queue::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnConflict {
+    /// The new job takes its place; the old one is cancelled, also if a worker has it.
+    #[default]
+    Replace,
+    /// The old one stays as it is, and the new one is dropped.
+    Keep,
+    /// The put is refused with [`Error::KeyExists`](crate::Error::KeyExists).
+    Reject,
+}
+
+/// A job to be put.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_queue::{NewJob, RetryPolicy};
+///
+/// let job = NewJob::new("orders", r#"{"order":42}"#)
+///     .delay(Duration::from_secs(30 * 60))
+///     .key("order-42")
+///     .priority(5)
+///     .header("content-type", "application/json")
+///     .max_attempts(3)
+///     .retry(RetryPolicy::fixed(Duration::from_secs(10)));
+/// assert_eq!(job.queue, "orders");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NewJob {
+    /// The queue that it goes to. A queue comes into being with its first job.
+    pub queue: String,
+    /// What it carries; the queue never looks inside.
+    pub payload: Bytes,
+    /// Names and values beside the payload, in the given order.
+    pub headers: Vec<(String, String)>,
+    /// When it becomes due.
+    pub when: When,
+    /// A name of the caller's, unique among the live jobs of the queue.
+    pub key: Option<String>,
+    /// What happens if the key is taken.
+    pub on_conflict: OnConflict,
+    /// Of two jobs due in the same millisecond the higher priority goes first.
+    pub priority: i8,
+    /// How often it may be delivered; the queue's setting if `None`.
+    pub max_attempts: Option<u32>,
+    /// How long to wait before the next attempt; the queue's setting if `None`.
+    pub retry: Option<RetryPolicy>,
+    /// The group that it is paced with, if the queue paces its groups.
+    pub group: Option<String>,
+    /// Its name; a new one if `None`.
+    pub id: Option<JobId>,
+}
+
+impl NewJob {
+    /// About how much memory it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let headers = self.headers.iter();
+        size_of::<Self>()
+            + self.queue.len()
+            + self.payload.len()
+            + headers.map(|it| size_of_val(it) + it.0.len() + it.1.len()).sum::<usize>()
+            + self.key.as_ref().map_or(0, String::len)
+            + self.group.as_ref().map_or(0, String::len)
+            + self.retry.as_ref().map_or(0, RetryPolicy::bytes)
+    }
+
+    /// A job that is due at once.
+    ///
+    /// ```
+    /// use tickwheel_queue::NewJob;
+    /// let job = NewJob::new("mail", vec![1, 2, 3]);
+    /// assert_eq!(&job.payload[..], [1, 2, 3]);
+    /// ```
+    pub fn new(queue: impl Into<String>, payload: impl Into<Bytes>) -> Self {
+        Self {
+            queue: queue.into(),
+            payload: payload.into(),
+            headers: Vec::new(),
+            when: When::After(Duration::ZERO),
+            key: None,
+            on_conflict: OnConflict::default(),
+            priority: 0,
+            max_attempts: None,
+            retry: None,
+            group: None,
+            id: None,
+        }
+    }
+
+    /// Due this long after the queue takes it up.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{NewJob, When};
+    /// let job = NewJob::new("mail", "").delay(Duration::from_secs(1));
+    /// assert_eq!(job.when, When::After(Duration::from_secs(1)));
+    /// ```
+    #[must_use]
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.when = When::After(delay);
+        self
+    }
+
+    /// Due at this time.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Time, When};
+    /// let job = NewJob::new("mail", "").at(Time::from_millis(5));
+    /// assert_eq!(job.when, When::At(Time::from_millis(5)));
+    /// ```
+    #[must_use]
+    pub fn at(mut self, time: impl Into<Time>) -> Self {
+        self.when = When::At(time.into());
+        self
+    }
+
+    /// With a key, unique among the live jobs of the queue: the scheduled, ready and leased ones.
+    ///
+    /// ```
+    /// use tickwheel_queue::NewJob;
+    /// assert_eq!(NewJob::new("mail", "").key("a").key.as_deref(), Some("a"));
+    /// ```
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// What happens if the key is taken; without this the new job replaces the old one.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, OnConflict};
+    /// let job = NewJob::new("mail", "").key("a").on_conflict(OnConflict::Keep);
+    /// assert_eq!(job.on_conflict, OnConflict::Keep);
+    /// ```
+    #[must_use]
+    pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
+        self.on_conflict = on_conflict;
+        self
+    }
+
+    /// With a priority; 0 without this. Of two jobs due in the same millisecond the higher goes
+    /// first.
+    ///
+    /// ```
+    /// use tickwheel_queue::NewJob;
+    /// assert_eq!(NewJob::new("mail", "").priority(-3).priority, -3);
+    /// ```
+    #[must_use]
+    pub fn priority(mut self, priority: i8) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// With one more header.
+    ///
+    /// ```
+    /// use tickwheel_queue::NewJob;
+    /// let job = NewJob::new("mail", "").header("trace", "7").header("trace", "8");
+    /// assert_eq!(job.headers.len(), 2);
+    /// ```
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Delivered at most this often; dead after that.
+    ///
+    /// ```
+    /// use tickwheel_queue::NewJob;
+    /// assert_eq!(NewJob::new("mail", "").max_attempts(1).max_attempts, Some(1));
+    /// ```
+    #[must_use]
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = Some(attempts);
+        self
+    }
+
+    /// With its own way of waiting between attempts.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{NewJob, RetryPolicy};
+    /// let job = NewJob::new("mail", "").retry(RetryPolicy::fixed(Duration::from_secs(1)));
+    /// assert!(job.retry.is_some());
+    /// ```
+    #[must_use]
+    pub fn retry(mut self, policy: RetryPolicy) -> Self {
+        self.retry = Some(policy);
+        self
+    }
+
+    /// In a group, for queues that pace their groups: one limit for each customer, say.
+    ///
+    /// ```
+    /// use tickwheel_queue::NewJob;
+    /// assert_eq!(NewJob::new("calls", "").group("customer-7").group.as_deref(), Some("customer-7"));
+    /// ```
+    #[must_use]
+    pub fn group(mut self, group: impl Into<String>) -> Self {
+        self.group = Some(group.into());
+        self
+    }
+
+    /// With a name of the caller's making. Putting a name that exists is refused, so that a put
+    /// whose answer was lost can be repeated.
+    ///
+    /// ```
+    /// use tickwheel_queue::{Error, JobId, NewJob, Queues, Time};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let job = NewJob::new("mail", "hello").id(JobId::new(Time::from_millis(1)));
+    /// let id = queues.put(job.clone()).wait()?.id;
+    /// assert_eq!(queues.put(job).wait(), Err(Error::IdExists { id }));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn id(mut self, id: JobId) -> Self {
+        self.id = Some(id);
+        self
+    }
+}
+
+/// Where a job is in its life.
+///
+/// ```
+/// use tickwheel_queue::State;
+/// assert!(State::Ready.is_live() && !State::Dead.is_live());
+/// assert_eq!("dead".parse(), Ok(State::Dead));
+/// assert_eq!(State::Scheduled.to_string(), "scheduled");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum State {
+    /// It waits for its time.
+    Scheduled,
+    /// Its time has come, and it waits for a worker.
+    Ready,
+    /// A worker has it, for the length of its lease.
+    Leased,
+    /// Its last attempt failed. It waits to be kicked or purged.
+    Dead,
+    /// A worker acknowledged it. Kept only if the queue's retention says so.
+    Done,
+    /// It was cancelled or replaced. Kept only if the queue's retention says so.
+    Cancelled,
+}
+
+impl State {
+    /// Every state.
+    ///
+    /// ```
+    /// use tickwheel_queue::State;
+    /// assert_eq!(State::ALL.len(), 6);
+    /// ```
+    pub const ALL: [Self; 6] =
+        [Self::Scheduled, Self::Ready, Self::Leased, Self::Dead, Self::Done, Self::Cancelled];
+
+    /// Whether the job is still to be worked on: scheduled, ready or leased.
+    ///
+    /// ```
+    /// use tickwheel_queue::State;
+    /// assert!(State::Leased.is_live());
+    /// ```
+    pub const fn is_live(self) -> bool {
+        matches!(self, Self::Scheduled | Self::Ready | Self::Leased)
+    }
+
+    /// Its name, in small letters.
+    ///
+    /// ```
+    /// use tickwheel_queue::State;
+    /// assert_eq!(State::Done.as_str(), "done");
+    /// ```
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Ready => "ready",
+            Self::Leased => "leased",
+            Self::Dead => "dead",
+            Self::Done => "done",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl std::str::FromStr for State {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| {
+            let names = Self::ALL.map(Self::as_str).join(", ");
+            format!("{text:?} is not a state: take one of {names}")
+        })
+    }
+}
+
+/// A job as it is in the queue.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_queue::{NewJob, Queues, State};
+///
+/// let queues = Queues::in_memory();
+/// let id = queues.put(NewJob::new("mail", "hello").delay(Duration::from_secs(60))).wait()?.id;
+/// let job = queues.get(id).wait()?.unwrap();
+/// assert_eq!((job.state, job.attempts), (State::Scheduled, 0));
+/// assert!(job.due.since(job.created) >= Duration::from_secs(60));
+/// # Ok::<(), tickwheel_queue::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Job {
+    /// Its name.
+    pub id: JobId,
+    /// Its queue.
+    pub queue: Arc<str>,
+    /// Where it is in its life.
+    pub state: State,
+    /// The caller's key.
+    pub key: Option<String>,
+    /// Its priority.
+    pub priority: i8,
+    /// When it is, or was last, due.
+    pub due: Time,
+    /// When it was put.
+    pub created: Time,
+    /// How often it was delivered, the present delivery included.
+    pub attempts: u32,
+    /// How often it may be delivered; `None` if the queue's setting decides.
+    pub max_attempts: Option<u32>,
+    /// How it is retried; `None` if the queue's setting decides.
+    pub retry: Option<RetryPolicy>,
+    /// The group that it is paced with.
+    pub group: Option<String>,
+    /// When its lease ends, if it is leased.
+    pub leased_until: Option<Time>,
+    /// When it became dead, done or cancelled.
+    pub finished: Option<Time>,
+    /// What the last failed attempt said.
+    pub last_error: Option<String>,
+    /// Its headers.
+    pub headers: Vec<(String, String)>,
+    /// What it carries.
+    pub payload: Bytes,
+}
+
+/// Payloads and headers of one answer. The job that exceeds it is the last, so that none is too
+/// large to be given out.
+pub(crate) const ANSWER_BYTES: usize = 16 << 20;
+
+impl Job {
+    /// What it takes in an answer, about.
+    pub(crate) fn bytes(&self) -> usize {
+        let headers = self.headers.iter().map(|(name, value)| name.len() + value.len());
+        self.payload.len() + headers.sum::<usize>()
+    }
+}
+
+/// A job by its id, or by its key in a queue.
+///
+/// ```
+/// use tickwheel_queue::{JobId, JobRef, Time};
+///
+/// let id = JobId::new(Time::from_millis(0));
+/// assert_eq!(JobRef::from(id), JobRef::Id(id));
+/// assert_eq!(JobRef::from(("orders", "order-42")).to_string(), r#"key "order-42" of queue "orders""#);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum JobRef {
+    /// By its id.
+    Id(JobId),
+    /// The live job with this key.
+    Key {
+        /// The queue.
+        queue: String,
+        /// The key.
+        key: String,
+    },
+}
+
+impl JobRef {
+    /// About how much memory it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let names = match self {
+            Self::Id(_) => 0,
+            Self::Key { queue, key } => queue.len() + key.len(),
+        };
+        size_of::<Self>() + names
+    }
+}
+
+impl From<JobId> for JobRef {
+    fn from(id: JobId) -> Self {
+        Self::Id(id)
+    }
+}
+
+impl<Q: Into<String>, K: Into<String>> From<(Q, K)> for JobRef {
+    fn from((queue, key): (Q, K)) -> Self {
+        Self::Key { queue: queue.into(), key: key.into() }
+    }
+}
+
+impl fmt::Display for JobRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => write!(f, "job {id}"),
+            Self::Key { queue, key } => write!(f, "key {key:?} of queue {queue:?}"),
+        }
+    }
+}
+
+/// A worker's right to a delivered job: its id, and the token of this one delivery.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_queue::{Lease, NewJob, Queues};
+///
+/// let queues = Queues::in_memory();
+/// queues.put(NewJob::new("mail", "hello")).wait()?;
+/// let jobs = queues.reserve("mail", 1, Duration::from_secs(30)).wait()?;
+/// let lease: Lease = jobs[0].lease;
+/// queues.ack(lease).wait()?;
+/// assert!(queues.ack(lease).wait().is_err()); // once
+/// # Ok::<(), tickwheel_queue::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Lease {
+    /// The job.
+    pub id: JobId,
+    /// What tells this delivery from the others of the same job.
+    pub token: u64,
+}
+
+/// A job that was delivered to a worker.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_queue::{NewJob, Queues, State};
+///
+/// let queues = Queues::in_memory();
+/// queues.put(NewJob::new("mail", "hello")).wait()?;
+/// let delivered = &queues.reserve("mail", 1, Duration::from_secs(30)).wait()?[0];
+/// assert_eq!((delivered.job.state, delivered.job.attempts), (State::Leased, 1));
+/// # Ok::<(), tickwheel_queue::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Delivery {
+    /// What `ack`, `fail`, `extend` and `release` ask for.
+    pub lease: Lease,
+    /// The job, with its payload.
+    pub job: Job,
+}

@@ -1,0 +1,189 @@
+//! Lists of jobs: what a caller asks for, and the pages that it gets.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::model::id::JobId;
+use crate::model::job::{ANSWER_BYTES, Job, State};
+use crate::model::time::Time;
+
+/// Which jobs to list, of one queue.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_queue::{List, NewJob, Queues, State};
+///
+/// let queues = Queues::in_memory();
+/// for order in 0..5 {
+///     let job = NewJob::new("orders", "close").key(format!("order-{order}"));
+///     queues.put(job.delay(Duration::from_secs(60 * order))).wait()?;
+/// }
+/// let mut list = List::of("orders").state(State::Scheduled).limit(3);
+/// let first = queues.list(list.clone()).wait()?;
+/// assert_eq!(first.jobs.len(), 3);
+/// list.after = first.next;
+/// let second = queues.list(list).wait()?;
+/// assert_eq!((second.jobs.len(), second.next), (1, None));
+/// # Ok::<(), tickwheel_queue::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct List {
+    /// The queue.
+    pub queue: String,
+    /// Only jobs in this state.
+    pub state: Option<State>,
+    /// Only jobs due at this time or later.
+    pub due_from: Time,
+    /// Only jobs due at this time or earlier.
+    pub due_to: Time,
+    /// Only live jobs whose key begins with this.
+    pub key_prefix: Option<String>,
+    /// The largest number of jobs to return, from 1 to 10,000.
+    pub limit: usize,
+    /// A page ends earlier once its jobs have so many bytes, at most 16 MiB; see
+    /// [`Builder::measure`](crate::Builder::measure).
+    pub bytes: usize,
+    /// Where the page before this one ended.
+    pub after: Option<PageToken>,
+}
+
+impl List {
+    /// All jobs of a queue, 100 to a page.
+    ///
+    /// ```
+    /// use tickwheel_queue::List;
+    /// assert_eq!(List::of("mail").limit, 100);
+    /// ```
+    pub fn of(queue: impl Into<String>) -> Self {
+        Self {
+            queue: queue.into(),
+            state: None,
+            due_from: Time::default(),
+            due_to: Time::MAX,
+            key_prefix: None,
+            limit: 100,
+            bytes: ANSWER_BYTES,
+            after: None,
+        }
+    }
+
+    /// Only jobs in this state.
+    ///
+    /// ```
+    /// use tickwheel_queue::{List, State};
+    /// assert_eq!(List::of("mail").state(State::Dead).state, Some(State::Dead));
+    /// ```
+    #[must_use]
+    pub fn state(mut self, state: State) -> Self {
+        self.state = Some(state);
+        self
+    }
+
+    /// Only jobs due within these times, both included.
+    ///
+    /// ```
+    /// use tickwheel_queue::{List, Time};
+    /// let list = List::of("mail").due(Time::from_millis(1), Time::from_millis(9));
+    /// assert_eq!(list.due_to, Time::from_millis(9));
+    /// ```
+    #[must_use]
+    pub fn due(mut self, from: impl Into<Time>, to: impl Into<Time>) -> Self {
+        (self.due_from, self.due_to) = (from.into(), to.into());
+        self
+    }
+
+    /// Only live jobs whose key begins with this, in order of their keys.
+    ///
+    /// ```
+    /// use tickwheel_queue::List;
+    /// assert_eq!(List::of("mail").key_prefix("order-").key_prefix.as_deref(), Some("order-"));
+    /// ```
+    #[must_use]
+    pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.key_prefix = Some(prefix.into());
+        self
+    }
+
+    /// So many to a page.
+    ///
+    /// ```
+    /// use tickwheel_queue::List;
+    /// assert_eq!(List::of("mail").limit(7).limit, 7);
+    /// ```
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+}
+
+/// A page of a list. Live jobs come first, in order of delivery, then leased, dead, done and
+/// cancelled ones.
+///
+/// ```
+/// use tickwheel_queue::{List, Queues};
+/// let page = Queues::in_memory().list(List::of("nothing here")).wait()?;
+/// assert!(page.jobs.is_empty() && page.next.is_none() && page.damaged.is_empty());
+/// # Ok::<(), tickwheel_queue::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Page {
+    /// The jobs.
+    pub jobs: Vec<Job>,
+    /// Where the next page begins; `None` if this is the last.
+    pub next: Option<PageToken>,
+    /// Jobs that belong here and cannot be read.
+    pub damaged: Vec<JobId>,
+    /// Places where the list itself cannot be read, and jobs may be missing. To open with
+    /// [`salvage`](crate::Builder::salvage) brings them back.
+    pub gaps: u64,
+}
+
+/// Where a page ended. As a text it can be handed to a client and back.
+///
+/// ```
+/// use tickwheel_queue::{List, NewJob, PageToken, Queues};
+///
+/// let queues = Queues::in_memory();
+/// for _ in 0..2 {
+///     queues.put(NewJob::new("mail", "")).wait()?;
+/// }
+/// let token = queues.list(List::of("mail").limit(1)).wait()?.next.unwrap();
+/// assert_eq!(token.to_string().parse::<PageToken>().unwrap(), token);
+/// assert!("nonsense".parse::<PageToken>().is_err());
+/// # Ok::<(), tickwheel_queue::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageToken {
+    /// The part of the index that the page ended in.
+    pub(crate) part: u8,
+    /// The last row that was looked at.
+    pub(crate) key: Vec<u8>,
+}
+
+impl fmt::Display for PageToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:02x}", self.part)?;
+        self.key.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl FromStr for PageToken {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "not a page token: give back what the last page gave".to_owned();
+        if !text.is_ascii() || !text.len().is_multiple_of(2) {
+            return Err(wrong());
+        }
+        let bytes: Result<Vec<u8>, _> = (0..text.len())
+            .step_by(2)
+            .map(|start| u8::from_str_radix(&text[start..start + 2], 16))
+            .collect();
+        let bytes = bytes.map_err(|_| wrong())?;
+        let (&part, key) = bytes.split_first().ok_or_else(wrong)?;
+        Ok(Self { part, key: key.to_vec() })
+    }
+}

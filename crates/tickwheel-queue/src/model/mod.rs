@@ -1,0 +1,17 @@
+//! What callers and the engine talk about: jobs, queues, schedules, events and errors.
+//!
+//! Values only. Nothing here starts a thread, takes a lock or touches the disk; `time` alone reads
+//! the clock, for the runtime.
+
+pub(crate) mod access;
+pub(crate) mod error;
+pub(crate) mod event;
+pub(crate) mod id;
+pub(crate) mod job;
+pub(crate) mod list;
+pub(crate) mod occurrences;
+pub(crate) mod retry;
+pub(crate) mod schedule;
+pub(crate) mod settings;
+pub(crate) mod stats;
+pub(crate) mod time;

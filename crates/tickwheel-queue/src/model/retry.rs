@@ -1,0 +1,194 @@
+//! How long a failed job waits for its next attempt.
+
+use std::time::Duration;
+
+use crate::model::error::Error;
+use crate::model::id::{JobId, scramble};
+
+/// Delays that a list may have: it is written with each job that has one.
+const DELAYS: usize = 1_000;
+
+/// How long a failed job waits for its next attempt.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_queue::{JobId, RetryPolicy};
+///
+/// let id = JobId::from_bytes([1; 16]);
+/// let seconds = Duration::from_secs;
+/// let doubling = RetryPolicy::exponential(seconds(1), seconds(60));
+/// assert_eq!(doubling.delay(id, 1), seconds(1));
+/// assert_eq!(doubling.delay(id, 4), seconds(8));
+/// assert_eq!(doubling.delay(id, 400), seconds(60));
+///
+/// let list = RetryPolicy::list([seconds(1), seconds(30)]);
+/// assert_eq!(list.delay(id, 3), seconds(30)); // the last goes for all the rest
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RetryPolicy {
+    /// Always the same.
+    Fixed(Duration),
+    /// Twice as long each time.
+    Exponential {
+        /// After the first attempt.
+        first: Duration,
+        /// Never longer than this, jitter aside.
+        max: Duration,
+        /// Up to this many percent more, by chance: so that jobs that failed together do not
+        /// come back together. At most 100.
+        jitter: u8,
+    },
+    /// One after the other, up to 1,000; the last one for all further attempts.
+    List(Vec<Duration>),
+}
+
+impl RetryPolicy {
+    /// How much memory it holds beside itself.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::List(delays) => size_of_val(&delays[..]),
+            Self::Fixed(_) | Self::Exponential { .. } => 0,
+        }
+    }
+
+    /// Always the same delay.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::RetryPolicy;
+    /// let policy = RetryPolicy::fixed(Duration::from_secs(5));
+    /// assert_eq!(policy, RetryPolicy::Fixed(Duration::from_secs(5)));
+    /// ```
+    pub fn fixed(delay: Duration) -> Self {
+        Self::Fixed(delay)
+    }
+
+    /// Twice as long each time, up to a maximum, without jitter.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::RetryPolicy;
+    /// let policy = RetryPolicy::exponential(Duration::from_secs(1), Duration::from_secs(60));
+    /// assert!(matches!(policy, RetryPolicy::Exponential { jitter: 0, .. }));
+    /// ```
+    pub fn exponential(first: Duration, max: Duration) -> Self {
+        Self::Exponential { first, max, jitter: 0 }
+    }
+
+    /// These delays, one after the other.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{JobId, RetryPolicy};
+    /// let policy = RetryPolicy::list([]);
+    /// assert_eq!(policy.delay(JobId::from_bytes([0; 16]), 1), Duration::ZERO);
+    /// ```
+    pub fn list(delays: impl IntoIterator<Item = Duration>) -> Self {
+        Self::List(delays.into_iter().collect())
+    }
+
+    /// Refuses what would take too much room.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self {
+            Self::List(delays) if delays.len() > DELAYS => Err(Error::Invalid(format!(
+                "a retry policy with {} delays is not possible: take at most {DELAYS}",
+                delays.len()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// How long to wait after the given attempt, counted from 1. The same job gets the same
+    /// jitter each time it is asked: the engine has no chance of its own.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{JobId, RetryPolicy};
+    ///
+    /// let second = Duration::from_secs(1);
+    /// let policy = RetryPolicy::Exponential { first: second, max: second, jitter: 50 };
+    /// let delay = policy.delay(JobId::from_bytes([9; 16]), 1);
+    /// assert!(delay >= second && delay <= second * 3 / 2);
+    /// ```
+    pub fn delay(&self, id: JobId, attempt: u32) -> Duration {
+        let attempt = attempt.max(1);
+        match self {
+            Self::Fixed(delay) => *delay,
+            Self::Exponential { first, max, jitter } => {
+                let doubled = first.checked_mul(2_u32.saturating_pow(attempt - 1));
+                let delay = doubled.unwrap_or(*max).min(*max);
+                let seed = id.as_bytes()[8..].try_into().map_or(0, u64::from_be_bytes);
+                let chance = scramble(seed ^ u64::from(attempt)) % 1_000;
+                let percent = u64::from((*jitter).min(100));
+                let thousandths = (percent * chance / 100) as u32;
+                // Divided first, so that no delay overflows.
+                delay.saturating_add(delay / 1_000 * thousandths)
+            }
+            Self::List(delays) => {
+                let index = (attempt as usize - 1).min(delays.len().saturating_sub(1));
+                delays.get(index).copied().unwrap_or_default()
+            }
+        }
+    }
+}
+
+impl Default for RetryPolicy {
+    /// A second, doubling up to an hour, with up to 20 % more by chance.
+    fn default() -> Self {
+        Self::Exponential {
+            first: Duration::from_secs(1),
+            max: Duration::from_secs(3_600),
+            jitter: 20,
+        }
+    }
+}
+
+/// What becomes of a job whose attempt failed.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_queue::{NewJob, Queues, Retry, State};
+///
+/// let queues = Queues::in_memory();
+/// let id = queues.put(NewJob::new("mail", "hello")).wait()?.id;
+/// let delivery = &queues.reserve("mail", 1, Duration::from_secs(30)).wait()?[0];
+/// queues.fail(delivery.lease, "no such address", Retry::Never).wait()?;
+/// assert_eq!(queues.get(id).wait()?.unwrap().state, State::Dead);
+/// # Ok::<(), tickwheel_queue::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Retry {
+    /// Tried again as its policy says, until its attempts are used up.
+    #[default]
+    ByPolicy,
+    /// Tried again after this delay, if it has an attempt left.
+    After(Duration),
+    /// Dead at once.
+    Never,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extreme_delays_do_not_overflow() {
+        let id = JobId::from_bytes([255; 16]);
+        for attempt in [0, 1, 33, u32::MAX] {
+            for (first, max) in [(Duration::MAX, Duration::MAX), (Duration::ZERO, Duration::MAX)] {
+                let policy = RetryPolicy::Exponential { first, max, jitter: 255 };
+                let _ = policy.delay(id, attempt);
+            }
+        }
+    }
+
+    #[test]
+    fn jitter_spreads_jobs_within_its_bounds() {
+        let second = Duration::from_secs(1);
+        let policy = RetryPolicy::Exponential { first: second, max: second, jitter: 20 };
+        let delays: Vec<_> =
+            (0..=255).map(|byte| policy.delay(JobId::from_bytes([byte; 16]), 1)).collect();
+        assert!(delays.iter().all(|delay| (second..=second * 12 / 10).contains(delay)));
+        assert!(delays.iter().max() > delays.iter().min());
+    }
+}

@@ -1,0 +1,230 @@
+//! What can be set for a queue, and what bounds everything.
+
+use std::time::Duration;
+
+use crate::model::job::State;
+use crate::model::retry::RetryPolicy;
+
+/// How finished jobs are kept: up to an age, and up to a number. What is over either goes, the
+/// oldest first.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_queue::Keep;
+///
+/// let keep = Keep { age: Duration::from_secs(3_600), count: 1_000 };
+/// assert_ne!(keep, Keep::NOTHING);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keep {
+    /// For this long after it finished.
+    pub age: Duration,
+    /// At most so many of a queue.
+    pub count: u64,
+}
+
+impl Keep {
+    /// Dropped at once.
+    ///
+    /// ```
+    /// use tickwheel_queue::Keep;
+    /// assert_eq!(Keep::NOTHING.count, 0);
+    /// ```
+    pub const NOTHING: Self = Self { age: Duration::ZERO, count: 0 };
+
+    /// Kept until somebody purges it.
+    ///
+    /// ```
+    /// use tickwheel_queue::Keep;
+    /// assert_eq!(Keep::FOREVER.count, u64::MAX);
+    /// ```
+    pub const FOREVER: Self = Self { age: Duration::MAX, count: u64::MAX };
+
+    pub(crate) fn is_nothing(self) -> bool {
+        self.age.is_zero() || self.count == 0
+    }
+}
+
+/// How finished jobs of each kind are kept.
+///
+/// ```
+/// use tickwheel_queue::{Keep, Retention};
+/// let retention = Retention::default();
+/// assert_eq!((retention.done, retention.dead), (Keep::NOTHING, Keep::FOREVER));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Jobs that were acknowledged.
+    pub done: Keep,
+    /// Jobs whose last attempt failed.
+    pub dead: Keep,
+    /// Jobs that were cancelled or replaced.
+    pub cancelled: Keep,
+}
+
+impl Retention {
+    /// How jobs of this finished state are kept; for ever for those that are not finished.
+    ///
+    /// ```
+    /// use tickwheel_queue::{Keep, Retention, State};
+    /// assert_eq!(Retention::default().of(State::Done), Keep::NOTHING);
+    /// ```
+    pub fn of(&self, state: State) -> Keep {
+        match state {
+            State::Done => self.done,
+            State::Dead => self.dead,
+            State::Cancelled => self.cancelled,
+            State::Scheduled | State::Ready | State::Leased => Keep::FOREVER,
+        }
+    }
+}
+
+impl Default for Retention {
+    /// Dead jobs stay until they are kicked or purged, the others go at once.
+    fn default() -> Self {
+        Self { done: Keep::NOTHING, dead: Keep::FOREVER, cancelled: Keep::NOTHING }
+    }
+}
+
+/// How fast jobs may start, and how many may be out at once.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_queue::Pacing;
+///
+/// // A partner allows 100 calls a second, five at a time.
+/// let pacing = Pacing::starts(100, Duration::from_secs(1)).concurrency(5);
+/// assert_eq!(pacing.concurrency, Some(5));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pacing {
+    /// Never more deliveries than this, up to 100,000, in any window of this length, wherever it
+    /// begins.
+    pub starts: Option<(u32, Duration)>,
+    /// Never more leased jobs than this.
+    pub concurrency: Option<u32>,
+}
+
+impl Pacing {
+    /// So many deliveries in any window of this length.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::Pacing;
+    /// assert!(Pacing::starts(10, Duration::from_secs(1)).concurrency.is_none());
+    /// ```
+    pub fn starts(starts: u32, window: Duration) -> Self {
+        Self { starts: Some((starts, window)), concurrency: None }
+    }
+
+    /// So many leased at once.
+    ///
+    /// ```
+    /// use tickwheel_queue::Pacing;
+    /// assert_eq!(Pacing::default().concurrency(3).concurrency, Some(3));
+    /// ```
+    #[must_use]
+    pub fn concurrency(mut self, jobs: u32) -> Self {
+        self.concurrency = Some(jobs);
+        self
+    }
+}
+
+/// What can be set for a queue. Settings are kept with it and survive a restart.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_queue::{Queues, QueueSettings};
+///
+/// let queues = Queues::in_memory();
+/// let settings = QueueSettings { lease: Duration::from_secs(5), ..QueueSettings::default() };
+/// queues.configure("mail", settings.clone()).wait()?;
+/// assert_eq!(queues.queue("mail").wait()?.unwrap().settings, settings);
+/// # Ok::<(), tickwheel_queue::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// How long a worker has a job if it does not say.
+    pub lease: Duration,
+    /// How often a job may be delivered if it does not say.
+    pub max_attempts: u32,
+    /// How long a failed job waits if it does not say.
+    pub retry: RetryPolicy,
+    /// How finished jobs are kept.
+    pub retention: Retention,
+    /// The pace of the whole queue.
+    pub pacing: Pacing,
+    /// The pace of each group in it.
+    pub group_pacing: Pacing,
+}
+
+impl Default for QueueSettings {
+    /// A lease of 30 seconds, 10 attempts, no pacing.
+    fn default() -> Self {
+        Self {
+            lease: Duration::from_secs(30),
+            max_attempts: 10,
+            retry: RetryPolicy::default(),
+            retention: Retention::default(),
+            pacing: Pacing::default(),
+            group_pacing: Pacing::default(),
+        }
+    }
+}
+
+/// What bounds everything. Whatever is over a limit is refused with an error that names it.
+///
+/// ```
+/// use tickwheel_queue::{Error, Limit, Limits, NewJob, Queues};
+///
+/// let limits = Limits { payload: 3, ..Limits::default() };
+/// let queues = Queues::builder().limits(limits).in_memory()?;
+/// let error = queues.put(NewJob::new("mail", "four")).wait().unwrap_err();
+/// assert_eq!(error, Error::OverLimit { limit: Limit::Payload, allowed: 3, found: 4 });
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of a payload.
+    pub payload: u64,
+    /// Bytes of all names and values of a job's headers together.
+    pub headers: u64,
+    /// Bytes of a key or a group.
+    pub key: u64,
+    /// Bytes of a queue's or a schedule's name.
+    pub queue_name: u64,
+    /// Items of one batch.
+    pub batch: u64,
+    /// Queues.
+    pub queues: u64,
+    /// Schedules.
+    pub schedules: u64,
+    /// Jobs that are scheduled, ready or leased.
+    pub pending: u64,
+    /// Jobs that are leased at once; their leases are kept in memory.
+    pub leased: u64,
+    /// Bytes on disk. A put is refused if what is there, what it adds, and what merging tables may
+    /// take for a while (as much as the tables, up to 256 MiB) would be more. Jobs that are there
+    /// can still be worked on. The store takes 64 MiB from the beginning for its journal, and the
+    /// [reserve](crate::Builder::reserve).
+    pub disk: u64,
+}
+
+impl Default for Limits {
+    /// A payload of 1 MiB, 64 KiB of headers, keys of 512 bytes, queue names of 128, batches of
+    /// 10,000, 10,000 queues and as many schedules, a million leases, and as many jobs as the disk holds.
+    fn default() -> Self {
+        Self {
+            payload: 1 << 20,
+            headers: 64 << 10,
+            key: 512,
+            queue_name: 128,
+            batch: 10_000,
+            queues: 10_000,
+            schedules: 10_000,
+            pending: u64::MAX,
+            leased: 1_000_000,
+            disk: u64::MAX,
+        }
+    }
+}

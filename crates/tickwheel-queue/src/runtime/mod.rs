@@ -1,0 +1,20 @@
+//! The threads behind the handles.
+//!
+//! One writer thread owns the engine. It takes what callers left in the inbox, applies it, commits
+//! the changes as one batch with one sync, and then answers. Workers that find nothing ready wait
+//! in `waiters`; the alarm wakes the writer when the next job is due. Reader threads serve reads
+//! of asynchronous callers from snapshots of the store. Committed events go to the event log.
+
+pub(crate) mod alarm;
+pub(crate) mod core;
+pub(crate) mod event_log;
+pub(crate) mod housekeeping;
+pub(crate) mod inbox;
+pub(crate) mod readers;
+pub(crate) mod reading;
+pub(crate) mod reply;
+pub(crate) mod request;
+pub(crate) mod schedule_reading;
+pub(crate) mod store_failure;
+pub(crate) mod waiters;
+pub(crate) mod writer;

@@ -1,0 +1,425 @@
+//! Reading jobs: from a view of the store, on the caller's thread or on a reader's, never on the
+//! writer's. A long read is done in steps, all of them on the same view.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use crate::engine::{damaged, unreadable};
+use crate::model::access::Access;
+use crate::model::error::Error;
+use crate::model::id::JobId;
+use crate::model::job::{ANSWER_BYTES, Job, JobRef, State};
+use crate::model::list::{List, Page, PageToken};
+use crate::model::time::Time;
+use crate::runtime::core::Core;
+use crate::runtime::request::Response;
+use crate::runtime::schedule_reading;
+use crate::store::records::{Counts, LeaseRow, Record, Status};
+use crate::store::rows::{self, Place};
+use crate::store::tolerant::Tolerant;
+use crate::store::{StoreError, Table, View};
+
+#[derive(Debug)]
+pub(crate) enum Read {
+    Get(Vec<JobRef>),
+    List(List),
+    Schedule(String),
+    Schedules,
+    NextTimes(String, usize),
+}
+
+/// The parts of the index that a list walks through.
+const PARTS: [Part; 5] = [
+    Part::Waiting,
+    Part::Leased,
+    Part::Finished(State::Dead),
+    Part::Finished(State::Done),
+    Part::Finished(State::Cancelled),
+];
+/// The number of the part that is walked by key.
+const BY_KEY: u8 = PARTS.len() as u8;
+/// Rows that one page looks at: a filter that matches little gives short pages.
+const MAX_ROWS: usize = 50_000;
+/// Bytes of their jobs that it reads for that.
+const MAX_BYTES: usize = 256 << 20;
+
+#[derive(Clone, Copy)]
+enum Part {
+    Waiting,
+    Leased,
+    Finished(State),
+}
+
+/// What one step of a read looks at: rows, and bytes of their jobs.
+const STEP_ROWS: usize = 256;
+const STEP_BYTES: usize = 1 << 20;
+
+/// A read in progress: what is asked for, and what is found so far.
+pub(crate) struct Reading {
+    read: Read,
+    access: Access,
+    /// What all steps read, and when the first was done.
+    view: Option<(Box<dyn View>, Time)>,
+    found: Vec<Result<Option<Job>, Error>>,
+    page: Page,
+    room: Room,
+}
+
+impl Reading {
+    pub(crate) fn new(read: Read, access: Access) -> Self {
+        let bytes = match &read {
+            Read::List(list) => list.bytes.clamp(1, ANSWER_BYTES),
+            _ => ANSWER_BYTES,
+        };
+        let room = Room { rows: MAX_ROWS, bytes, looked_at: MAX_BYTES };
+        Self { read, access, view: None, found: Vec::new(), page: Page::default(), room }
+    }
+
+    /// Does all steps. May wait for the disk.
+    pub(crate) fn finish(mut self, core: &Core) -> Response {
+        loop {
+            if let Some(outcome) = self.step(core) {
+                return outcome;
+            }
+        }
+    }
+
+    /// Does a step; the outcome if it was the last. May wait for the disk.
+    pub(crate) fn step(&mut self, core: &Core) -> Option<Response> {
+        // A store that failed is opened again only after the last view of it is dropped.
+        let store = match self.access.check().and_then(|()| core.store()) {
+            Ok(store) => store,
+            Err(error) => return Some(Response::Refused(error)),
+        };
+        let (view, now) = match (self.view.take(), store) {
+            (Some(begun), _) => begun,
+            (None, Some(store)) => (store.view(), core.clock.now().time()),
+            // It is being opened again: the step is done later, and a thread of the readers can
+            // finish reads that hold a view meanwhile.
+            (None, None) => return None,
+        };
+        let access = &self.access;
+        let reader = Reader { core, access, view, now };
+        let outcome = match &mut self.read {
+            Read::Get(jobs) => {
+                let is_last = reader.get_some(jobs, &mut self.found);
+                is_last.then(|| Response::Jobs(std::mem::take(&mut self.found)))
+            }
+            Read::List(list) => match reader.list(list, &mut self.page, &mut self.room) {
+                Ok(false) => None,
+                Ok(true) => Some(Response::Page(Ok(std::mem::take(&mut self.page)))),
+                Err(error) => Some(Response::Page(Err(error))),
+            },
+            Read::Schedule(name) => {
+                Some(Response::Schedules(schedule_reading::one(&*reader.view, now, name, access)))
+            }
+            Read::Schedules => {
+                Some(Response::Schedules(schedule_reading::all(&*reader.view, now, access)))
+            }
+            Read::NextTimes(name, times) => Some(Response::Upcoming(schedule_reading::next_times(
+                &*reader.view,
+                now,
+                name,
+                *times,
+                access,
+            ))),
+        };
+        self.view = Some((reader.view, now));
+        outcome
+    }
+}
+
+/// What a page may still take.
+struct Room {
+    /// Rows to look at.
+    rows: usize,
+    /// Of jobs in the answer; the job that exceeds it is the last.
+    bytes: usize,
+    /// The same of all jobs that are looked at, also of those that are not wanted.
+    looked_at: usize,
+}
+
+/// What a step may still look at: rows, and bytes of their jobs.
+struct Step {
+    rows: usize,
+    bytes: usize,
+}
+
+/// How far a step came in a part.
+enum Walked {
+    ToTheEnd,
+    /// The step is over; the last row that it looked at.
+    UpTo(Vec<u8>),
+    /// The page is complete.
+    Enough,
+}
+
+struct Reader<'a> {
+    core: &'a Core,
+    access: &'a Access,
+    view: Box<dyn View>,
+    now: Time,
+}
+
+impl Reader<'_> {
+    fn number_of(&self, queue: &str) -> Option<u32> {
+        self.core.number_of(queue)
+    }
+
+    /// Looks up some more of these jobs; `true` if none is left.
+    fn get_some(&self, jobs: &[JobRef], found: &mut Vec<Result<Option<Job>, Error>>) -> bool {
+        let mut bytes = 0;
+        for job in jobs.iter().skip(found.len()).take(STEP_ROWS) {
+            let job = self.get(job);
+            bytes += job.as_ref().ok().and_then(Option::as_ref).map_or(0, Job::bytes);
+            found.push(job);
+            if bytes >= STEP_BYTES {
+                break;
+            }
+        }
+        found.len() == jobs.len()
+    }
+
+    /// A job; `None` if there is none that the caller may see.
+    fn get(&self, job: &JobRef) -> Result<Option<Job>, Error> {
+        match job {
+            JobRef::Id(id) => self.visible(*id),
+            JobRef::Key { queue, key } => {
+                self.access.check_queue(queue)?;
+                let Some(number) = self.number_of(queue) else { return Ok(None) };
+                self.with_key(number, key)?.map_or(Ok(None), |id| self.job(id))
+            }
+        }
+    }
+
+    /// A job by its id, if the caller may see its queue. Where access is limited, one whose record
+    /// cannot be read is not there: it may be of any queue.
+    fn visible(&self, id: JobId) -> Result<Option<Job>, Error> {
+        let found = match self.record(id) {
+            Err(Error::Damaged { .. }) if self.access.is_limited() => None,
+            found => found?.filter(|(_, queue)| self.access.allows(queue)),
+        };
+        found.map(|(record, queue)| self.complete(id, record, queue)).transpose()
+    }
+
+    fn with_key(&self, queue: u32, key: &str) -> Result<Option<JobId>, Error> {
+        let row = self.view.get(Table::Index, &rows::key(queue, key)).map_err(unreadable)?;
+        Ok(row.and_then(|row| Some(JobId::from_bytes(row[..].try_into().ok()?))))
+    }
+
+    fn row<T>(
+        &self,
+        id: JobId,
+        table: Table,
+        key: &[u8],
+        decode: fn(Bytes) -> Result<T, String>,
+    ) -> Result<Option<T>, Error> {
+        let row = self.view.get(table, key).map_err(|error| damaged(id, error))?;
+        row.map(decode).transpose().map_err(|why| Error::Damaged { id, why })
+    }
+
+    /// The record of a job, and the name of its queue.
+    fn record(&self, id: JobId) -> Result<Option<(Record, Arc<str>)>, Error> {
+        let record = self.row(id, Table::Jobs, id.as_bytes(), Record::decode)?;
+        let Some(record) = record else { return Ok(None) };
+        let no_queue = || Error::Damaged { id, why: "its queue is not there".into() };
+        let queue = self.core.name(record.queue).ok_or_else(no_queue)?;
+        Ok(Some((record, queue)))
+    }
+
+    fn job(&self, id: JobId) -> Result<Option<Job>, Error> {
+        let found = self.record(id)?;
+        found.map(|(record, queue)| self.complete(id, record, queue)).transpose()
+    }
+
+    /// A job, from its record and its two rows in the index.
+    fn complete(&self, id: JobId, record: Record, queue: Arc<str>) -> Result<Job, Error> {
+        let status = self.row(id, Table::Index, &rows::status(id), Status::decode)?;
+        let lease = rows::lease(record.queue, id);
+        let lease = self.row(id, Table::Index, &lease, LeaseRow::decode)?;
+        let finished = status.as_ref().and_then(|status| status.finished);
+        let due = status.as_ref().map_or(record.due, |status| status.due);
+        let state = match (finished, &lease) {
+            (Some((state, _)), _) => state,
+            (None, Some(_)) => State::Leased,
+            (None, None) if due <= self.now => State::Ready,
+            (None, None) => State::Scheduled,
+        };
+        let attempts = status.as_ref().map_or(0, |status| status.attempts);
+        Ok(Job {
+            id,
+            queue,
+            state,
+            key: record.key,
+            priority: record.priority,
+            due: lease.as_ref().map_or(due, |lease| lease.due),
+            created: record.created,
+            attempts: lease.as_ref().map_or(attempts, |lease| lease.attempts),
+            max_attempts: record.max_attempts,
+            retry: record.retry,
+            group: record.group,
+            leased_until: lease.map(|lease| lease.until),
+            finished: finished.map(|(_, time)| time),
+            last_error: status.and_then(|status| status.last_error),
+            headers: record.headers,
+            payload: record.payload,
+        })
+    }
+
+    /// Adds some more jobs to a page; `true` if the page is complete. Otherwise the list begins
+    /// where this step ended.
+    fn list(&self, list: &mut List, page: &mut Page, room: &mut Room) -> Result<bool, Error> {
+        if !(1..=10_000).contains(&list.limit) {
+            return Err(Error::Invalid(format!(
+                "{} jobs to a page are not possible: take from 1 to 10000",
+                list.limit
+            )));
+        }
+        self.access.check_queue(&list.queue)?;
+        let Some(number) = self.number_of(&list.queue) else { return Ok(true) };
+        let parts = if list.key_prefix.is_some() {
+            BY_KEY..BY_KEY + 1
+        } else {
+            list.after.as_ref().map_or(0, |token| token.part)..BY_KEY
+        };
+        let mut step = Step { rows: STEP_ROWS, bytes: STEP_BYTES };
+        for part in parts {
+            if PARTS.get(usize::from(part)).is_some_and(|part| !self.is_wanted(list, *part)) {
+                continue;
+            }
+            match self.walk(list, number, part, page, room, &mut step)? {
+                Walked::ToTheEnd => {}
+                Walked::UpTo(key) => {
+                    list.after = Some(PageToken { part, key });
+                    return Ok(false);
+                }
+                Walked::Enough => return Ok(true),
+            }
+        }
+        Ok(true)
+    }
+
+    fn is_wanted(&self, list: &List, part: Part) -> bool {
+        match (part, list.state) {
+            (_, None) => true,
+            (Part::Waiting, Some(State::Scheduled)) => list.due_to > self.now,
+            (Part::Waiting, Some(State::Ready)) => list.due_from <= self.now,
+            (Part::Leased, Some(state)) => state == State::Leased,
+            (Part::Finished(state), Some(wanted)) => state == wanted,
+            (Part::Waiting, Some(_)) => false,
+        }
+    }
+
+    /// The counts of a queue, for their low-water marks; all zero if they cannot be read.
+    fn counts(&self, number: u32) -> Counts {
+        let row = self.view.get(Table::Index, &rows::of_queue(rows::COUNTS, number));
+        row.ok().flatten().and_then(|row| Counts::decode(row).ok()).unwrap_or_default()
+    }
+
+    /// The rows of a part that can hold what is wanted.
+    fn range(&self, list: &List, number: u32, part: u8) -> (Vec<u8>, Vec<u8>) {
+        let Some(part) = PARTS.get(usize::from(part)) else {
+            let prefix = list.key_prefix.as_deref().unwrap_or_default();
+            return (rows::key(number, prefix), rows::after_key_prefix(number, prefix));
+        };
+        match part {
+            Part::Waiting => {
+                let (mut from, mut to) = (list.due_from, list.due_to);
+                match list.state {
+                    Some(State::Scheduled) => from = from.max(self.now.after_a_millisecond()),
+                    Some(State::Ready) => to = to.min(self.now),
+                    _ => {}
+                }
+                let first = Place::start_of(from).max(self.counts(number).low);
+                let end = rows::due(number, Place::end_of(to));
+                (rows::due(number, first).to_vec(), end.to_vec())
+            }
+            Part::Leased => (
+                rows::of_queue(rows::LEASE, number).to_vec(),
+                rows::after_queue(rows::LEASE, number),
+            ),
+            Part::Finished(state) => (
+                rows::finished_from(number, *state, self.counts(number).finished_low(*state))
+                    .to_vec(),
+                rows::finished_end(number, *state),
+            ),
+        }
+    }
+
+    /// Adds jobs of one part to the page.
+    fn walk(
+        &self,
+        list: &List,
+        number: u32,
+        part: u8,
+        page: &mut Page,
+        room: &mut Room,
+        step: &mut Step,
+    ) -> Result<Walked, Error> {
+        let (mut from, to) = self.range(list, number, part);
+        if let Some(token) = list.after.as_ref().filter(|token| token.part == part) {
+            // Right after the last row that was looked at.
+            let mut after = token.key.clone();
+            after.push(0);
+            from = from.max(after);
+        }
+        let mut seen: Option<Bytes> = None;
+        for row in Tolerant::new(&*self.view, Table::Index, &from, &to) {
+            let (key, value) = match row {
+                Ok(row) => row,
+                Err(StoreError::Damaged(_)) => {
+                    page.gaps += 1;
+                    continue;
+                }
+                Err(error) => return Err(unreadable(error)),
+            };
+            let is_full = page.jobs.len() + page.damaged.len() == list.limit;
+            if is_full || room.rows == 0 || room.bytes == 0 || room.looked_at == 0 {
+                // Empty if the next page begins with the first row of this part.
+                let before = list.after.as_ref().filter(|token| token.part == part);
+                let before = before.map_or(Vec::new(), |token| token.key.clone());
+                let key = seen.map_or(before, |seen| seen.to_vec());
+                page.next = Some(PageToken { part, key });
+                return Ok(Walked::Enough);
+            }
+            room.rows -= 1;
+            step.rows -= 1;
+            if let Some(id) = id_in(part, &key, &value) {
+                match self.job(id) {
+                    Ok(Some(job)) => {
+                        room.looked_at = room.looked_at.saturating_sub(job.bytes());
+                        step.bytes = step.bytes.saturating_sub(job.bytes());
+                        if matches(list, &job) {
+                            room.bytes = room.bytes.saturating_sub((self.core.measure)(&job));
+                            page.jobs.push(job);
+                        }
+                    }
+                    // All rows are of the same moment: one without a record is damaged.
+                    Ok(None) | Err(Error::Damaged { .. }) => page.damaged.push(id),
+                    Err(error) => return Err(error),
+                }
+            }
+            if step.rows == 0 || step.bytes == 0 {
+                return Ok(Walked::UpTo(key.to_vec()));
+            }
+            seen = Some(key);
+        }
+        Ok(Walked::ToTheEnd)
+    }
+}
+
+/// The job that a row of the index belongs to.
+fn id_in(part: u8, key: &[u8], value: &[u8]) -> Option<JobId> {
+    match PARTS.get(usize::from(part)) {
+        Some(Part::Waiting) => rows::read_due_value(value).map(|(id, _)| id),
+        Some(Part::Leased) => rows::read_lease_key(key).map(|(_, id)| id),
+        Some(Part::Finished(_)) => rows::read_finished(key).map(|(_, id)| id),
+        None => Some(JobId::from_bytes(value.try_into().ok()?)),
+    }
+}
+
+fn matches(list: &List, job: &Job) -> bool {
+    list.state.is_none_or(|state| state == job.state)
+        && (list.due_from..=list.due_to).contains(&job.due)
+}

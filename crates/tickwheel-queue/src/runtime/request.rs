@@ -1,0 +1,99 @@
+//! Requests, as callers hand them to the writer and the readers, and the responses.
+
+use std::time::Duration;
+
+use crate::engine::{Command, Outcome, Reserve};
+use crate::model::access::Access;
+use crate::model::error::Error;
+use crate::model::job::{Delivery, Job, JobRef};
+use crate::model::list::Page;
+use crate::model::schedule::Schedule;
+use crate::model::stats::{QueueInfo, Stats};
+use crate::model::time::Time;
+use crate::runtime::reading::Read;
+use crate::runtime::reply::Promise;
+
+pub(crate) struct Submission {
+    pub(crate) request: Request,
+    pub(crate) access: Access,
+    pub(crate) reply: Promise,
+    /// About how much memory it holds.
+    pub(crate) bytes: usize,
+}
+
+/// What a caller wants.
+pub(crate) enum Request {
+    /// A change.
+    Command(Command),
+    /// Ready jobs, and how long to wait for the first of them.
+    Reserve(Reserve, Duration),
+    /// Something that is on disk.
+    Read(Read),
+    /// Something that only the writer knows.
+    Ask(Ask),
+}
+
+impl Request {
+    /// Whether it is a sweep of which some steps are done.
+    pub(crate) fn is_half_done(&self) -> bool {
+        matches!(self, Self::Command(command) if command.is_half_done())
+    }
+
+    /// The same request once more, after a commit with its first application was lost; `None` if it
+    /// cannot be applied again.
+    pub(crate) fn into_repeat(self) -> Option<Self> {
+        match self {
+            Self::Command(command) => command.into_repeat().map(Self::Command),
+            Self::Reserve(..) => Some(self),
+            Self::Read(_) | Self::Ask(_) => None,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum Ask {
+    Stats,
+    /// One queue, or all.
+    Queues(Option<String>),
+}
+
+/// What a caller gets.
+#[derive(Debug)]
+pub(crate) enum Response {
+    Done(Outcome),
+    Deliveries(Result<Vec<Delivery>, Error>),
+    Jobs(Vec<Result<Option<Job>, Error>>),
+    Page(Result<Page, Error>),
+    Schedules(Result<Vec<Schedule>, Error>),
+    Upcoming(Result<Vec<Time>, Error>),
+    Stats(Box<Stats>),
+    Queues(Vec<QueueInfo>),
+    /// Nothing of it was done, or it is unknown.
+    Refused(Error),
+}
+
+impl Response {
+    /// Returns `true` if it reports a change, which counts only once it is committed.
+    pub(crate) fn is_of_change(&self) -> bool {
+        matches!(self, Self::Done(_) | Self::Deliveries(_))
+    }
+}
+
+impl Request {
+    /// About how much memory it holds, with its submission.
+    pub(crate) fn bytes(&self) -> usize {
+        const FIXED: usize = 256;
+        let more = match self {
+            Self::Command(command) => command.bytes(),
+            Self::Reserve(reserve, _) => reserve.queue.len(),
+            Self::Read(Read::Get(jobs)) => jobs.iter().map(JobRef::bytes).sum(),
+            Self::Read(Read::List(list)) => {
+                list.queue.len() + list.key_prefix.as_ref().map_or(0, String::len)
+            }
+            Self::Read(Read::Schedule(name) | Read::NextTimes(name, _))
+            | Self::Ask(Ask::Queues(Some(name))) => name.len(),
+            Self::Read(Read::Schedules) | Self::Ask(Ask::Stats | Ask::Queues(None)) => 0,
+        };
+        FIXED + more
+    }
+}

@@ -1,0 +1,111 @@
+//! Reading schedules from a snapshot of the store.
+
+use bytes::Bytes;
+
+use crate::engine::unreadable;
+use crate::model::access::Access;
+use crate::model::error::Error;
+use crate::model::occurrences::{MOST, Occurrences};
+use crate::model::schedule::Schedule;
+use crate::model::time::Time;
+use crate::store::schedules::{Progress, ScheduleRow};
+use crate::store::tolerant::Tolerant;
+use crate::store::{StoreError, Table, View, rows};
+
+/// A schedule as it is on disk.
+struct Stored {
+    name: String,
+    row: ScheduleRow,
+    progress: Progress,
+}
+
+impl Stored {
+    fn read(view: &dyn View, name: &str, row: Bytes) -> Result<Self, Error> {
+        let damaged = |why| Error::DamagedSchedule { name: name.to_owned(), why };
+        let row = ScheduleRow::decode(row).map_err(damaged)?;
+        let progress = view.get(Table::Index, &rows::progress(name)).map_err(unreadable)?;
+        let progress =
+            progress.ok_or_else(|| damaged("how far it has come is not there".into()))?;
+        let progress = Progress::decode(progress).map_err(damaged)?;
+        Ok(Self { name: name.to_owned(), row, progress })
+    }
+
+    /// The occurrences to come.
+    fn upcoming(&self, now: Time) -> impl Iterator<Item = Time> {
+        let occurrences = Occurrences { timing: &self.row.timing, created: self.row.created };
+        let next = move |time: &Time| occurrences.next_after(*time);
+        std::iter::successors(next(&self.progress.handled.max(now)), next)
+    }
+
+    fn into_schedule(self, now: Time) -> Schedule {
+        let next = if self.progress.paused { None } else { self.upcoming(now).next() };
+        let Self { name, row, progress } = self;
+        let ScheduleRow { timing, misfire, grace, created, job } = row;
+        let Progress { handled: _, paused, fired, last, problem } = progress;
+        Schedule { name, timing, job, misfire, grace, created, paused, next, last, fired, problem }
+    }
+}
+
+/// One schedule, in a list that is empty if there is none.
+pub(crate) fn one(
+    view: &dyn View,
+    now: Time,
+    name: &str,
+    access: &Access,
+) -> Result<Vec<Schedule>, Error> {
+    let stored = visible(view, name, access)?;
+    Ok(stored.map(|stored| stored.into_schedule(now)).into_iter().collect())
+}
+
+/// All schedules that the caller may see. Damaged ones are left out.
+pub(crate) fn all(view: &dyn View, now: Time, access: &Access) -> Result<Vec<Schedule>, Error> {
+    let mut schedules = Vec::new();
+    for row in Tolerant::new(view, Table::Index, &[rows::SCHEDULE], &[rows::SCHEDULE + 1]) {
+        let (key, value) = match row {
+            Ok(row) => row,
+            Err(StoreError::Damaged(_)) => continue,
+            Err(error) => return Err(unreadable(error)),
+        };
+        let Some(name) = rows::read_schedule_key(&key) else { continue };
+        match Stored::read(view, name, value) {
+            Ok(stored) if access.allows(&stored.row.job.queue) => {
+                schedules.push(stored.into_schedule(now));
+            }
+            Ok(_) | Err(Error::DamagedSchedule { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(schedules)
+}
+
+/// The next occurrences of a schedule, at most `times` of them.
+pub(crate) fn next_times(
+    view: &dyn View,
+    now: Time,
+    name: &str,
+    times: usize,
+    access: &Access,
+) -> Result<Vec<Time>, Error> {
+    if times > MOST {
+        return Err(Error::Invalid(format!(
+            "{times} times of a schedule are not possible: take at most {MOST}"
+        )));
+    }
+    let stored = visible(view, name, access)?;
+    let stored = stored.ok_or_else(|| Error::NoSuchSchedule(name.to_owned()))?;
+    Ok(stored.upcoming(now).take(times).collect())
+}
+
+/// A schedule; `None` if there is none that the caller may see. Where access is limited, one that
+/// cannot be read is not there: it may be of any queue.
+fn visible(view: &dyn View, name: &str, access: &Access) -> Result<Option<Stored>, Error> {
+    let row = view.get(Table::Index, &rows::schedule(name)).map_err(|error| match error {
+        StoreError::Damaged(why) => Error::DamagedSchedule { name: name.to_owned(), why },
+        other => unreadable(other),
+    });
+    let stored = row.and_then(|row| row.map(|row| Stored::read(view, name, row)).transpose());
+    match stored {
+        Err(Error::DamagedSchedule { .. }) if access.is_limited() => Ok(None),
+        stored => Ok(stored?.filter(|stored| access.allows(&stored.row.job.queue))),
+    }
+}

@@ -1,0 +1,66 @@
+//! What a salvage leaves out, counted in jobs as exactly as can be known.
+//!
+//! Each commit carries the sequence number of the next put. So the puts of commits that are missing
+//! between two readable ones, or before the last acknowledged one, have known sequence numbers. The
+//! jobs among them that are in a table already are not lost. Where a number is missing, the puts
+//! that are recognisable in the unreadable bytes are a lower bound.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::LeftOut;
+use super::acknowledged::Acknowledged;
+use super::records::{Record, Totals};
+
+/// What was left out of the journals.
+#[derive(Debug, Default)]
+pub(super) struct Loss {
+    /// Parts of the store that cannot be read, or are missing.
+    pub(super) parts: u64,
+    /// The sequence numbers of missing puts.
+    pub(super) puts: Vec<Range<u64>>,
+    /// Recognisable puts of an unreadable part before the first commit, which has no number to
+    /// start from.
+    pub(super) puts_before: u64,
+    /// Recognisable puts of an unreadable part after the last commit.
+    pub(super) puts_in_tail: u64,
+    /// How many of the missing puts are in a table.
+    pub(super) found: u64,
+}
+
+impl Loss {
+    /// Adds the puts that are missing at the end, given the last commit that the store has.
+    pub(super) fn add_end(&mut self, last: Totals, acknowledged: &Acknowledged) {
+        if last.commit >= acknowledged.commit {
+            self.puts_in_tail = 0;
+            return;
+        }
+        if let Some(seq) = acknowledged.seq.filter(|seq| last.commit > 0 && *seq >= last.seq) {
+            self.puts.push(last.seq..seq);
+            self.puts_in_tail = 0;
+        }
+    }
+
+    /// Notes a job that can be read.
+    pub(super) fn note_readable(&mut self, record: &Bytes) {
+        if self.puts.is_empty() {
+            return;
+        }
+        if let Some(seq) = Record::seq_of(record) {
+            self.found += u64::from(self.puts.iter().any(|puts| puts.contains(&seq)));
+        }
+    }
+
+    /// What is lost, once all readable jobs are noted.
+    pub(super) fn left_out(&self) -> LeftOut {
+        let missing: u64 = self.puts.iter().map(|puts| puts.end.saturating_sub(puts.start)).sum();
+        let jobs = missing.saturating_sub(self.found) + self.puts_before + self.puts_in_tail;
+        LeftOut { parts: self.parts, jobs }
+    }
+
+    /// Whether more jobs may be lost than are counted.
+    pub(super) fn is_lower_bound(&self) -> bool {
+        self.puts_before + self.puts_in_tail > 0
+    }
+}

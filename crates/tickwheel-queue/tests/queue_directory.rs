@@ -67,10 +67,10 @@ fn a_foreign_or_newer_directory_is_left_alone() {
 
     let folder = tempfile::tempdir().unwrap();
     drop(Queues::open(folder.path()).unwrap());
-    fs::write(folder.path().join("FORMAT"), "tickwheel queue, format 2\n").unwrap();
+    fs::write(folder.path().join("FORMAT"), "tickwheel queue, format 3\n").unwrap();
     let error = Queues::open(folder.path()).unwrap_err();
     let path = folder.path().into();
-    assert_eq!(error, OpenError::NewerVersion { path, found: 2, known: 1 });
+    assert_eq!(error, OpenError::NewerVersion { path, found: 3, known: 2 });
     fs::write(folder.path().join("FORMAT"), "\0\0\0").unwrap();
     assert!(matches!(Queues::open(folder.path()), Err(OpenError::Damaged { .. })));
     fs::remove_dir_all(folder.path().join("store")).unwrap();
@@ -360,7 +360,7 @@ fn the_directory_of_format_1_with_schedules_opens() {
 #[ignore = "writes the fixture of this version"]
 fn write_the_fixture() {
     use tickwheel_queue::{Keep, Pacing, QueueSettings, Retention, Retry, RetryPolicy, Time};
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-1");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-2");
     fs::create_dir_all(&path).unwrap();
     let queues = Queues::open(&path).unwrap();
     let retention =
@@ -403,7 +403,7 @@ fn write_the_fixture() {
 #[test]
 #[ignore = "writes the fixture of this version"]
 fn write_the_fixture_with_schedules() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-1-schedules");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-2-schedules");
     fs::create_dir_all(&path).unwrap();
     let queues = Queues::open(&path).unwrap();
     for schedule in schedules() {

@@ -294,14 +294,14 @@ impl Engine {
         for queue in std::mem::take(&mut self.dirty) {
             let counts = self.queues[queue as usize].counts_to_write(self.now.time());
             let key = rows::of_queue(rows::COUNTS, queue);
-            self.batch.put_with(Table::Index, &key, |bytes| counts.encode(bytes));
+            self.batch.put_with(Table::Counters, &key, |bytes| counts.encode(bytes));
         }
         if self.batch.is_empty() {
             return None;
         }
         self.totals.commit += 1;
         let totals = self.totals;
-        self.batch.put_with(Table::Index, rows::TOTALS, |bytes| totals.encode(bytes));
+        self.batch.put_with(Table::Counters, rows::TOTALS, |bytes| totals.encode(bytes));
         Some(&self.batch)
     }
 

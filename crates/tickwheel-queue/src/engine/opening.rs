@@ -24,7 +24,7 @@ impl Engine {
         options: EngineOptions,
         now: Now,
     ) -> Result<Self, StoreError> {
-        let totals = match view.get(Table::Index, rows::TOTALS)? {
+        let totals = match view.get(Table::Counters, rows::TOTALS)? {
             Some(bytes) => Totals::decode(bytes).map_err(StoreError::Damaged)?,
             None => Totals::default(),
         };
@@ -99,7 +99,7 @@ impl Engine {
                 )));
             }
             let key = rows::of_queue(rows::COUNTS, expected);
-            let counts = view.get(Table::Index, &key)?;
+            let counts = view.get(Table::Counters, &key)?;
             let counts = counts.map(Counts::decode).transpose().map_err(StoreError::Damaged)?;
             let mut queue = Queue::new(row, counts.unwrap_or_default());
             queue.used = self.now.time();

@@ -106,7 +106,7 @@ impl Engine {
         let nothing = QueueRow { name: String::new(), paused: false, settings };
         let key = rows::of_queue(rows::QUEUE, number);
         self.batch.put_with(Table::Index, &key, |bytes| nothing.encode(bytes));
-        self.batch.remove(Table::Index, &rows::of_queue(rows::COUNTS, number));
+        self.batch.remove(Table::Counters, &rows::of_queue(rows::COUNTS, number));
         Ok(())
     }
 

@@ -127,7 +127,17 @@ impl<'a> Repair<'a> {
         key: &[u8],
         decode: fn(Bytes) -> Result<T, String>,
     ) -> Result<Option<T>, StoreError> {
-        match self.store.get(Table::Index, key) {
+        self.row(Table::Index, key, decode)
+    }
+
+    /// A row that can be read.
+    fn row<T>(
+        &self,
+        table: Table,
+        key: &[u8],
+        decode: fn(Bytes) -> Result<T, String>,
+    ) -> Result<Option<T>, StoreError> {
+        match self.store.get(table, key) {
             Ok(row) => Ok(row.and_then(|row| decode(row).ok())),
             Err(StoreError::Damaged(_)) => Ok(None),
             Err(error) => Err(error),
@@ -366,17 +376,20 @@ impl<'a> Repair<'a> {
             }
         }
         for (queue, counts) in all {
-            self.put(&rows::of_queue(rows::COUNTS, queue), |bytes| counts.encode(bytes))?;
+            let key = rows::of_queue(rows::COUNTS, queue);
+            self.batch.put_with(Table::Counters, &key, |bytes| counts.encode(bytes));
+            self.changed()?;
         }
         Ok(())
     }
 
     /// Sequence numbers are never used twice, and commits go on counting.
     fn totals(&mut self, last_seq: u64) -> Result<(), StoreError> {
-        let totals = self.index_row(rows::TOTALS, Totals::decode)?.unwrap_or_default();
+        let totals = self.row(Table::Counters, rows::TOTALS, Totals::decode)?.unwrap_or_default();
         let seq = totals.seq.max(last_seq + 1);
         let totals = Totals { commit: totals.commit + 1, seq };
-        self.put(rows::TOTALS, |bytes| totals.encode(bytes))
+        self.batch.put_with(Table::Counters, rows::TOTALS, |bytes| totals.encode(bytes));
+        self.changed()
     }
 }
 

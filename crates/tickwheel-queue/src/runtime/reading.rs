@@ -313,7 +313,7 @@ impl Reader<'_> {
 
     /// The counts of a queue, for their low-water marks; all zero if they cannot be read.
     fn counts(&self, number: u32) -> Counts {
-        let row = self.view.get(Table::Index, &rows::of_queue(rows::COUNTS, number));
+        let row = self.view.get(Table::Counters, &rows::of_queue(rows::COUNTS, number));
         row.ok().flatten().and_then(|row| Counts::decode(row).ok()).unwrap_or_default()
     }
 

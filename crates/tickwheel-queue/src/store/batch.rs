@@ -229,7 +229,7 @@ impl WriteBatch {
 /// Keys are ids and counters already: folding their words together is enough.
 fn hash(table: Table, key: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut hash = key.len() as u64 + u64::from(table == Table::Index);
+    let mut hash = key.len() as u64 + table as u64;
     let mut words = key.chunks_exact(8);
     for word in &mut words {
         let word = word.try_into().map_or(0, u64::from_le_bytes);

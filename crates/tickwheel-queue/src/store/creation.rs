@@ -16,7 +16,7 @@ use std::path::Path;
 use super::StoreError;
 use super::directory::sync_directory;
 use super::embedded::EmbeddedStore;
-use super::format::{self, Format, StoreId};
+use super::format::{self, Format, Known, StoreId};
 
 /// The lock of a process that creates a store. It may stay behind.
 const LOCK: &str = "creating";
@@ -47,7 +47,7 @@ pub(super) fn create(folder: &Path) -> Result<(), StoreError> {
     }
     let (draft, store) = (folder.join(DRAFT), folder.join("store"));
     if !store.exists() {
-        if !matches!(format::read(folder)?, Format::Known(Some(_))) {
+        if !matches!(format::read(folder)?, Format::Known(Known { id: Some(_), .. })) {
             if draft.exists() {
                 fs::remove_dir_all(&draft)?;
             }

@@ -25,13 +25,13 @@ use std::sync::Arc;
 
 use super::acknowledged::Acknowledged;
 use super::embedded::EmbeddedStore;
-use super::format::{self, Format, StoreId};
+use super::format::{self, Format, Known, StoreId};
 use super::journal::{self, Journals};
 use super::loss::Loss;
 use super::records::Totals;
 use super::space::{self, Reserve, SCARCE};
 use super::{Disk, LeftOut, Opened, Store, StoreError, StoreOptions};
-use super::{creation, inventory, salvage};
+use super::{creation, inventory, salvage, upgrade};
 
 pub(super) const FAILED: &str = "failed";
 pub(super) const ACKNOWLEDGED: &str = "acknowledged";
@@ -44,7 +44,7 @@ pub(super) const ACKNOWLEDGED: &str = "acknowledged";
 /// let folder = tempfile::tempdir()?;
 /// std::fs::write(folder.path().join("FORMAT"), "tickwheel queue, format 99\n")?;
 /// let error = Directory::new(folder.path()).open(&StoreOptions::default()).err();
-/// assert_eq!(error, Some(StoreError::NewerVersion { found: 99, known: 1 }));
+/// assert_eq!(error, Some(StoreError::NewerVersion { found: 99, known: 2 }));
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -82,10 +82,10 @@ impl Directory {
     fn is_new(&self, salvages: bool) -> Result<bool, StoreError> {
         let has_store = self.store().exists();
         match format::read(&self.path)? {
-            Format::Known(id) if !has_store => {
+            Format::Known(known) if !has_store => {
                 // An earlier version wrote `FORMAT`, without an id, before the store.
                 let acknowledged = Acknowledged::read(&self.path.join(ACKNOWLEDGED))?;
-                if id.is_none() && acknowledged.commit == 0 {
+                if known.id.is_none() && acknowledged.commit == 0 {
                     return Ok(true);
                 }
                 let store = self.store();
@@ -129,9 +129,11 @@ impl Directory {
     /// Refuses anything but the store that was open before.
     fn check_identity(&self, opened: &Opened) -> Result<(), StoreError> {
         let found = match format::read(&self.path) {
-            Ok(Format::Known(Some(id))) if id == opened.id => return Ok(()),
-            Ok(Format::Known(Some(id))) => format!("another store, with the id {id}"),
-            Ok(Format::Known(None)) => "a store without an id".into(),
+            Ok(Format::Known(Known { id: Some(id), .. })) if id == opened.id => return Ok(()),
+            Ok(Format::Known(Known { id: Some(id), .. })) => {
+                format!("another store, with the id {id}")
+            }
+            Ok(Format::Known(Known { id: None, .. })) => "a store without an id".into(),
             Ok(Format::Garbled(text)) => format!("a file `FORMAT` that says {text:?}"),
             Ok(Format::Missing) if !self.path.exists() => "no directory".into(),
             Ok(Format::Missing) => match self.check_empty() {
@@ -166,13 +168,13 @@ impl Directory {
     }
 
     /// Checks the files of the store, or restores those that follow from others.
-    fn check_files(&self, options: &StoreOptions) -> Result<(), StoreError> {
+    fn check_files(&self, options: &StoreOptions, upgrades: bool) -> Result<(), StoreError> {
         let store = self.store();
-        if options.salvage && inventory::check(&store).is_err() {
+        if options.salvage && inventory::check(&store, upgrades).is_err() {
             inventory::restore(&store)?;
-            return inventory::check(&store).map_err(beyond_salvage);
+            return inventory::check(&store, upgrades).map_err(beyond_salvage);
         }
-        inventory::check(&store)
+        inventory::check(&store, upgrades)
     }
 
     /// Checks the journals, or salvages what can be read of them. Returns what is left out.
@@ -241,9 +243,9 @@ impl Directory {
     /// missing, and nothing was ever written.
     fn is_unfinished(&self, acknowledged: &Acknowledged) -> Result<bool, StoreError> {
         let store = self.store();
-        Ok(format::read(&self.path)? == Format::Known(None)
+        Ok(matches!(format::read(&self.path)?, Format::Known(Known { id: None, .. }))
             && acknowledged.commit == 0
-            && inventory::check(&store).is_err()
+            && inventory::check(&store, true).is_err()
             && inventory::has_no_tables(&store)?
             && Journals::read(&store)?.are_empty())
     }
@@ -285,14 +287,43 @@ impl Directory {
         }
     }
 
-    /// The id of the directory; a directory that has none is given one.
-    fn identity(&self) -> Result<StoreId, StoreError> {
-        if let Format::Known(Some(id)) = format::read(&self.path)? {
-            return Ok(id);
+    /// The id of the directory, and whether it has to be upgraded. A directory that has no id, or a
+    /// `FORMAT` that cannot be read and is salvaged, is given an id by the upgrade.
+    fn known(&self) -> Result<(StoreId, bool), StoreError> {
+        Ok(match format::read(&self.path)? {
+            Format::Known(Known { id: Some(id), upgrades }) => (id, upgrades),
+            _ => (StoreId::new(), true),
+        })
+    }
+
+    /// Opens the embedded store after all checks, and upgrades it.
+    fn open_embedded(
+        &self,
+        options: &StoreOptions,
+        acknowledged: &Acknowledged,
+        loss: Loss,
+        (id, upgrades): (StoreId, bool),
+    ) -> Result<(EmbeddedStore, LeftOut), StoreError> {
+        let store = self.store();
+        let opened = if upgrades {
+            format::write_upgrading(&self.path, id)?;
+            EmbeddedStore::open_to_upgrade(&store, options)
+        } else {
+            EmbeddedStore::open(&store, options)
+        };
+        let opened = opened.map_err(|error| inventory::name_tables(&store, error));
+        let (opened, left_out) = if options.salvage {
+            let damaged = opened.map_err(beyond_salvage)?;
+            salvage::salvage(&self.path, damaged, loss, acknowledged, options)?
+        } else {
+            (opened?, salvage::unrepaired(&self.path).unwrap_or_default())
+        };
+        if upgrades {
+            upgrade::move_counters(&opened)?;
+            format::write(&self.path, id)?;
+            tracing::info!(path = %self.path.display(), "the directory is upgraded to format 2");
         }
-        let id = StoreId::new();
-        format::write(&self.path, id)?;
-        Ok(id)
+        Ok((opened, left_out))
     }
 }
 
@@ -353,7 +384,7 @@ impl Disk for Directory {
         if let Some(opened) = &options.reopens {
             self.check_identity(opened)?;
         }
-        if matches!(format::read(&self.path)?, Format::Known(Some(_))) {
+        if matches!(format::read(&self.path)?, Format::Known(Known { id: Some(_), .. })) {
             creation::finish(&self.path)?;
         }
         salvage::finish(&self.path)?;
@@ -371,7 +402,8 @@ impl Disk for Directory {
             drop(lock);
             return self.open(options);
         }
-        self.check_files(options)?;
+        let (id, upgrades) = self.known()?;
+        self.check_files(options, upgrades)?;
         let journals = Journals::read(&store)?;
         let mut loss = self.check_journals(options, &journals, &acknowledged)?;
         salvage::discard_unfinished(&self.path)?;
@@ -379,15 +411,11 @@ impl Disk for Directory {
         journal::remove_drafts(&store)?;
         self.copy_journals(options)?;
         drop(lock);
-        self.check_oldest_journal(options, &journals, &acknowledged, &mut loss)?;
-        let opened = EmbeddedStore::open(&store, options)
-            .map_err(|error| inventory::name_tables(&store, error));
-        let (opened, left_out) = if options.salvage {
-            let damaged = opened.map_err(beyond_salvage)?;
-            salvage::salvage(&self.path, damaged, loss, &acknowledged, options)?
-        } else {
-            (opened?, salvage::unrepaired(&self.path).unwrap_or_default())
-        };
+        if !upgrades {
+            self.check_oldest_journal(options, &journals, &acknowledged, &mut loss)?;
+        }
+        let (opened, left_out) =
+            self.open_embedded(options, &acknowledged, loss, (id, upgrades))?;
         let Totals { commit: found, seq } = opened.last();
         if found < acknowledged.commit && !options.salvage {
             return Err(StoreError::Damaged(format!(
@@ -401,6 +429,6 @@ impl Disk for Directory {
         let acknowledged =
             Acknowledged { commit: found, seq: Some(seq), journal, ..Acknowledged::default() };
         self.fill_reserve(options);
-        Ok(Arc::new(opened.settle(&self.path, self.identity()?, left_out, acknowledged)?))
+        Ok(Arc::new(opened.settle(&self.path, id, left_out, acknowledged)?))
     }
 }

@@ -1,6 +1,6 @@
 //! The embedded store: fjall, a log-structured merge tree with a journal.
 //!
-//! The two tables are two keyspaces of one database. A batch is one entry of the journal with a
+//! The tables are keyspaces of one database. A batch is one entry of the journal with a
 //! checksum, so a crash leaves all of it or nothing. fjall writes the entry, syncs the journal and
 //! then makes the batch visible; this module waits for that.
 //!
@@ -29,11 +29,14 @@ use super::{
 
 /// Of each table. Two of them, one filling and one being written out, are in memory at a time.
 const MEMTABLE: u64 = 16 << 20;
+/// Of the table of counters, which has few rows and many old values of them.
+const COUNTERS_MEMTABLE: u64 = 4 << 20;
 /// What is read again when the store is opened.
 const JOURNALS: u64 = 128 << 20;
 /// The names of the keyspaces.
 pub(super) const JOBS: &str = "jobs";
 pub(super) const INDEX: &str = "index";
+pub(super) const COUNTERS: &str = "counters";
 
 /// fjall lets writes wait while a keyspace has this many tables that were not merged, or memtables
 /// that were not written.
@@ -41,8 +44,7 @@ const STALLING_TABLES: usize = 30;
 const STALLING_MEMTABLES: usize = 4;
 
 pub(super) struct EmbeddedStore {
-    jobs: Keyspace,
-    index: Keyspace,
+    keyspaces: Keyspaces,
     database: Database,
     /// Where the store is.
     path: PathBuf,
@@ -62,6 +64,7 @@ impl EmbeddedStore {
         let database = builder(path, &StoreOptions::default()).open()?;
         database.keyspace(JOBS, || keyspace().expect_point_read_hits(true))?;
         database.keyspace(INDEX, keyspace)?;
+        database.keyspace(COUNTERS, counters)?;
         drop(database);
         // Its journal is empty. The next opening creates another, with space allocated for it,
         // which a journal that is opened again does not have.
@@ -70,6 +73,20 @@ impl EmbeddedStore {
 
     /// Opens a store whose files were checked.
     pub(super) fn open(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+        Self::open_database(path, options, false)
+    }
+
+    /// Opens a store of format 1, or one that is being upgraded from it: its table of counters is
+    /// created if it is missing.
+    pub(super) fn open_to_upgrade(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+        Self::open_database(path, options, true)
+    }
+
+    fn open_database(
+        path: &Path,
+        options: &StoreOptions,
+        upgrades: bool,
+    ) -> Result<Self, StoreError> {
         let database = builder(path, options).open()?;
         let open = |name: &str| {
             if !database.keyspace_exists(name) {
@@ -80,10 +97,11 @@ impl EmbeddedStore {
             Ok(database.keyspace(name, keyspace)?)
         };
         let (jobs, index) = (open(JOBS)?, open(INDEX)?);
+        let counters =
+            if upgrades { database.keyspace(COUNTERS, counters)? } else { open(COUNTERS)? };
         let reserve = Reserve::new(path.parent().unwrap_or(path), options.reserve);
         let store = Self {
-            jobs,
-            index,
+            keyspaces: Keyspaces { jobs, index, counters },
             database,
             path: path.to_owned(),
             reserve,
@@ -123,29 +141,25 @@ impl EmbeddedStore {
 
     /// The counters of the whole store; zero for a new one.
     fn totals(&self) -> Result<Totals, StoreError> {
-        match self.get(Table::Index, rows::TOTALS)? {
-            Some(bytes) => Totals::decode(bytes).map_err(StoreError::Damaged),
-            None => Ok(Totals::default()),
+        for table in PLACES_OF_TOTALS {
+            if let Some(bytes) = self.get(table, rows::TOTALS)? {
+                return Totals::decode(bytes).map_err(StoreError::Damaged);
+            }
         }
+        Ok(Totals::default())
     }
 
-    /// What the last commit says whose index rows are in tables; zero if none is.
+    /// What the last commit says whose totals are in a table file; zero if none is.
     pub(super) fn totals_in_tables(&self) -> Result<Totals, StoreError> {
-        let tree = &self.index.tree;
-        let Some(persisted) = tree.get_highest_persisted_seqno() else {
-            return Ok(Totals::default());
-        };
-        match tree.get(rows::TOTALS, persisted + 1).map_err(fjall::Error::from)? {
-            Some(bytes) => Totals::decode(Bytes::from_owner(bytes)).map_err(StoreError::Damaged),
-            None => Ok(Totals::default()),
+        for table in PLACES_OF_TOTALS {
+            let tree = &self.keyspaces.of(table).tree;
+            let Some(persisted) = tree.get_highest_persisted_seqno() else { continue };
+            let found = tree.get(rows::TOTALS, persisted + 1).map_err(fjall::Error::from)?;
+            if let Some(bytes) = found {
+                return Totals::decode(Bytes::from_owner(bytes)).map_err(StoreError::Damaged);
+            }
         }
-    }
-
-    fn keyspace(&self, table: Table) -> &Keyspace {
-        match table {
-            Table::Jobs => &self.jobs,
-            Table::Index => &self.index,
-        }
+        Ok(Totals::default())
     }
 
     fn write(&self, batch: &WriteBatch, persist: Persist) -> Result<(), StoreError> {
@@ -156,14 +170,14 @@ impl EmbeddedStore {
         let mut write = fjall::OwnedWriteBatch::with_capacity(self.database.clone(), batch.len())
             .durability(Some(mode));
         for row in batch.rows() {
-            let keyspace = self.keyspace(row.table);
+            let keyspace = self.keyspaces.of(row.table);
             match row.value {
                 Some(value) => write.insert(keyspace, row.key, value),
                 None => write.remove(keyspace, row.key),
             }
         }
         write.commit().map_err(|error| self.write_error(error))?;
-        let totals = batch.get(Table::Index, rows::TOTALS).flatten();
+        let totals = batch.get(Table::Counters, rows::TOTALS).flatten();
         if let Some(totals) = totals.and_then(|bytes| Totals::decode(bytes.to_vec().into()).ok()) {
             self.note_last(totals);
         }
@@ -180,11 +194,11 @@ impl EmbeddedStore {
             table.l0_table_count() >= STALLING_TABLES
                 || table.sealed_memtable_count() >= STALLING_MEMTABLES
         };
-        self.is_lean && (stalls(&self.jobs) || stalls(&self.index))
+        self.is_lean && self.keyspaces.all().into_iter().any(stalls)
     }
 
     fn tables(&self) -> u64 {
-        self.jobs.disk_space() + self.index.disk_space()
+        self.keyspaces.all().into_iter().map(Keyspace::disk_space).sum()
     }
 
     /// Why a commit or sync failed. fjall refuses everything after a thread of its own could not
@@ -227,6 +241,31 @@ impl EmbeddedStore {
     }
 }
 
+/// Where the totals are: in the index only in a store of format 1.
+const PLACES_OF_TOTALS: [Table; 2] = [Table::Counters, Table::Index];
+
+/// The keyspaces of the tables.
+#[derive(Clone)]
+struct Keyspaces {
+    jobs: Keyspace,
+    index: Keyspace,
+    counters: Keyspace,
+}
+
+impl Keyspaces {
+    fn of(&self, table: Table) -> &Keyspace {
+        match table {
+            Table::Jobs => &self.jobs,
+            Table::Index => &self.index,
+            Table::Counters => &self.counters,
+        }
+    }
+
+    fn all(&self) -> [&Keyspace; 3] {
+        Table::ALL.map(|table| self.of(table))
+    }
+}
+
 fn builder(path: &Path, options: &StoreOptions) -> fjall::DatabaseBuilder<Database> {
     let builder = Database::builder(path)
         .cache_size(options.cache)
@@ -246,10 +285,15 @@ fn keyspace() -> KeyspaceCreateOptions {
         .filter_policy(FilterPolicy::all(bits(10.0)))
 }
 
+fn counters() -> KeyspaceCreateOptions {
+    keyspace().max_memtable_size(COUNTERS_MEMTABLE)
+}
+
 impl View for EmbeddedStore {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        match self.keyspace(table).get(key).map_err(StoreError::from) {
-            Err(StoreError::Damaged(_)) => only(self.keyspace(table).range(key..=key)),
+        let keyspace = self.keyspaces.of(table);
+        match keyspace.get(key).map_err(StoreError::from) {
+            Err(StoreError::Damaged(_)) => only(keyspace.range(key..=key)),
             found => Ok(found?.map(Bytes::from_owner)),
         }
     }
@@ -258,7 +302,7 @@ impl View for EmbeddedStore {
         if from >= to {
             return Box::new(std::iter::empty());
         }
-        Box::new(self.keyspace(table).range(from..to).map(row))
+        Box::new(self.keyspaces.of(table).range(from..to).map(row))
     }
 }
 
@@ -304,8 +348,7 @@ impl Store for EmbeddedStore {
     fn view(&self) -> Box<dyn View> {
         Box::new(EmbeddedView {
             snapshot: self.database.snapshot(),
-            jobs: self.jobs.clone(),
-            index: self.index.clone(),
+            keyspaces: self.keyspaces.clone(),
         })
     }
 
@@ -348,39 +391,29 @@ impl Store for EmbeddedStore {
     }
 
     fn compact(&self) -> Result<(), StoreError> {
-        for keyspace in [&self.jobs, &self.index] {
+        for keyspace in self.keyspaces.all() {
             self.write_out(keyspace)?;
             keyspace.major_compact()?;
         }
         // fjall deletes the tables that were replaced when it next writes a memtable out, and it
         // writes none out that is empty.
-        self.index.insert(rows::NOTHING, [])?;
-        self.index.remove(rows::NOTHING)?;
-        self.write_out(&self.index)
+        let index = &self.keyspaces.index;
+        index.insert(rows::NOTHING, [])?;
+        index.remove(rows::NOTHING)?;
+        self.write_out(index)
     }
 }
 
 struct EmbeddedView {
     snapshot: Snapshot,
-    jobs: Keyspace,
-    index: Keyspace,
-}
-
-impl EmbeddedView {
-    fn keyspace(&self, table: Table) -> &Keyspace {
-        match table {
-            Table::Jobs => &self.jobs,
-            Table::Index => &self.index,
-        }
-    }
+    keyspaces: Keyspaces,
 }
 
 impl View for EmbeddedView {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StoreError> {
-        match self.snapshot.get(self.keyspace(table), key).map_err(StoreError::from) {
-            Err(StoreError::Damaged(_)) => {
-                only(self.snapshot.range(self.keyspace(table), key..=key))
-            }
+        let keyspace = self.keyspaces.of(table);
+        match self.snapshot.get(keyspace, key).map_err(StoreError::from) {
+            Err(StoreError::Damaged(_)) => only(self.snapshot.range(keyspace, key..=key)),
             found => Ok(found?.map(Bytes::from_owner)),
         }
     }
@@ -389,7 +422,7 @@ impl View for EmbeddedView {
         if from >= to {
             return Box::new(std::iter::empty());
         }
-        Box::new(self.snapshot.range(self.keyspace(table), from..to).map(row))
+        Box::new(self.snapshot.range(self.keyspaces.of(table), from..to).map(row))
     }
 }
 

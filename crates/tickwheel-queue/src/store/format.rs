@@ -1,13 +1,16 @@
 //! The file `FORMAT`: what the directory is, and which one.
 //!
 //! ```text
-//! tickwheel queue, format 1
+//! tickwheel queue, format 2
 //! id 5f0c3e6a9b1d47f08a2c4e6b8d0f1a3c
 //! ```
 //!
 //! The id is random and is given to a directory when it is created. Directories of earlier
 //! versions have none and are given one when they are opened. After a failure it tells the store
 //! that was open from another one in its place.
+//!
+//! A third line, `upgrade from 1`, is there while a directory of format 1 is upgraded; see
+//! [`upgrade`](super::upgrade).
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -18,9 +21,10 @@ use super::directory::write_whole;
 use crate::model::id::random;
 
 /// The format that this version writes, and the newest that it reads.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const FIRST_LINE: &str = "tickwheel queue, format ";
 const ID_LINE: &str = "id ";
+const UPGRADE_LINE: &str = "upgrade from 1\n";
 pub(super) const FILE: &str = "FORMAT";
 
 /// The random id of a store, which it keeps for life.
@@ -61,8 +65,16 @@ pub(super) enum Format {
     Missing,
     /// Not readable; how it begins.
     Garbled(String),
-    /// Readable; the id is missing in directories of earlier versions.
-    Known(Option<StoreId>),
+    Known(Known),
+}
+
+/// What the file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Known {
+    /// Missing in directories of earlier versions.
+    pub(super) id: Option<StoreId>,
+    /// Whether the directory has format 1, or its upgrade was interrupted.
+    pub(super) upgrades: bool,
 }
 
 /// Reads the file; a newer format is an error.
@@ -77,7 +89,16 @@ pub(super) fn read(folder: &Path) -> Result<Format, StoreError> {
 
 /// Writes the file whole or not at all.
 pub(super) fn write(folder: &Path, id: StoreId) -> Result<(), StoreError> {
-    let text = format!("{FIRST_LINE}{FORMAT}\n{ID_LINE}{id}\n");
+    write_lines(folder, id, "")
+}
+
+/// Writes the file of a directory whose upgrade begins.
+pub(super) fn write_upgrading(folder: &Path, id: StoreId) -> Result<(), StoreError> {
+    write_lines(folder, id, UPGRADE_LINE)
+}
+
+fn write_lines(folder: &Path, id: StoreId, last: &str) -> Result<(), StoreError> {
+    let text = format!("{FIRST_LINE}{FORMAT}\n{ID_LINE}{id}\n{last}");
     write_whole(&folder.join(FILE), text.as_bytes())
 }
 
@@ -86,15 +107,19 @@ fn parse(text: &str) -> Result<Format, StoreError> {
     let mut lines = text.split_inclusive('\n');
     let first = lines.next().and_then(|line| line.strip_prefix(FIRST_LINE));
     // A line that was cut short has no end.
-    let number = first.and_then(|rest| rest.strip_suffix('\n')?.parse().ok());
+    let number = first.and_then(|rest| rest.strip_suffix('\n')?.parse::<u32>().ok());
     match number {
         Some(found) if found > FORMAT => Err(StoreError::NewerVersion { found, known: FORMAT }),
-        Some(_) => match lines.next() {
-            None => Ok(Format::Known(None)),
-            Some(line) => match parse_id(line) {
-                Some(id) => Ok(Format::Known(Some(id))),
-                None => garbled(),
-            },
+        // Format 1 without an id is what the first version wrote.
+        Some(number) => match (lines.next().map(parse_id), lines.next()) {
+            (None, _) if number == 1 => Ok(Format::Known(Known { id: None, upgrades: true })),
+            (Some(Some(id)), None) => {
+                Ok(Format::Known(Known { id: Some(id), upgrades: number == 1 }))
+            }
+            (Some(Some(id)), Some(UPGRADE_LINE)) if number == FORMAT => {
+                Ok(Format::Known(Known { id: Some(id), upgrades: true }))
+            }
+            _ => garbled(),
         },
         None => garbled(),
     }
@@ -116,15 +141,25 @@ mod tests {
         assert_eq!(read(folder.path()), Ok(Format::Missing));
         let id = StoreId::new();
         write(folder.path(), id).unwrap();
-        assert_eq!(read(folder.path()), Ok(Format::Known(Some(id))));
+        let known = |id, upgrades| Ok(Format::Known(Known { id, upgrades }));
+        assert_eq!(read(folder.path()), known(Some(id), false));
         let text = std::fs::read_to_string(folder.path().join(FILE)).unwrap();
-        let first_line = text.find('\n').unwrap() + 1;
-        for length in (0..text.len()).filter(|length| *length != first_line) {
+        for length in 0..text.len() {
             let found = parse(&text[..length]).unwrap();
             assert!(matches!(found, Format::Garbled(_)), "{length}: {found:?}");
         }
-        assert_eq!(parse(&text[..first_line]), Ok(Format::Known(None)));
-        let newer = StoreError::NewerVersion { found: 2, known: 1 };
-        assert_eq!(parse("tickwheel queue, format 2\nwhatever\n"), Err(newer));
+        let newer = StoreError::NewerVersion { found: 3, known: 2 };
+        assert_eq!(parse("tickwheel queue, format 3\nwhatever\n"), Err(newer));
+        write_upgrading(folder.path(), id).unwrap();
+        assert_eq!(read(folder.path()), known(Some(id), true));
+    }
+
+    #[test]
+    fn files_of_format_1_are_read() {
+        let id = StoreId::new();
+        let known = |id| Ok(Format::Known(Known { id, upgrades: true }));
+        assert_eq!(parse("tickwheel queue, format 1\n"), known(None));
+        assert_eq!(parse(&format!("tickwheel queue, format 1\nid {id}\n")), known(Some(id)));
+        assert!(matches!(parse("tickwheel queue, format 2\n"), Ok(Format::Garbled(_))));
     }
 }

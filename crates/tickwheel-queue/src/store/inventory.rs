@@ -24,25 +24,30 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::StoreError;
-use super::embedded::{INDEX, JOBS};
+use super::embedded::{COUNTERS, INDEX, JOBS};
 
 /// The file `version` of a database that fjall 3 wrote.
 const VERSION: &[u8] = b"FJL\x03";
 /// The keyspace that holds the names of the others.
 const NAMES: u64 = 0;
 
-/// Returns an error that names the first file that is missing or not whole.
-pub(super) fn check(store: &Path) -> Result<(), StoreError> {
+/// Returns an error that names the first file that is missing or not whole. A store that is yet to be
+/// upgraded may have no counters.
+pub(super) fn check(store: &Path, upgrades: bool) -> Result<(), StoreError> {
     let version = store.join("version");
     if read(&version)? != VERSION {
         return Err(not_whole(&version, "it does not hold the version of the database"));
     }
     let names = names(store)?;
-    for name in [JOBS, INDEX] {
-        let id = find_keyspace(store, name, &names)?.ok_or_else(|| {
-            not_whole(&keyspace(store, NAMES), &format!("it does not know the keyspace `{name}`"))
-        })?;
-        check_keyspace(store, id)?;
+    for name in [JOBS, INDEX, COUNTERS] {
+        match find_keyspace(store, name, &names)? {
+            Some(id) => drop(check_keyspace(store, id)?),
+            None if upgrades && name == COUNTERS => {}
+            None => {
+                let why = format!("it does not know the keyspace `{name}`");
+                return Err(not_whole(&keyspace(store, NAMES), &why));
+            }
+        }
     }
     Ok(())
 }

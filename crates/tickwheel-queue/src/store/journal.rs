@@ -465,10 +465,11 @@ impl Batch {
                     let key_end = key_start + usize::from(keys);
                     let value_end = key_end + number(position + 17)? as usize;
                     let value = bytes.get(key_end..value_end)?;
-                    if &bytes[key_start..key_end] == rows::TOTALS {
+                    // Not the removal of a row, which has an empty value.
+                    let is_value = header[1] == 0;
+                    if is_value && &bytes[key_start..key_end] == rows::TOTALS {
                         totals = Some(Totals::decode(value.to_vec().into()).ok()?);
                     }
-                    let is_value = header[1] == 0;
                     *puts += u64::from(is_value && Some(keyspace) == jobs);
                     position = value_end;
                 }

@@ -1,4 +1,4 @@
-//! Where everything is kept: two ordered tables of bytes, written in atomic batches.
+//! Where everything is kept: three ordered tables of bytes, written in atomic batches.
 //!
 //! This folder alone knows what is on disk: the layout of keys (`rows`), the encoding of records
 //! (`codec`, `records`), and the engines below. The rest of the crate sees the traits.
@@ -29,6 +29,7 @@ mod salvage;
 pub(crate) mod schedules;
 mod space;
 pub(crate) mod tolerant;
+mod upgrade;
 
 use std::fmt;
 use std::sync::Arc;
@@ -41,7 +42,7 @@ pub use format::StoreId;
 pub use memory::MemoryDisk;
 pub use space::Space;
 
-/// One of the two tables.
+/// One of the tables.
 ///
 /// ```
 /// use tickwheel_queue::store::Table;
@@ -53,6 +54,14 @@ pub enum Table {
     Jobs,
     /// Everything else, in small rows.
     Index,
+    /// Totals and counts: few rows, of which nearly every commit rewrites some. They are kept apart
+    /// from the index, which would hold all their old values until its next merge.
+    Counters,
+}
+
+impl Table {
+    /// All tables.
+    pub(crate) const ALL: [Self; 3] = [Self::Jobs, Self::Index, Self::Counters];
 }
 
 /// How durable a commit shall be when it returns.
@@ -339,6 +348,16 @@ pub struct StoreOptions {
 }
 
 /// What a salvage has left out of a store.
+///
+/// ```
+/// use tickwheel_queue::store::{Directory, Disk, LeftOut, StoreOptions};
+///
+/// let folder = tempfile::tempdir()?;
+/// let salvaging = StoreOptions { salvage: true, ..StoreOptions::default() };
+/// let store = Directory::new(folder.path()).open(&salvaging)?;
+/// assert_eq!(store.left_out(), LeftOut { parts: 0, jobs: 0 }); // nothing was damaged
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Parts that cannot be read.

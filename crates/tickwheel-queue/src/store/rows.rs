@@ -1,4 +1,4 @@
-//! How the keys of the index are laid out.
+//! How the keys of the index and the counters are laid out.
 //!
 //! The first byte says what a row is. Numbers are big-endian, so that rows sort by them.
 //!
@@ -18,7 +18,8 @@
 //! | secret | 11 | what the ids of occurrences are made with |
 //! | nothing | 255 | nothing, and never for long |
 //!
-//! In the table of jobs the key is the id.
+//! Totals and counts are in the table of counters, the others in the index. In the table of jobs the
+//! key is the id.
 
 use crate::model::id::JobId;
 use crate::model::job::State;

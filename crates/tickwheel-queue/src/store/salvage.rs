@@ -39,7 +39,7 @@ pub(super) fn salvage(
 ) -> Result<(EmbeddedStore, LeftOut), StoreError> {
     let mut loss = loss;
     loss.add_end(store.last(), acknowledged);
-    for table in [Table::Jobs, Table::Index] {
+    for table in Table::ALL {
         for row in Tolerant::new(&store, table, &[], &END) {
             match row {
                 Ok((_, record)) if table == Table::Jobs => loss.note_readable(&record),
@@ -80,7 +80,7 @@ pub(super) fn salvage(
 
 fn copy(from: &EmbeddedStore, to: &EmbeddedStore) -> Result<(), StoreError> {
     let mut batch = WriteBatch::new();
-    for table in [Table::Jobs, Table::Index] {
+    for table in Table::ALL {
         for row in Tolerant::new(from, table, &[], &END) {
             let (key, value) = match row {
                 Ok(row) => row,

@@ -515,7 +515,7 @@ impl Builder {
             wake_hook: self.wake_hook,
             cores,
             shards,
-            key_shards: shards.min((2 * cores).next_power_of_two()),
+            key_shards: shards.min(cores.next_power_of_two()),
             thread_name: self.thread_name,
             thread_hook: self.thread_hook,
         };

@@ -95,4 +95,4 @@ pub use jiff;
 pub use schedule::{Schedule, Times};
 pub use zone::Zone;
 
-pub use crate::timer::calendar::{CalendarTask, Misfire};
+pub use crate::timer::tasks::calendar::{CalendarTask, Misfire};

@@ -16,7 +16,7 @@ use super::permit::Start;
 use super::queue::Stage;
 use super::{Attempt, PaceKey};
 use crate::ScheduleError;
-use crate::timer::{Job, JobPlace, Nanos, Nudge, nanos};
+use crate::timer::{Job, JobKey, Nanos, Nudge, nanos};
 
 /// After so long or so many tasks, the timer has its thread back: other tasks are due as well.
 const MAX_SLICE: Nanos = 500_000;
@@ -32,12 +32,12 @@ pub(super) struct Alarm {
     at: Nanos,
     /// Set for ready lanes: no earlier time can be wanted.
     for_ready: bool,
-    place: JobPlace,
+    place: JobKey,
 }
 
 impl Alarm {
     /// Where the alarm is in the timer.
-    pub(super) fn place(&self) -> JobPlace {
+    pub(super) fn place(&self) -> JobKey {
         self.place
     }
 }

@@ -10,13 +10,13 @@ use std::string::String;
 use std::sync::Arc;
 
 use super::clock::{Clock, ManualClock, Nanos, nanos};
-use super::core::Core;
-use super::executor::{Executor, Task};
-use super::panics::{self, PanicHook};
 use super::{BuildError, Timer};
+use crate::timer::core::Core;
+use crate::timer::execution::executor::{Executor, Task};
+use crate::timer::execution::panics::{self, PanicHook};
 
 /// The tick of a timer that nobody chose one for.
-pub(super) const DEFAULT_TICK: Nanos = 1_000_000;
+pub(crate) const DEFAULT_TICK: Nanos = 1_000_000;
 
 /// So many threads a timer starts at most unless told otherwise: tasks that block longer than
 /// they should are few, or else want an executor of their own.
@@ -70,24 +70,24 @@ pub type ThreadBody = Box<dyn FnOnce() + Send>;
 type ThreadHook = Arc<dyn Fn(ThreadBody) -> io::Result<()> + Send + Sync>;
 
 /// What wakes the event loop that drives a timer.
-pub(super) type WakeHook = Arc<dyn Fn() + Send + Sync>;
+pub(crate) type WakeHook = Arc<dyn Fn() + Send + Sync>;
 
 /// The most shards that a timer has.
 const MAX_SHARDS: usize = 32;
 
 /// What stays the same through a timer's life.
-pub(super) struct Config {
-    pub(super) tick: Nanos,
-    pub(super) wheel: WheelKind,
-    pub(super) max_pending: usize,
-    pub(super) executor: Executor,
-    pub(super) panic_hook: Option<PanicHook>,
-    pub(super) wake_hook: Option<WakeHook>,
-    pub(super) cores: usize,
+pub(crate) struct Config {
+    pub(crate) tick: Nanos,
+    pub(crate) wheel: WheelKind,
+    pub(crate) max_pending: usize,
+    pub(crate) executor: Executor,
+    pub(crate) panic_hook: Option<PanicHook>,
+    pub(crate) wake_hook: Option<WakeHook>,
+    pub(crate) cores: usize,
     /// The number of shards, a power of two.
-    pub(super) shards: usize,
+    pub(crate) shards: usize,
     /// How many of them hold tasks with keys, a power of two.
-    pub(super) key_shards: usize,
+    pub(crate) key_shards: usize,
     thread_name: String,
     thread_hook: Option<ThreadHook>,
 }
@@ -95,7 +95,7 @@ pub(super) struct Config {
 impl Config {
     /// As this, for a timer with nothing to run but what wakes futures.
     #[cfg(feature = "async")]
-    pub(super) fn for_successor(&self, clock: &Clock) -> Self {
+    pub(crate) fn for_successor(&self, clock: &Clock) -> Self {
         Self {
             tick: self.tick,
             wheel: WheelKind::default(),
@@ -114,7 +114,7 @@ impl Config {
         }
     }
 
-    pub(super) fn spawn(&self, body: ThreadBody) -> io::Result<()> {
+    pub(crate) fn spawn(&self, body: ThreadBody) -> io::Result<()> {
         match &self.thread_hook {
             Some(hook) => panics::result(|| hook(body)),
             None => self.spawn_plain(body),
@@ -122,7 +122,7 @@ impl Config {
     }
 
     /// Starts a thread without the hook.
-    pub(super) fn spawn_plain(&self, body: ThreadBody) -> io::Result<()> {
+    pub(crate) fn spawn_plain(&self, body: ThreadBody) -> io::Result<()> {
         std::thread::Builder::new().name(self.thread_name.clone()).spawn(body).map(drop)
     }
 }
@@ -159,7 +159,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             tick: Duration::from_nanos(DEFAULT_TICK),
             wheel: WheelKind::default(),
@@ -469,7 +469,7 @@ impl Builder {
 
     /// Builds the timer without a warning: a subscriber that uses Tickwheel must not be called while
     /// a lock is held, or where the process-wide timer is being made.
-    pub(super) fn build_quietly(self) -> Result<Timer, BuildError> {
+    pub(crate) fn build_quietly(self) -> Result<Timer, BuildError> {
         if !(SHORTEST_TICK..=LONGEST_TICK).contains(&self.tick) {
             return Err(BuildError::Tick(self.tick));
         }
@@ -530,13 +530,13 @@ fn default_shards(cores: usize) -> usize {
 }
 
 /// Counts a timer that was made.
-pub(super) fn count_live() {
+pub(crate) fn count_live() {
     LIVE_TIMERS.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Logs one warning in the life of a process that has more timers than it needs. No lock may be
 /// held.
-pub(super) fn warn_of_many_timers() {
+pub(crate) fn warn_of_many_timers() {
     let live = LIVE_TIMERS.load(Ordering::Relaxed);
     if live > MANY_TIMERS && !WARNED.swap(true, Ordering::Relaxed) {
         panics::log(|| {
@@ -549,7 +549,7 @@ pub(super) fn warn_of_many_timers() {
     }
 }
 
-pub(super) fn uncount_live() {
+pub(crate) fn uncount_live() {
     LIVE_TIMERS.fetch_sub(1, Ordering::Relaxed);
 }
 

@@ -17,7 +17,7 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant, SystemTime};
 use std::vec::Vec;
 
-use super::core::Core;
+use crate::timer::core::Core;
 
 /// Nanoseconds since a timer's clock was made.
 pub(crate) type Nanos = u64;
@@ -41,7 +41,7 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
-    pub(super) fn system() -> Self {
+    pub(crate) fn system() -> Self {
         Self::System { base: Instant::now() }
     }
 
@@ -56,7 +56,7 @@ impl Clock {
     }
 
     /// The wall clock, as nanoseconds since 1970 (0 for anything before).
-    pub(super) fn wall(&self) -> Nanos {
+    pub(crate) fn wall(&self) -> Nanos {
         match self {
             Self::System { .. } => unix_nanos(SystemTime::now()),
             Self::Manual(clock) => unix_nanos(clock.wall()),
@@ -84,7 +84,7 @@ impl Clock {
     }
 
     /// How long it is until a time: zero if it has passed, `Duration::MAX` if it is never.
-    pub(super) fn remaining(&self, at: Nanos) -> Duration {
+    pub(crate) fn remaining(&self, at: Nanos) -> Duration {
         if at == Nanos::MAX {
             return Duration::MAX;
         }
@@ -93,7 +93,7 @@ impl Clock {
 }
 
 /// The monotonic time, for waiting with a limit.
-pub(super) fn instant_now() -> Instant {
+pub(crate) fn instant_now() -> Instant {
     Instant::now()
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn wall_now() -> SystemTime {
 }
 
 /// A point in wall-clock time as nanoseconds since 1970 (0 for anything before).
-pub(super) fn unix_nanos(time: SystemTime) -> Nanos {
+pub(crate) fn unix_nanos(time: SystemTime) -> Nanos {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, nanos)
 }
 
@@ -354,7 +354,7 @@ impl ManualClock {
         Some(Turn { clock: &self.inner })
     }
 
-    pub(super) fn attach(&self, timer: &Arc<Core>) {
+    pub(crate) fn attach(&self, timer: &Arc<Core>) {
         let mut timers = self.inner.timers.lock().unwrap_or_else(PoisonError::into_inner);
         timers.retain(|timer| timer.strong_count() > 0);
         timers.push(Arc::downgrade(timer));

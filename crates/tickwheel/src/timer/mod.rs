@@ -1,9 +1,12 @@
 //! Timers that run by themselves: threads, clock, handles, keys and periodic tasks.
 //!
-//! [`Timer`] is the front door. Behind it, the [core](self::core) has a number of shards, each with a
-//! lock and a wheel, and the [driver](self::driver) knows when the leader wakes up next. The threads
-//! that lead, guard and run tasks are described in [`worker`]. Only [`clock`] asks the operating
-//! system for the time.
+//! [`Timer`] is the front door. Behind it:
+//! * `core`: the shards, each with a lock, wheels and counters, and the driver, which knows when the
+//!   next thread wakes up;
+//! * `tasks`: what a pending task is, and the handles that callers hold;
+//! * `keys`: keys, and the table that finds the task of a key;
+//! * `execution`: the threads that wait for deadlines and run tasks;
+//! * `clock`: the only place that asks the operating system for the time.
 //!
 //! Ground rules:
 //! * No user code is called or dropped while a lock is held.
@@ -12,37 +15,15 @@
 //! * Deadlines are rounded up to ticks and the present is rounded down, so nothing starts early.
 
 mod builder;
-#[cfg(feature = "cron")]
-pub(crate) mod calendar;
 mod clock;
 mod core;
-mod driver;
 mod error;
-mod executor;
+mod execution;
 mod global;
-mod handle;
-#[cfg(feature = "pace")]
-mod host;
-mod job;
-mod key;
-mod names;
-mod panics;
-mod periodic;
-mod record;
-mod roster;
-mod shard;
-mod shutdown;
-#[cfg_attr(not(feature = "async"), allow(dead_code, reason = "nobody sleeps but futures"))]
-mod sleepers;
-mod starting;
-mod state;
+mod keys;
 mod stats;
 mod sync;
-mod thread_index;
-mod unfired;
-mod wall;
-mod when;
-mod worker;
+pub(crate) mod tasks;
 
 use std::fmt;
 use std::sync::Arc;
@@ -52,35 +33,37 @@ use std::vec::Vec;
 pub use builder::{Builder, ThreadBody, WheelKind};
 pub use clock::{ManualClock, Steps};
 pub use error::{BuildError, ScheduleError};
-pub use executor::Task;
+pub use execution::executor::Task;
 pub use global::{after, at, cancel, default_timer, every, key};
-pub use handle::{Timeout, TimeoutGuard};
-pub use key::Key;
-pub use periodic::{MissedTicks, Periodic};
+pub use keys::{Key, Keyed};
 pub use stats::{Histogram, Stats};
-pub use unfired::{StillRunning, Unfired};
-pub use when::{Keyed, When};
+pub use tasks::periodic::{MissedTicks, Periodic};
+pub use tasks::timeout::{Timeout, TimeoutGuard};
+pub use tasks::unfired::{StillRunning, Unfired};
+pub use tasks::when::When;
 
-pub(crate) use self::core::Core;
+#[cfg(any(feature = "async", feature = "pace"))]
+pub(crate) use self::core::Nudge;
+#[cfg(feature = "async")]
+pub(crate) use self::core::shrink::shrink;
+#[cfg(feature = "async")]
+pub(crate) use self::core::sleepers::{Moved, Progress};
+#[cfg(feature = "pace")]
+pub(crate) use self::core::tenants::{Host, JobKey, Tenant};
 #[cfg(any(feature = "async", feature = "pace"))]
 pub(crate) use clock::Nanos;
 pub(crate) use clock::nanos;
 #[cfg(feature = "cron")]
 pub(crate) use clock::wall_now;
-#[cfg(any(feature = "async", feature = "pace"))]
-pub(crate) use driver::Nudge;
-#[cfg(feature = "pace")]
-pub(crate) use host::{Host, JobPlace, Tenant};
-pub(crate) use job::Job;
-#[cfg(feature = "async")]
-pub(crate) use sleepers::{Moved, Progress};
-#[cfg(feature = "async")]
-pub(crate) use state::shrink;
 #[cfg(feature = "async")]
 pub(crate) use sync::{Mutex, MutexGuard};
+pub(crate) use tasks::job::Job;
 
-use driver::Phase;
-use record::Fate;
+#[cfg(feature = "async")]
+use self::core::driver::Driver;
+use self::core::{Core, Phase};
+use execution::panics;
+use tasks::record::Fate;
 
 /// Runs tasks at their time: after a delay, at an instant, every so often, by key.
 ///
@@ -177,7 +160,7 @@ impl Timer {
 
     /// A timer for the futures of one that was stopped.
     #[cfg(feature = "async")]
-    fn successor_of(driver: &driver::Driver) -> Self {
+    fn successor_of(driver: &Driver) -> Self {
         Self::of(Core::new(driver.config.for_successor(&driver.clock), driver.clock.clone()))
     }
 
@@ -235,7 +218,7 @@ impl Timer {
         when: impl Into<When>,
         task: impl FnOnce() + Send + 'static,
     ) -> Result<Timeout, ScheduleError> {
-        when::at(self.core(), None, when.into(), task)
+        tasks::when::at(self.core(), None, when.into(), task)
     }
 
     /// Runs a task again and again, at a fixed rate: the first time after one period. It does not

@@ -170,7 +170,7 @@ impl Histogram {
     }
 
     /// Adds all durations of another histogram.
-    pub(super) fn merge(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         for (bucket, count) in self.buckets.iter_mut().zip(&other.buckets) {
             *bucket += count;
         }
@@ -179,7 +179,7 @@ impl Histogram {
     }
 
     #[inline]
-    pub(super) fn record_nanos(&mut self, nanos: u64) {
+    pub(crate) fn record_nanos(&mut self, nanos: u64) {
         self.buckets[bucket_of(nanos)] += 1;
         self.count += 1;
         self.max = self.max.max(nanos);

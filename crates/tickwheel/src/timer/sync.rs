@@ -8,23 +8,23 @@
 //! except that the last one comes last.
 
 #[cfg(not(tickwheel_loom))]
-pub(super) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, fence};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, fence};
 #[cfg(not(tickwheel_loom))]
-pub(super) use std::sync::Condvar;
+pub(crate) use std::sync::Condvar;
 #[cfg(not(tickwheel_loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard};
 #[cfg(not(tickwheel_loom))]
-pub(super) use std::thread::yield_now;
+pub(crate) use std::thread::yield_now;
 #[cfg(not(tickwheel_loom))]
-pub(super) use std::thread_local;
+pub(crate) use std::thread_local;
 
 #[cfg(tickwheel_loom)]
-pub(super) use loom::sync::Condvar;
+pub(crate) use loom::sync::Condvar;
 #[cfg(tickwheel_loom)]
-pub(super) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, fence};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, fence};
 #[cfg(tickwheel_loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};
 #[cfg(tickwheel_loom)]
-pub(super) use loom::thread::yield_now;
+pub(crate) use loom::thread::yield_now;
 #[cfg(tickwheel_loom)]
-pub(super) use loom::thread_local;
+pub(crate) use loom::thread_local;

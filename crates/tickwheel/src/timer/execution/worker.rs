@@ -21,16 +21,16 @@ use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::sync::{Arc, PoisonError};
 
-use super::clock::{Nanos, nanos};
-use super::core::Core;
-use super::driver::{AWAKE, NEVER, NOBODY, Phase};
-use super::executor::{Executor, Task};
-use super::panics;
-use super::roster::{GRACE, Guard, Roster};
-use super::shard::{EMPTY, Shard};
-use super::starting::Role;
-use super::state::{Fire, Popped, State};
-use super::sync::{Condvar, MutexGuard, fence};
+use crate::timer::clock::{Nanos, nanos};
+use crate::timer::core::Core;
+use crate::timer::core::driver::{AWAKE, NEVER, NOBODY, Phase};
+use crate::timer::core::shard::{EMPTY, Shard};
+use crate::timer::core::state::{Fire, Popped, State};
+use crate::timer::execution::executor::{Executor, Task};
+use crate::timer::execution::panics;
+use crate::timer::execution::roster::{GRACE, Guard, Roster};
+use crate::timer::execution::threads::Role;
+use crate::timer::sync::{Condvar, MutexGuard, fence};
 
 /// How long a thread without work stays. The tests have no time to wait for that.
 const KEEP_ALIVE: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 10_000 });
@@ -42,7 +42,7 @@ type Locked<'a> = MutexGuard<'a, Roster>;
 
 impl Core {
     /// The life of a thread.
-    pub(super) fn work(self: &Arc<Self>, role: Role) {
+    pub(crate) fn work(self: &Arc<Self>, role: Role) {
         let driver = &self.driver;
         let mut roster = driver.roster();
         roster.failures = 0;
@@ -132,7 +132,7 @@ impl Core {
     /// Releases the lock, having made sure that a guard watches whether what is called next blocks.
     /// If there can be no guard it is called all the same, and what is due after it waits.
     #[inline]
-    pub(super) fn unlock_guarded(&self, shard: &Shard, state: MutexGuard<'_, State>) {
+    pub(crate) fn unlock_guarded(&self, shard: &Shard, state: MutexGuard<'_, State>) {
         shard.note_start();
         let unguarded = self.driver.is_unguarded();
         drop(state);
@@ -144,7 +144,7 @@ impl Core {
     /// Releases the lock before a number of wakers is called. One that is called while nothing else
     /// is pending is not worth a guard: it takes microseconds as a rule. A call that schedules
     /// something meanwhile calls the guard.
-    pub(super) fn unlock_for_wakers(
+    pub(crate) fn unlock_for_wakers(
         &self,
         shard: &Shard,
         state: MutexGuard<'_, State>,
@@ -309,8 +309,8 @@ fn sleep<'a>(condition: &Condvar, roster: Locked<'a>, limit: Duration) -> (Locke
 
 #[cfg(all(test, not(tickwheel_loom)))]
 mod tests {
-    use super::super::{Task, Timer};
     use super::*;
+    use crate::timer::{Task, Timer};
     use core::sync::atomic::AtomicUsize;
     use std::sync::mpsc;
     use std::{io, thread};

@@ -7,10 +7,10 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::clock::{Nanos, nanos};
-use super::record::{Fate, Record};
-use super::shard::Shard;
-use super::sync::AtomicBool;
+use crate::timer::clock::{Nanos, nanos};
+use crate::timer::core::shard::Shard;
+use crate::timer::sync::AtomicBool;
+use crate::timer::tasks::record::{Fate, Record};
 use crate::wheel;
 
 /// A scheduled task: cancel it, reset it, ask about it.
@@ -25,7 +25,7 @@ use crate::wheel;
 /// |---|---|
 /// | it has started; a series has ended by itself | [`is_expired`](Self::is_expired) |
 /// | it was cancelled, replaced by the next task of its key, or dropped with its timer | [`is_cancelled`](Self::is_cancelled) |
-/// | [`stop`](super::Timer::stop) has handed it back | [`is_unfired`](Self::is_unfired) |
+/// | [`stop`](crate::timer::Timer::stop) has handed it back | [`is_unfired`](Self::is_unfired) |
 ///
 /// ```
 /// use std::time::Duration;
@@ -46,13 +46,13 @@ pub struct Timeout {
 enum TaskOf {
     /// Nobody but this handle can cancel it, so this handle knows if that was done.
     Plain {
-        place: wheel::Key,
+        wheel_key: wheel::Key,
         cancelled: AtomicBool,
     },
     /// It can be cancelled by its key as well: the timer knows of that for as long as this handle
     /// is there.
-    Named {
-        place: wheel::Key,
+    Keyed {
+        wheel_key: wheel::Key,
         cancelled: AtomicBool,
     },
     Record(Arc<Record>),
@@ -60,23 +60,23 @@ enum TaskOf {
 
 impl Timeout {
     #[inline]
-    pub(super) fn plain(shard: Arc<Shard>, place: wheel::Key) -> Self {
-        Self { shard, task: TaskOf::Plain { place, cancelled: AtomicBool::new(false) } }
+    pub(crate) fn plain(shard: Arc<Shard>, wheel_key: wheel::Key) -> Self {
+        Self { shard, task: TaskOf::Plain { wheel_key, cancelled: AtomicBool::new(false) } }
     }
 
     #[inline]
-    pub(super) fn named(shard: Arc<Shard>, place: wheel::Key) -> Self {
-        Self { shard, task: TaskOf::Named { place, cancelled: AtomicBool::new(false) } }
+    pub(crate) fn keyed(shard: Arc<Shard>, wheel_key: wheel::Key) -> Self {
+        Self { shard, task: TaskOf::Keyed { wheel_key, cancelled: AtomicBool::new(false) } }
     }
 
-    pub(super) fn record(shard: Arc<Shard>, record: Arc<Record>) -> Self {
+    pub(crate) fn record(shard: Arc<Shard>, record: Arc<Record>) -> Self {
         Self { shard, task: TaskOf::Record(record) }
     }
 
     /// Cancels the task. `true` for exactly one caller, and then the task never starts (again, if
     /// it is a periodic one), and its closure has been dropped, unless it is running just now.
     /// `false` if it has started, was cancelled before, was handed back by
-    /// [`stop`](super::Timer::stop), or its timer is gone.
+    /// [`stop`](crate::timer::Timer::stop), or its timer is gone.
     ///
     /// ```
     /// use std::time::Duration;
@@ -93,8 +93,8 @@ impl Timeout {
     /// ```
     pub fn cancel(&self) -> bool {
         match &self.task {
-            TaskOf::Plain { place, cancelled } | TaskOf::Named { place, cancelled } => {
-                self.shard.cancel(*place, cancelled)
+            TaskOf::Plain { wheel_key, cancelled } | TaskOf::Keyed { wheel_key, cancelled } => {
+                self.shard.cancel(*wheel_key, cancelled)
             }
             TaskOf::Record(record) => self.shard.cancel_record(record),
         }
@@ -121,8 +121,8 @@ impl Timeout {
     /// ```
     pub fn reset(&self, delay: Duration) -> bool {
         match &self.task {
-            TaskOf::Plain { place, .. } | TaskOf::Named { place, .. } => {
-                self.shard.reset(*place, nanos(delay))
+            TaskOf::Plain { wheel_key, .. } | TaskOf::Keyed { wheel_key, .. } => {
+                self.shard.reset(*wheel_key, nanos(delay))
             }
             TaskOf::Record(record) => self.shard.reset_record(record, nanos(delay)),
         }
@@ -130,8 +130,8 @@ impl Timeout {
 
     fn fate(&self) -> Fate {
         match &self.task {
-            TaskOf::Plain { place, cancelled } | TaskOf::Named { place, cancelled } => {
-                match self.shard.fate(*place) {
+            TaskOf::Plain { wheel_key, cancelled } | TaskOf::Keyed { wheel_key, cancelled } => {
+                match self.shard.fate(*wheel_key) {
                     // Asked last: a task that is cancelled meanwhile must not look expired.
                     Fate::Fired if cancelled.load(Ordering::Acquire) => Fate::Cancelled,
                     fate => fate,
@@ -183,7 +183,7 @@ impl Timeout {
         self.fate() == Fate::Cancelled
     }
 
-    /// Whether the task was handed back as [`Unfired`](super::Unfired) when its timer was stopped.
+    /// Whether the task was handed back as [`Unfired`](crate::timer::Unfired) when its timer was stopped.
     /// It is the caller's then, and whether the caller runs it makes no difference here.
     ///
     /// ```
@@ -203,9 +203,11 @@ impl Timeout {
 
     fn due_at(&self) -> Option<Nanos> {
         match &self.task {
-            TaskOf::Plain { place, .. } | TaskOf::Named { place, .. } => self.shard.due_at(*place),
+            TaskOf::Plain { wheel_key, .. } | TaskOf::Keyed { wheel_key, .. } => {
+                self.shard.due_at(*wheel_key)
+            }
             TaskOf::Record(record) => {
-                (record.fate() == Fate::Pending).then(|| self.shard.due_at(record.place()))?
+                (record.fate() == Fate::Pending).then(|| self.shard.due_at(record.wheel_key()))?
             }
         }
     }
@@ -268,8 +270,8 @@ impl Timeout {
 impl Drop for Timeout {
     #[inline]
     fn drop(&mut self) {
-        if let TaskOf::Named { place, .. } = &self.task {
-            self.shard.unwatch(*place);
+        if let TaskOf::Keyed { wheel_key, .. } = &self.task {
+            self.shard.unwatch(*wheel_key);
         }
     }
 }

@@ -6,7 +6,7 @@
 //! Timeout ────────────────► Shard
 //! ```
 //!
-//! A thread schedules into the shard of its [thread index](super::thread_index), a task with a key
+//! A thread schedules into the shard of its [thread index](crate::timer::core::thread_index), a task with a key
 //! goes to the shard of its key's hash, so that replacing it is one step under one lock. Shards are
 //! created when they are first used. A timer that runs its tasks in order of their deadlines
 //! (inline, caller-driven, manual clock) has one shard.
@@ -18,39 +18,57 @@
 //!   at most as many tasks as its quota. So the limit is exact, and a call that schedules touches
 //!   shared memory once in [`CREDITS`] tasks at most, unless the timer is nearly full.
 
-use ::core::sync::atomic::Ordering;
+mod any_wheel;
+pub(crate) mod driver;
+pub(crate) mod shard;
+pub(crate) mod shrink;
+mod shutdown;
+#[cfg_attr(not(feature = "async"), allow(dead_code, reason = "only futures sleep"))]
+pub(crate) mod sleepers;
+pub(crate) mod state;
+#[cfg(feature = "pace")]
+pub(crate) mod tenants;
+mod thread_index;
+pub(crate) mod wall;
+
+use core::sync::atomic::Ordering;
 use std::boxed::Box;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, OnceLock};
 use std::vec::Vec;
 
-use super::builder::Config;
-use super::clock::{Clock, Nanos};
-use super::driver::{AWAKE, Driver, NEVER, Phase};
-use super::job::Job;
-use super::periodic::Series;
-use super::record::{Record, Work};
-use super::roster::Roster;
-use super::shard::{EMPTY, Shard, drop_cancelled};
-use super::state::{Cancelled, Popped, State};
-use super::stats::Stats;
-use super::sync::{AtomicU64, MutexGuard};
-use super::thread_index::thread_index;
-use super::{Key, ScheduleError, Timeout, panics};
+use crate::timer::builder::Config;
+use crate::timer::clock::{Clock, Nanos};
+#[cfg(any(feature = "async", feature = "pace"))]
+pub(crate) use driver::Nudge;
+pub(crate) use driver::Phase;
+
+use crate::timer::core::shard::{EMPTY, Shard, drop_cancelled};
+use crate::timer::core::state::{Cancelled, Popped, State};
+use crate::timer::core::thread_index::thread_index;
+use crate::timer::execution::panics;
+use crate::timer::execution::roster::Roster;
+use crate::timer::stats::Stats;
+use crate::timer::sync::{AtomicU64, MutexGuard};
+use crate::timer::tasks::job::Job;
+use crate::timer::tasks::periodic::Series;
+use crate::timer::tasks::record::{Record, Work};
+use crate::timer::{Key, ScheduleError, Timeout};
+use driver::{AWAKE, Driver, NEVER};
 
 /// How many tasks a shard may hold more each time it asks for a part of `max_pending`.
 const CREDITS: u64 = 64;
 
 pub(crate) struct Core {
-    pub(super) driver: Arc<Driver>,
+    pub(crate) driver: Arc<Driver>,
     shards: Box<[OnceLock<Arc<Shard>>]>,
     /// A bit for each shard that was created, set after the shard.
     created: AtomicU64,
     /// Serves futures when this timer is stopped.
     #[cfg(feature = "async")]
-    successor: OnceLock<super::Timer>,
+    successor: OnceLock<crate::timer::Timer>,
     #[cfg(feature = "pace")]
-    pub(super) tenants: super::host::Tenants,
+    pub(crate) tenants: tenants::Tenants,
 }
 
 /// No panic leaves a core half changed: see [`Driver`] and [`Shard`].
@@ -58,7 +76,7 @@ impl UnwindSafe for Core {}
 impl RefUnwindSafe for Core {}
 
 impl Core {
-    pub(super) fn new(config: Config, clock: Clock) -> Arc<Self> {
+    pub(crate) fn new(config: Config, clock: Clock) -> Arc<Self> {
         let core = Arc::new_cyclic(|core| Self {
             shards: (0..config.shards).map(|_| OnceLock::new()).collect(),
             created: AtomicU64::new(0),
@@ -66,7 +84,7 @@ impl Core {
             #[cfg(feature = "async")]
             successor: OnceLock::new(),
             #[cfg(feature = "pace")]
-            tenants: super::host::Tenants::default(),
+            tenants: tenants::Tenants::default(),
         });
         if let Clock::Manual(clock) = core.clock() {
             clock.attach(&core);
@@ -87,7 +105,7 @@ impl Core {
 
     /// Wakes or starts the leader. No lock may be held.
     #[cfg(feature = "async")]
-    pub(crate) fn nudge(&self, nudge: super::Nudge) -> Result<(), ScheduleError> {
+    pub(crate) fn nudge(&self, nudge: Nudge) -> Result<(), ScheduleError> {
         self.driver.nudge(nudge)
     }
 
@@ -100,19 +118,19 @@ impl Core {
     /// The timer that serves futures when this one is stopped. It has the same clock and nothing to
     /// run but them. Nobody can stop it; it ends with the last of them.
     #[cfg(feature = "async")]
-    pub(crate) fn successor(&self) -> super::Timer {
-        self.successor.get_or_init(|| super::Timer::successor_of(&self.driver)).clone()
+    pub(crate) fn successor(&self) -> crate::timer::Timer {
+        self.successor.get_or_init(|| crate::timer::Timer::successor_of(&self.driver)).clone()
     }
 
     /// The shard into which the calling thread schedules.
     #[inline]
-    pub(super) fn my_shard(&self) -> &Arc<Shard> {
+    pub(crate) fn my_shard(&self) -> &Arc<Shard> {
         self.shard(thread_index() & (self.shards.len() - 1))
     }
 
     /// The shard with an index.
     #[inline]
-    pub(super) fn shard(&self, index: usize) -> &Arc<Shard> {
+    pub(crate) fn shard(&self, index: usize) -> &Arc<Shard> {
         let created = self.created.load(Ordering::Acquire) & 1 << index != 0;
         let shard = self.shards[index].get().filter(|_| created);
         shard.unwrap_or_else(|| self.create_shard(index))
@@ -139,7 +157,7 @@ impl Core {
 
     /// The shards that were created so far.
     #[inline]
-    pub(super) fn shards(&self) -> impl Iterator<Item = &Arc<Shard>> {
+    pub(crate) fn shards(&self) -> impl Iterator<Item = &Arc<Shard>> {
         let created = self.created.load(Ordering::Acquire);
         let shards = self.shards.iter().enumerate();
         shards
@@ -148,7 +166,7 @@ impl Core {
     }
 
     /// Locks all shards. The roster is locked as well, so no shard is created meanwhile.
-    pub(super) fn lock_all<'a>(&'a self, _roster: &Roster) -> Vec<MutexGuard<'a, State>> {
+    pub(crate) fn lock_all<'a>(&'a self, _roster: &Roster) -> Vec<MutexGuard<'a, State>> {
         self.shards().map(|shard| shard.lock()).collect()
     }
 
@@ -159,16 +177,16 @@ impl Core {
     }
 
     /// Pending tasks plus sleeping futures.
-    pub(super) fn pending(&self) -> usize {
+    pub(crate) fn pending(&self) -> usize {
         self.sum(State::pending)
     }
 
     /// Tasks that are running.
-    pub(super) fn running(&self) -> usize {
+    pub(crate) fn running(&self) -> usize {
         self.sum(|state| state.running)
     }
 
-    pub(super) fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> Stats {
         let roster = self.driver.roster();
         let mut stats = Stats { wakeups: roster.wakeups, ..Stats::default() };
         for state in self.lock_all(&roster) {
@@ -177,18 +195,18 @@ impl Core {
         stats
     }
 
-    pub(super) fn memory_usage(&self) -> usize {
+    pub(crate) fn memory_usage(&self) -> usize {
         self.shards().map(|shard| shard.memory_usage()).sum()
     }
 
     /// Schedules a closure.
     #[inline]
-    pub(super) fn schedule(&self, at: Nanos, job: Job) -> Result<Timeout, ScheduleError> {
+    pub(crate) fn schedule(&self, at: Nanos, job: Job) -> Result<Timeout, ScheduleError> {
         let shard = self.my_shard();
         let mut state = self.admit(shard, shard.lock())?;
         state.scheduled += 1;
-        let place = state.insert(at, job);
-        let timeout = Timeout::plain(Arc::clone(shard), place);
+        let wheel_key = state.insert(at, job);
+        let timeout = Timeout::plain(Arc::clone(shard), wheel_key);
         match shard.announce(state, at) {
             // Without a thread the task is refused and must not run later. But a thread that another
             // caller started may have run it meanwhile, and then it was not refused.
@@ -198,7 +216,7 @@ impl Core {
     }
 
     /// Schedules a closure with a key, and replaces the task that has the key.
-    pub(super) fn schedule_named(
+    pub(crate) fn schedule_keyed(
         &self,
         key: Key,
         at: impl FnOnce(&Clock) -> Nanos,
@@ -207,22 +225,22 @@ impl Core {
         let (hash, shard) = self.key_shard(&key);
         let mut state = shard.lock();
         // The key table is a cache miss, and reading the clock takes a good part of one.
-        state.names.prefetch(hash);
+        state.keys.prefetch(hash);
         let at = at(self.clock());
-        let mut named = state.find(&key, hash);
-        if named.is_some() {
+        let mut holder = state.find(&key, hash);
+        if holder.is_some() {
             state.admit_instead()?;
         } else {
             state = self.admit(shard, state)?;
             // The lock may have been released: another thread may have scheduled the key.
-            named = state.find(&key, hash);
+            holder = state.find(&key, hash);
         }
         // The task that is replaced makes room for this one; on a timer that takes none it stays.
-        let replaced = named.map_or(Cancelled::No, |named| state.cancel_named(&named));
+        let replaced = holder.map_or(Cancelled::No, |holder| state.cancel_holder(&holder));
         state.scheduled += 1;
-        let place = state.insert(at, job);
-        state.names.insert(key, hash, place);
-        let timeout = Timeout::named(Arc::clone(shard), place);
+        let wheel_key = state.insert(at, job);
+        state.keys.insert(key, hash, wheel_key);
+        let timeout = Timeout::keyed(Arc::clone(shard), wheel_key);
         let announced = shard.announce(state, at);
         drop_cancelled(replaced);
         match announced {
@@ -233,7 +251,7 @@ impl Core {
     }
 
     /// Schedules a task that has a period or a wall-clock deadline, and maybe a key.
-    pub(super) fn schedule_record(
+    pub(crate) fn schedule_record(
         &self,
         key: Option<Key>,
         series: Option<Series>,
@@ -253,14 +271,14 @@ impl Core {
         } else {
             state = self.admit(shard, state)?;
         }
-        // As in `schedule_named`.
-        let named = find(&state);
-        let replaced = named.map_or(Cancelled::No, |named| state.cancel_named(&named));
+        // As in `schedule_keyed`.
+        let holder = find(&state);
+        let replaced = holder.map_or(Cancelled::No, |holder| state.cancel_holder(&holder));
         state.scheduled += 1;
         state.place(&record, at, self.clock());
         state.records.insert(Arc::clone(&record));
         if let Some(key) = key {
-            state.names.insert_record(key, Arc::clone(&record));
+            state.keys.insert_record(key, Arc::clone(&record));
         }
         let at = state.look_at(&record);
         let announced = shard.announce(state, at);
@@ -272,22 +290,22 @@ impl Core {
         }
     }
 
-    pub(super) fn cancel_key(&self, key: &Key) -> bool {
+    pub(crate) fn cancel_key(&self, key: &Key) -> bool {
         let (hash, shard) = self.key_shard(key);
         shard.cancel_key(key, hash)
     }
 
-    pub(super) fn reset_key(&self, key: &Key, delay: Nanos) -> bool {
+    pub(crate) fn reset_key(&self, key: &Key, delay: Nanos) -> bool {
         let (hash, shard) = self.key_shard(key);
         shard.reset_key(key, hash, delay)
     }
 
-    pub(super) fn has_key(&self, key: &Key) -> bool {
+    pub(crate) fn has_key(&self, key: &Key) -> bool {
         let (hash, shard) = self.key_shard(key);
         shard.has_key(key, hash)
     }
 
-    pub(super) fn key_due_at(&self, key: &Key) -> Option<Nanos> {
+    pub(crate) fn key_due_at(&self, key: &Key) -> Option<Nanos> {
         let (hash, shard) = self.key_shard(key);
         shard.key_due_at(key, hash)
     }
@@ -318,7 +336,7 @@ impl Core {
         drop(state);
         let roster = self.driver.roster();
         let mut states = self.lock_all(&roster);
-        let place = self.shards().position(|other| Arc::ptr_eq(other, shard));
+        let wheel_key = self.shards().position(|other| Arc::ptr_eq(other, shard));
         let limit = self.driver.config.max_pending;
         let pending: usize = states.iter().map(|state| state.pending_tasks()).sum();
         let free = limit.saturating_sub(pending);
@@ -327,7 +345,7 @@ impl Core {
             state.quota = state.pending_tasks();
         }
         self.driver.set_credits((free - given) as u64);
-        let mut state = states.swap_remove(place.unwrap_or(0));
+        let mut state = states.swap_remove(wheel_key.unwrap_or(0));
         state.quota += given;
         state.admit_instead()?;
         if given == 0 {
@@ -338,14 +356,14 @@ impl Core {
     }
 
     /// Returns when something may be due next.
-    pub(super) fn next_deadline(&self) -> Option<Nanos> {
+    pub(crate) fn next_deadline(&self) -> Option<Nanos> {
         let next = self.shards().filter_map(|shard| shard.lock().next_wake()).min();
         next.filter(|&at| at < NEVER)
     }
 
     /// As [`next_deadline`](Self::next_deadline), for an event loop that sleeps until then: from now
     /// on, a task that is scheduled for an earlier time calls the wake hook.
-    pub(super) fn sleep_until_next(&self) -> Option<Nanos> {
+    pub(crate) fn sleep_until_next(&self) -> Option<Nanos> {
         if self.driver.config.wake_hook.is_none() {
             return self.next_deadline();
         }
@@ -361,10 +379,10 @@ impl Core {
 
     /// Runs what is due, on this thread, and returns the number of tasks. Does nothing and returns
     /// `None` while another call does so, or when it is called by a task that such a call runs.
-    pub(super) fn turn(self: &Arc<Self>) -> Option<usize> {
+    pub(crate) fn turn(self: &Arc<Self>) -> Option<usize> {
         let shard = self.shard(0);
         let mut state = shard.lock();
-        if ::core::mem::replace(&mut state.turning, true) {
+        if core::mem::replace(&mut state.turning, true) {
             return None;
         }
         drop(state);
@@ -402,7 +420,7 @@ impl Core {
     }
 
     /// The earliest wake-up of all shards; [`EMPTY`] if nothing is pending.
-    pub(super) fn next(&self) -> Nanos {
+    pub(crate) fn next(&self) -> Nanos {
         self.shards().map(|shard| shard.next()).min().unwrap_or(EMPTY)
     }
 }

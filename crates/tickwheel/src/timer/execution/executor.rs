@@ -3,13 +3,13 @@
 use core::fmt;
 use std::sync::Arc;
 
-use super::panics;
-use super::shard::Shard;
-use super::state::Fire;
+use crate::timer::core::shard::Shard;
+use crate::timer::core::state::Fire;
+use crate::timer::execution::panics;
 
 /// Where a timer runs its tasks.
 #[derive(Clone)]
-pub(super) enum Executor {
+pub(crate) enum Executor {
     /// On up to so many threads of its own.
     Workers(usize),
     /// On the one thread that waits for deadlines.
@@ -24,7 +24,7 @@ pub(super) enum Executor {
 ///
 /// Dropping it instead rejects the task: that is logged and counted, and the timer goes on.
 ///
-/// The task has left the timer: it cannot be cancelled any more. [`drain`](super::Timer::drain)
+/// The task has left the timer: it cannot be cancelled any more. [`drain`](crate::timer::Timer::drain)
 /// waits for it; `stop` does not unless it is running. It can still be run after the timer was
 /// stopped.
 ///
@@ -45,7 +45,7 @@ pub struct Task {
 }
 
 impl Task {
-    pub(super) fn new(shard: Arc<Shard>, fire: Fire) -> Self {
+    pub(crate) fn new(shard: Arc<Shard>, fire: Fire) -> Self {
         Self { shard, fire: Some(fire) }
     }
 

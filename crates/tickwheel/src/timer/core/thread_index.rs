@@ -7,7 +7,7 @@
 #[cfg(not(tickwheel_loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::sync::thread_local;
+use crate::timer::sync::thread_local;
 
 /// A bit for each number that a living thread has.
 #[cfg(not(tickwheel_loom))]
@@ -69,7 +69,7 @@ thread_local! {
 /// Returns the number of the calling thread, below 64. A thread whose thread-locals are destroyed
 /// already uses number 0.
 #[inline]
-pub(super) fn thread_index() -> usize {
+pub(crate) fn thread_index() -> usize {
     INDEX.try_with(|index| index.number as usize).unwrap_or(0)
 }
 

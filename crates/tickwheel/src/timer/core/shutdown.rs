@@ -7,26 +7,27 @@ use core::time::Duration;
 use std::sync::{Arc, PoisonError};
 use std::vec::Vec;
 
-use super::clock::instant_now;
-use super::core::Core;
-use super::driver::Phase;
-use super::names::Names;
-use super::panics;
-use super::record::{Fate, Records};
-use super::roster::Roster;
-use super::shard::{Shard, drop_cancelled};
-use super::sleepers::Sleepers;
-use super::state::{AnyWheel, State};
-use super::sync::MutexGuard;
-use super::unfired::Unfired;
-use super::wall::Wall;
+use crate::timer::clock::instant_now;
+use crate::timer::core::Core;
+use crate::timer::core::any_wheel::AnyWheel;
+use crate::timer::core::driver::Phase;
+use crate::timer::core::shard::{Shard, drop_cancelled};
+use crate::timer::core::sleepers::Sleepers;
+use crate::timer::core::state::State;
+use crate::timer::core::wall::Wall;
+use crate::timer::execution::panics;
+use crate::timer::execution::roster::Roster;
+use crate::timer::keys::table::KeyTable;
+use crate::timer::sync::MutexGuard;
+use crate::timer::tasks::record::{Fate, Records};
+use crate::timer::tasks::unfired::Unfired;
 use crate::wheel;
 
 /// What was pending in a shard when its timer was stopped.
 struct Taken<'a> {
     shard: &'a Arc<Shard>,
     wheel: AnyWheel,
-    names: Names,
+    keys: KeyTable,
     sleepers: Sleepers,
     /// Kept until the lock is released: dropping them may take long, or call user code.
     _rest: (Records, Wall),
@@ -40,12 +41,12 @@ impl Shard {
         state.phase = Phase::Stopped;
         state.left = fate;
         let wheel = state.wheel.take();
-        let names = state.names.take_all();
+        let keys = state.keys.take_all();
         let rest = (core::mem::take(&mut state.records), core::mem::take(&mut state.wall));
         let sleepers = state.sleepers.take();
         state.cancelled += sleepers.len() as u64;
         self.publish_next(state);
-        Taken { shard: self, wheel, names, sleepers, _rest: rest, left: self.left() }
+        Taken { shard: self, wheel, keys, sleepers, _rest: rest, left: self.left() }
     }
 }
 
@@ -65,7 +66,7 @@ impl Taken<'_> {
             if let Some(record) = job.record() {
                 record.set_fate(fate);
             }
-            let key = if job.is_named() { self.names.forget(due.key) } else { None };
+            let key = if job.has_key() { self.keys.forget(due.key) } else { None };
             let at = driver.clock.instant(due.deadline.saturating_mul(driver.config.tick));
             (due.deadline, Unfired::new(job, key, at, driver.config.panic_hook.clone()))
         });
@@ -78,7 +79,7 @@ impl Taken<'_> {
 impl Core {
     /// Takes the timer out of service and returns what is pending, by deadline. Handles will report
     /// `fate` for those tasks. What takes long is done without the locks.
-    pub(super) fn end(self: &Arc<Self>, fate: Fate) -> Vec<Unfired> {
+    pub(crate) fn end(self: &Arc<Self>, fate: Fate) -> Vec<Unfired> {
         let driver = &self.driver;
         let mut roster = driver.roster();
         if roster.phase == Phase::Stopped {
@@ -109,14 +110,14 @@ impl Core {
 
     /// Waits until no task runs and no thread is left. Returns `false` if that takes longer than
     /// `limit`. From inside a task of this timer there is nothing to wait for.
-    pub(super) fn wait_ended(&self, limit: Duration) -> bool {
+    pub(crate) fn wait_ended(&self, limit: Duration) -> bool {
         let is_idle = |state: &State| state.running == 0;
         let ended = |roster: &Roster| roster.count == 0 && self.all(roster, is_idle);
         panics::is_inside(&self.driver) || self.wait(limit, ended)
     }
 
     /// Refuses new tasks and lets the pending ones run for up to `limit`. Periodic ones end.
-    pub(super) fn drain(self: &Arc<Self>, limit: Duration) {
+    pub(crate) fn drain(self: &Arc<Self>, limit: Duration) {
         let mut roster = self.driver.roster();
         if roster.phase == Phase::Stopped {
             return;
@@ -130,7 +131,7 @@ impl Core {
             self.cancel_series(shard);
         }
         #[cfg(feature = "pace")]
-        self.tenants.tell(super::host::Tenant::timer_drains);
+        self.tenants.tell(crate::timer::core::tenants::Tenant::timer_drains);
         if self.driver.has_threads() && !panics::is_inside(&self.driver) {
             let is_done = |state: &State| state.pending_tasks() + state.running + state.queued == 0;
             self.wait(limit, |roster| roster.phase == Phase::Stopped || self.all(roster, is_done));

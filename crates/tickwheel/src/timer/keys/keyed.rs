@@ -1,61 +1,11 @@
-//! Points in time that a task can be scheduled for, and scheduling by key.
+//! Scheduling, resetting and inspecting a task by its key.
 
 use core::time::Duration;
 
-use std::time::{Instant, SystemTime};
-
-use super::clock::{Clock, nanos, unix_nanos};
-use super::core::Core;
-use super::job::Job;
-use super::record::Work;
-use super::{Key, Periodic, ScheduleError, Timeout, Timer};
-
-/// A point in time, by one of two clocks; both convert into it.
-///
-/// ```
-/// use std::time::{Instant, SystemTime};
-/// use tickwheel::When;
-///
-/// assert!(matches!(When::from(Instant::now()), When::Monotonic(_)));
-/// assert!(matches!(When::from(SystemTime::now()), When::Wall(_)));
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum When {
-    /// By the clock that never is set, and stands still while the machine sleeps.
-    Monotonic(Instant),
-    /// By the clock on the wall, wherever it is set.
-    Wall(SystemTime),
-}
-
-impl From<Instant> for When {
-    fn from(instant: Instant) -> Self {
-        Self::Monotonic(instant)
-    }
-}
-
-impl From<SystemTime> for When {
-    fn from(time: SystemTime) -> Self {
-        Self::Wall(time)
-    }
-}
-
-pub(super) fn at(
-    core: &Core,
-    key: Option<Key>,
-    when: When,
-    task: impl FnOnce() + Send + 'static,
-) -> Result<Timeout, ScheduleError> {
-    match (when, key) {
-        (When::Monotonic(instant), None) => core.schedule(core.clock().at(instant), Job::new(task)),
-        (When::Monotonic(instant), Some(key)) => {
-            core.schedule_named(key, |clock| clock.at(instant), Job::named(task))
-        }
-        (When::Wall(time), key) => {
-            let work = Work::Once(Job::new(task));
-            core.schedule_record(key, None, work, 0, Some(unix_nanos(time)))
-        }
-    }
-}
+use crate::timer::clock::{Clock, nanos};
+use crate::timer::tasks::job::Job;
+use crate::timer::tasks::when;
+use crate::timer::{Key, Periodic, ScheduleError, Timeout, Timer, When};
 
 /// A key of a timer: schedules a task under it, or asks about the one that is pending. Made by
 /// [`Timer::key`].
@@ -80,7 +30,7 @@ pub struct Keyed<'a> {
 }
 
 impl<'a> Keyed<'a> {
-    pub(super) fn new(timer: &'a Timer, key: Key) -> Self {
+    pub(crate) fn new(timer: &'a Timer, key: Key) -> Self {
         Self { timer, key }
     }
 
@@ -108,7 +58,7 @@ impl<'a> Keyed<'a> {
         task: impl FnOnce() + Send + 'static,
     ) -> Result<Timeout, ScheduleError> {
         let at = |clock: &Clock| clock.now().saturating_add(nanos(delay));
-        self.timer.core().schedule_named(self.key, at, Job::named(task))
+        self.timer.core().schedule_keyed(self.key, at, Job::keyed(task))
     }
 
     /// Sets the deadline of the pending task with this key to `delay` from now, earlier or later
@@ -165,7 +115,7 @@ impl<'a> Keyed<'a> {
         when: impl Into<When>,
         task: impl FnOnce() + Send + 'static,
     ) -> Result<Timeout, ScheduleError> {
-        at(self.timer.core(), Some(self.key), when.into(), task)
+        when::at(self.timer.core(), Some(self.key), when.into(), task)
     }
 
     /// As [`Timer::every`], in place of the pending task with this key.

@@ -10,11 +10,12 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::Instant;
 use std::vec::Vec;
 
-use super::core::Core;
-use super::driver::{Nudge, Phase};
-use super::job::Job;
-use super::sync::{AtomicBool, Mutex, MutexGuard};
-use super::{Nanos, ScheduleError, Timer, panics};
+use crate::timer::core::Core;
+use crate::timer::core::driver::{Nudge, Phase};
+use crate::timer::execution::panics;
+use crate::timer::sync::{AtomicBool, Mutex, MutexGuard};
+use crate::timer::tasks::job::Job;
+use crate::timer::{Nanos, ScheduleError, Timer};
 use crate::wheel;
 
 #[derive(Clone)]
@@ -24,7 +25,7 @@ pub(crate) struct Host {
 
 /// Where a job is: in which shard, and where in its wheel.
 #[derive(Clone, Copy)]
-pub(crate) struct JobPlace {
+pub(crate) struct JobKey {
     shard: u32,
     key: wheel::Key,
 }
@@ -40,7 +41,7 @@ pub(crate) trait Tenant: Send + Sync {
 
 /// The tenants of a timer, which it does not keep alive.
 #[derive(Default)]
-pub(super) struct Tenants(Mutex<Vec<Weak<dyn Tenant>>>);
+pub(crate) struct Tenants(Mutex<Vec<Weak<dyn Tenant>>>);
 
 impl Tenants {
     fn lock(&self) -> MutexGuard<'_, Vec<Weak<dyn Tenant>>> {
@@ -56,7 +57,7 @@ impl Tenants {
     }
 
     /// Calls every tenant that is alive. The timer's lock must not be held.
-    pub(super) fn tell(&self, tell: impl Fn(Arc<dyn Tenant>)) {
+    pub(crate) fn tell(&self, tell: impl Fn(Arc<dyn Tenant>)) {
         let tenants: Vec<_> = self.lock().iter().filter_map(Weak::upgrade).collect();
         tenants.into_iter().for_each(tell);
     }
@@ -110,7 +111,7 @@ impl Host {
         &self,
         at: Nanos,
         job: impl FnOnce() -> Job,
-    ) -> Result<(JobPlace, Nudge), ScheduleError> {
+    ) -> Result<(JobKey, Nudge), ScheduleError> {
         let shard = self.core.my_shard();
         let mut state = shard.lock();
         if state.phase == Phase::Stopped {
@@ -118,11 +119,11 @@ impl Host {
         }
         state.scheduled += 1;
         let key = state.insert(at, job());
-        Ok((JobPlace { shard: shard.index, key }, shard.unlock_after(state, at)))
+        Ok((JobKey { shard: shard.index, key }, shard.unlock_after(state, at)))
     }
 
     /// Moves a job to another time; `None` if it has left the wheel.
-    pub(crate) fn move_to(&self, place: JobPlace, at: Nanos) -> Option<Nudge> {
+    pub(crate) fn move_to(&self, place: JobKey, at: Nanos) -> Option<Nudge> {
         let shard = self.core.shard(place.shard as usize);
         let mut state = shard.lock();
         if state.phase == Phase::Stopped || !state.reset(place.key, at) {
@@ -142,7 +143,7 @@ impl Host {
     }
 
     /// Takes a job out of the wheel again and drops it.
-    pub(crate) fn take_back(&self, place: JobPlace) -> bool {
+    pub(crate) fn take_back(&self, place: JobKey) -> bool {
         self.core.shard(place.shard as usize).cancel(place.key, &AtomicBool::new(false))
     }
 }

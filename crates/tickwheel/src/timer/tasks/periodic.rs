@@ -3,11 +3,11 @@
 use core::time::Duration;
 use std::boxed::Box;
 
+use crate::timer::clock::{Nanos, nanos};
 #[cfg(feature = "cron")]
-use super::calendar::Course;
-use super::clock::{Nanos, nanos};
-use super::record::Work;
-use super::{Key, ScheduleError, Timeout, Timer};
+use crate::timer::tasks::calendar::Course;
+use crate::timer::tasks::record::Work;
+use crate::timer::{Key, ScheduleError, Timeout, Timer};
 
 /// What a periodic task does about runs that it could not start in time: because it was still
 /// running, because all workers were busy, or because the machine was suspended.
@@ -52,10 +52,10 @@ impl MissedTicks {
 
 /// How a periodic task goes on.
 #[derive(Debug)]
-pub(super) struct Series {
+pub(crate) struct Series {
     period: Nanos,
     rhythm: Rhythm,
-    pub(super) ends_on_panic: bool,
+    pub(crate) ends_on_panic: bool,
 }
 
 #[derive(Debug)]
@@ -71,17 +71,17 @@ enum Rhythm {
 
 impl Series {
     #[cfg(feature = "cron")]
-    pub(super) fn by_calendar(course: Course, ends_on_panic: bool) -> Self {
+    pub(crate) fn by_calendar(course: Course, ends_on_panic: bool) -> Self {
         Self { period: 0, rhythm: Rhythm::Calendar(Box::new(course)), ends_on_panic }
     }
 
     #[cfg(feature = "cron")]
-    pub(super) fn course(&self) -> Option<&Course> {
+    pub(crate) fn course(&self) -> Option<&Course> {
         if let Rhythm::Calendar(course) = &self.rhythm { Some(course) } else { None }
     }
 
     /// When to run next, after a run that was due at `due_at` and has ended at `now`.
-    pub(super) fn next(&self, due_at: Nanos, now: Nanos) -> Nanos {
+    pub(crate) fn next(&self, due_at: Nanos, now: Nanos) -> Nanos {
         match self.rhythm {
             // Its deadline is the wall clock's: the course has found it already.
             #[cfg(feature = "cron")]
@@ -121,7 +121,7 @@ pub struct Periodic<'a> {
 }
 
 impl<'a> Periodic<'a> {
-    pub(super) fn new(timer: &'a Timer, period: Duration) -> Self {
+    pub(crate) fn new(timer: &'a Timer, period: Duration) -> Self {
         Self {
             timer,
             key: None,

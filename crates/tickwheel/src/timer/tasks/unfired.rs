@@ -4,10 +4,10 @@ use core::fmt;
 use std::time::Instant;
 use std::vec::Vec;
 
-use super::Key;
-use super::job::Job;
-use super::panics::{PanicHook, catch_with};
-use super::record::Work;
+use crate::timer::Key;
+use crate::timer::execution::panics::{PanicHook, catch_with};
+use crate::timer::tasks::job::Job;
+use crate::timer::tasks::record::Work;
 
 /// A task that had not started when its timer was stopped.
 ///
@@ -37,7 +37,7 @@ pub struct Unfired {
 }
 
 impl Unfired {
-    pub(super) fn new(
+    pub(crate) fn new(
         job: Job,
         key: Option<Key>,
         deadline: Option<Instant>,
@@ -121,7 +121,7 @@ impl Drop for Unfired {
     }
 }
 
-/// Tasks were still running when [`Timer::stop_timeout`](super::Timer::stop_timeout) gave up
+/// Tasks were still running when [`Timer::stop_timeout`](crate::timer::Timer::stop_timeout) gave up
 /// waiting for them. The timer is stopped all the same.
 ///
 /// ```

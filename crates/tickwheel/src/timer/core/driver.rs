@@ -27,32 +27,33 @@ use std::hash::{BuildHasher, RandomState};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, PoisonError, Weak};
 
-use super::builder::Config;
-use super::clock::{Clock, Nanos};
-use super::core::Core;
-use super::executor::Executor;
-use super::roster::{Guard, Roster};
-use super::sync::{AtomicU8, AtomicU64, Condvar, Mutex, MutexGuard, fence};
-use super::{Key, ScheduleError, panics};
+use crate::timer::builder::Config;
+use crate::timer::clock::{Clock, Nanos};
+use crate::timer::core::Core;
+use crate::timer::execution::executor::Executor;
+use crate::timer::execution::panics;
+use crate::timer::execution::roster::{Guard, Roster};
+use crate::timer::sync::{AtomicU8, AtomicU64, Condvar, Mutex, MutexGuard, fence};
+use crate::timer::{Key, ScheduleError};
 
 /// `leader_until` while no thread sleeps as leader and at least one is awake: it will look at all
 /// shards before it sleeps.
-pub(super) const AWAKE: Nanos = 0;
+pub(crate) const AWAKE: Nanos = 0;
 
 /// A wake-up time that never comes: that of tasks with a delay of `Duration::MAX`.
-pub(super) const NEVER: Nanos = Nanos::MAX - 1;
+pub(crate) const NEVER: Nanos = Nanos::MAX - 1;
 
 /// `leader_until` while it is not certain that the timer has a thread.
-pub(super) const NOBODY: Nanos = Nanos::MAX;
+pub(crate) const NOBODY: Nanos = Nanos::MAX;
 
 /// Keeps a value on cache lines of its own. Processors fetch lines in pairs of 64 bytes.
 #[repr(align(128))]
-pub(super) struct CacheAligned<T>(pub(super) T);
+pub(crate) struct CacheAligned<T>(pub(crate) T);
 
 /// Whether a timer accepts and runs tasks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
-pub(super) enum Phase {
+pub(crate) enum Phase {
     NotStarted,
     Running,
     /// New tasks are refused; pending ones still run.
@@ -61,7 +62,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    pub(super) fn takes_tasks(self) -> bool {
+    pub(crate) fn takes_tasks(self) -> bool {
         matches!(self, Self::NotStarted | Self::Running)
     }
 }
@@ -74,7 +75,7 @@ pub(crate) struct Nudge {
     /// When a thread has to look; `NOBODY` if a thread looks by then anyway.
     wake_at: Nanos,
     /// A thread is calling wakers, and no guard watches whether one of them blocks.
-    pub(super) watch: bool,
+    pub(crate) watch: bool,
 }
 
 impl Nudge {
@@ -89,7 +90,7 @@ impl Nudge {
 
 pub(crate) struct Driver {
     pub(crate) clock: Clock,
-    pub(super) config: Config,
+    pub(crate) config: Config,
     /// The timer's core, for the threads that are started.
     core: Weak<Core>,
     /// Hashes keys, without a lock.
@@ -97,13 +98,13 @@ pub(crate) struct Driver {
     published: CacheAligned<Published>,
     roster: CacheAligned<Mutex<Roster>>,
     /// Where the leader sleeps.
-    pub(super) leader: Condvar,
+    pub(crate) leader: Condvar,
     /// Where the guard sleeps.
-    pub(super) guard: Condvar,
+    pub(crate) guard: Condvar,
     /// Where threads without work sleep.
-    pub(super) idle: Condvar,
+    pub(crate) idle: Condvar,
     /// Where callers wait for tasks and threads to end, and for the first thread to be started.
-    pub(super) ended: Condvar,
+    pub(crate) ended: Condvar,
 }
 
 /// What is read without the roster's lock.
@@ -123,7 +124,7 @@ impl UnwindSafe for Driver {}
 impl RefUnwindSafe for Driver {}
 
 impl Driver {
-    pub(super) fn new(config: Config, clock: Clock, core: Weak<Core>) -> Self {
+    pub(crate) fn new(config: Config, clock: Clock, core: Weak<Core>) -> Self {
         let credits = if config.shards == 1 { 0 } else { config.max_pending as u64 };
         Self {
             clock,
@@ -144,25 +145,25 @@ impl Driver {
         }
     }
 
-    pub(super) fn roster(&self) -> MutexGuard<'_, Roster> {
+    pub(crate) fn roster(&self) -> MutexGuard<'_, Roster> {
         self.roster.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The core; `None` if the last clone of the timer and its threads are gone.
-    pub(super) fn core(&self) -> Option<Arc<Core>> {
+    pub(crate) fn core(&self) -> Option<Arc<Core>> {
         self.core.upgrade()
     }
 
-    pub(super) fn hash(&self, key: &Key) -> u64 {
+    pub(crate) fn hash(&self, key: &Key) -> u64 {
         self.hasher.hash_one(key)
     }
 
     /// Returns `true` if tasks run on threads of this timer, and not on a caller's.
-    pub(super) fn has_threads(&self) -> bool {
+    pub(crate) fn has_threads(&self) -> bool {
         !matches!(self.config.executor, Executor::Caller)
     }
 
-    pub(super) fn max_threads(&self) -> usize {
+    pub(crate) fn max_threads(&self) -> usize {
         match self.config.executor {
             Executor::Workers(max) => max,
             Executor::Inline | Executor::Custom(_) => 1,
@@ -172,29 +173,29 @@ impl Driver {
 
     /// Until when the leader sleeps, or [`AWAKE`] or [`NOBODY`].
     #[inline]
-    pub(super) fn leader_until(&self) -> Nanos {
+    pub(crate) fn leader_until(&self) -> Nanos {
         self.published.0.leader_until.load(Ordering::Acquire)
     }
 
     /// Called under the roster's lock.
-    pub(super) fn set_leader_until(&self, until: Nanos) {
+    pub(crate) fn set_leader_until(&self, until: Nanos) {
         self.published.0.leader_until.store(until, Ordering::Release);
     }
 
     /// Returns `true` if the leader sleeps and wakes up no later than `at`. Whether an event loop
     /// does is up to its owner.
     #[inline]
-    pub(super) fn leader_wakes_by(&self, at: Nanos) -> bool {
+    pub(crate) fn leader_wakes_by(&self, at: Nanos) -> bool {
         let until = self.leader_until();
         until != AWAKE && until <= at && self.has_threads()
     }
 
     #[inline]
-    pub(super) fn takes_tasks(&self) -> bool {
+    pub(crate) fn takes_tasks(&self) -> bool {
         self.published.0.phase.load(Ordering::Acquire) <= Phase::Running as u8
     }
 
-    pub(super) fn set_phase(&self, roster: &mut Roster, phase: Phase) {
+    pub(crate) fn set_phase(&self, roster: &mut Roster, phase: Phase) {
         roster.phase = phase;
         self.published.0.phase.store(phase as u8, Ordering::Release);
     }
@@ -202,18 +203,18 @@ impl Driver {
     /// Returns `true` if no guard watches the calls of tasks and wakers. Exact under the lock of the
     /// shard whose task is about to be called: see `Core::rest_as_guard`.
     #[inline]
-    pub(super) fn is_unguarded(&self) -> bool {
+    pub(crate) fn is_unguarded(&self) -> bool {
         let guard = self.published.0.guard.load(Ordering::Acquire);
         guard == Guard::None as u8 || guard == Guard::Resting as u8
     }
 
-    pub(super) fn set_guard(&self, roster: &mut Roster, guard: Guard) {
+    pub(crate) fn set_guard(&self, roster: &mut Roster, guard: Guard) {
         roster.guard = guard;
         self.published.0.guard.store(guard as u8, Ordering::Release);
     }
 
     /// Takes up to `wanted` of the credits that no shard has.
-    pub(super) fn take_credits(&self, wanted: u64) -> u64 {
+    pub(crate) fn take_credits(&self, wanted: u64) -> u64 {
         let credits = &self.published.0.credits;
         let mut free = credits.load(Ordering::Relaxed);
         loop {
@@ -230,14 +231,14 @@ impl Driver {
     }
 
     /// Sets the credits that no shard has. Called while all shards are locked.
-    pub(super) fn set_credits(&self, credits: u64) {
+    pub(crate) fn set_credits(&self, credits: u64) {
         self.published.0.credits.store(credits, Ordering::Relaxed);
     }
 
     /// Says what remains to be done after a shard's lock was released: something was scheduled for
     /// `wake_at`, and `earlier` tells whether that is before the `next` that the shard had.
     #[inline]
-    pub(super) fn nudge_for(&self, wake_at: Nanos, earlier: bool, watch: bool) -> Nudge {
+    pub(crate) fn nudge_for(&self, wake_at: Nanos, earlier: bool, watch: bool) -> Nudge {
         if earlier {
             fence(Ordering::SeqCst);
         }
@@ -248,7 +249,7 @@ impl Driver {
 
     /// Wakes or starts the leader. No lock may be held: hooks of the timer's owner are called.
     #[cold]
-    pub(super) fn nudge(&self, nudge: Nudge) -> Result<(), ScheduleError> {
+    pub(crate) fn nudge(&self, nudge: Nudge) -> Result<(), ScheduleError> {
         if nudge.watch {
             self.call_guard();
         }
@@ -283,7 +284,7 @@ impl Driver {
     }
 
     /// Notes until when the event loop of a caller-driven timer sleeps.
-    pub(super) fn set_caller_until(&self, until: Nanos) {
+    pub(crate) fn set_caller_until(&self, until: Nanos) {
         if self.config.wake_hook.is_none() {
             return;
         }
@@ -297,7 +298,7 @@ impl Driver {
     /// Wakes callers that wait for the end, after a task has ended or was cancelled. No shard's lock
     /// may be held.
     #[cold]
-    pub(super) fn note_progress(&self) {
+    pub(crate) fn note_progress(&self) {
         drop(self.roster());
         self.ended.notify_all();
     }

@@ -3,7 +3,7 @@
 //! Ground rules:
 //! * While anything is pending, a thread is there. The first task is accepted once its thread was
 //!   started, and the leader stays until nothing is pending. If a [thread
-//!   hook](super::Builder::thread_hook) fails after a task was accepted because of it, a thread is
+//!   hook](crate::timer::Builder::thread_hook) fails after a task was accepted because of it, a thread is
 //!   started without the hook.
 //! * A thread that could not be started is tried again at once a few times, then after 1 ms, 2 ms
 //!   and so on up to a second.
@@ -14,16 +14,16 @@ use std::io;
 use std::string::ToString;
 use std::sync::{Arc, PoisonError};
 
-use super::ScheduleError;
-use super::core::Core;
-use super::driver::{AWAKE, Driver, NOBODY, Phase};
-use super::panics;
-use super::roster::{Guard, Roster, Starting};
-use super::sync::MutexGuard;
+use crate::timer::ScheduleError;
+use crate::timer::core::Core;
+use crate::timer::core::driver::{AWAKE, Driver, NOBODY, Phase};
+use crate::timer::execution::panics;
+use crate::timer::execution::roster::{Guard, Roster, Starting};
+use crate::timer::sync::MutexGuard;
 
 /// How a thread begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     Any,
     Guard,
 }
@@ -90,7 +90,7 @@ impl Failure {
 
 impl Core {
     /// Returns `true` if anything is pending. The roster may be locked, a shard may not.
-    pub(super) fn has_pending(&self) -> bool {
+    pub(crate) fn has_pending(&self) -> bool {
         self.shards().any(|shard| shard.lock().pending() > 0)
     }
 }
@@ -98,7 +98,7 @@ impl Core {
 impl Driver {
     /// Starts the timer's thread, if it has none and needs one. While another call does so, waits
     /// for the result: a task is accepted only if there is a thread to run it.
-    pub(super) fn start(&self) -> Result<(), ScheduleError> {
+    pub(crate) fn start(&self) -> Result<(), ScheduleError> {
         let mut roster = self.roster();
         while roster.starting.is_some() && !panics::is_inside(self) {
             roster = self.ended.wait(roster).unwrap_or_else(PoisonError::into_inner);
@@ -176,7 +176,7 @@ impl Driver {
     }
 
     /// Counts the end of a thread.
-    pub(super) fn uncount(&self, roster: &mut Roster) {
+    pub(crate) fn uncount(&self, roster: &mut Roster) {
         roster.count -= 1;
         if roster.count == 0 {
             self.set_leader_until(NOBODY);
@@ -186,7 +186,7 @@ impl Driver {
 
     /// Makes a thread guard, if there is none that watches.
     #[cold]
-    pub(super) fn call_guard(&self) {
+    pub(crate) fn call_guard(&self) {
         if self.max_threads() <= 1 {
             return;
         }

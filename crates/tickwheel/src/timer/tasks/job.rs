@@ -2,7 +2,7 @@
 //! share.
 //!
 //! A closure that captures up to two words is stored in place, so scheduling it allocates
-//! nothing; a larger one is boxed. One whose task has a key is marked as named (`names.rs`). Tasks
+//! nothing; a larger one is boxed. One whose task has a key is marked (`keys/table.rs`). Tasks
 //! that need more than to be called once (a period, a wall-clock deadline) have a [`Record`].
 //!
 //! Ground rules of the `unsafe` code here:
@@ -15,7 +15,7 @@ use alloc::boxed::Box;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use std::sync::Arc;
 
-use super::record::Record;
+use crate::timer::tasks::record::Record;
 
 /// How much a closure may capture and still be stored in place.
 const WORDS: usize = 2;
@@ -26,7 +26,7 @@ struct Vtable {
     call: unsafe fn(*mut Data),
     drop: unsafe fn(*mut Data),
     /// Whether this is a closure whose task has a key. The key of a record is in the record.
-    named: bool,
+    keyed: bool,
 }
 
 pub(crate) struct Job {
@@ -46,30 +46,30 @@ impl Job {
 
     /// As [`new`](Self::new), for a task with a key.
     #[inline]
-    pub(super) fn named<F: FnOnce() + Send + 'static>(f: F) -> Self {
+    pub(crate) fn keyed<F: FnOnce() + Send + 'static>(f: F) -> Self {
         Self::closure::<F, true>(f)
     }
 
     #[inline]
-    fn closure<F: FnOnce() + Send + 'static, const NAMED: bool>(f: F) -> Self {
+    fn closure<F: FnOnce() + Send + 'static, const KEYED: bool>(f: F) -> Self {
         if size_of::<F>() <= size_of::<Data>() && align_of::<F>() <= align_of::<Data>() {
             Self::store(
                 f,
-                const { &Vtable { call: call::<F>, drop: drop_in_place::<F>, named: NAMED } },
+                const { &Vtable { call: call::<F>, drop: drop_in_place::<F>, keyed: KEYED } },
             )
         } else {
             Self::store(
                 Box::new(f),
                 const {
                     let drop = drop_in_place::<Box<F>>;
-                    &Vtable { call: call_boxed::<F>, drop, named: NAMED }
+                    &Vtable { call: call_boxed::<F>, drop, keyed: KEYED }
                 },
             )
         }
     }
 
     /// A job that stands for a record.
-    pub(super) fn of(record: Arc<Record>) -> Self {
+    pub(crate) fn of(record: Arc<Record>) -> Self {
         Self::store(record, &RECORD)
     }
 
@@ -84,7 +84,7 @@ impl Job {
 
     /// The record that the job stands for, if it does.
     #[inline]
-    pub(super) fn record(&self) -> Option<&Arc<Record>> {
+    pub(crate) fn record(&self) -> Option<&Arc<Record>> {
         if !core::ptr::eq(self.vtable, &raw const RECORD) {
             return None;
         }
@@ -94,8 +94,8 @@ impl Job {
 
     /// Whether this is a closure whose task has a key.
     #[inline]
-    pub(super) fn is_named(&self) -> bool {
-        self.vtable.named
+    pub(crate) fn has_key(&self) -> bool {
+        self.vtable.keyed
     }
 
     /// Calls the closure. A job that stands for a record does nothing.
@@ -116,7 +116,7 @@ impl Drop for Job {
 
 /// Only its address is of use: it marks jobs that stand for a record.
 static RECORD: Vtable =
-    Vtable { call: drop_in_place::<Arc<Record>>, drop: drop_in_place::<Arc<Record>>, named: false };
+    Vtable { call: drop_in_place::<Arc<Record>>, drop: drop_in_place::<Arc<Record>>, keyed: false };
 
 // SAFETY (for callers): `data` holds an `F`, which is moved out.
 unsafe fn call<F: FnOnce()>(data: *mut Data) {

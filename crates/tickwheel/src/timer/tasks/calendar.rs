@@ -19,11 +19,11 @@ use std::time::SystemTime;
 
 use jiff::Timestamp;
 
-use super::clock::{Nanos, nanos, unix_nanos};
-use super::periodic::Series;
-use super::record::Work;
-use super::{Key, Timeout, Timer};
 use crate::cron::{CronError, Schedule, Zone};
+use crate::timer::clock::{Nanos, nanos, unix_nanos};
+use crate::timer::tasks::periodic::Series;
+use crate::timer::tasks::record::Work;
+use crate::timer::{Key, Timeout, Timer};
 
 /// The wall clock was wrong if it is set back by more than this. Cron has the same limit.
 const CORRECTION: Nanos = 3 * 3600 * 1_000_000_000;
@@ -71,7 +71,7 @@ pub enum Misfire {
 
 /// How a task goes on by the calendar.
 #[derive(Debug)]
-pub(super) struct Course {
+pub(crate) struct Course {
     schedule: Schedule,
     misfire: Misfire,
     grace: Nanos,
@@ -93,12 +93,12 @@ impl Course {
     }
 
     /// Whether a time came so long ago that the task does not run for it.
-    pub(super) fn is_missed(&self, due: Nanos, now: Nanos) -> bool {
+    pub(crate) fn is_missed(&self, due: Nanos, now: Nanos) -> bool {
         self.misfire == Misfire::Skip && now.saturating_sub(due) > self.grace
     }
 
     /// The task runs for a time of the schedule, or because it was reset (`None`).
-    pub(super) fn start(&self, due: Option<Nanos>, now: Nanos) {
+    pub(crate) fn start(&self, due: Option<Nanos>, now: Nanos) {
         let each = matches!(self.misfire, Misfire::All { .. });
         let handled = due.filter(|_| each).unwrap_or(now);
         self.handled.store(handled, Ordering::Relaxed);
@@ -106,7 +106,7 @@ impl Course {
 
     /// The time for which the pending task runs instead of `due`: a later one if that was missed,
     /// an earlier one if the clock was set back.
-    pub(super) fn search(&self, due: Nanos, now: Nanos) -> Nanos {
+    pub(crate) fn search(&self, due: Nanos, now: Nanos) -> Nanos {
         if due > now {
             self.set_back(due, now)
         } else if self.is_missed(due, now) {
@@ -118,7 +118,7 @@ impl Course {
     }
 
     /// A run has ended: when the next is due.
-    pub(super) fn next(&self, now: Nanos) -> Nanos {
+    pub(crate) fn next(&self, now: Nanos) -> Nanos {
         let mut handled = self.handled.load(Ordering::Relaxed);
         if handled > now.saturating_add(CORRECTION) {
             handled = now;

@@ -15,22 +15,22 @@
 #[cfg(feature = "cron")]
 use std::sync::Arc;
 
-use super::clock::{Clock, Nanos};
+use crate::timer::clock::{Clock, Nanos};
+use crate::timer::core::state::State;
 #[cfg(feature = "cron")]
-use super::record::Fate;
-use super::record::Record;
-use super::state::State;
+use crate::timer::tasks::record::Fate;
+use crate::timer::tasks::record::Record;
 
 /// How often the wall clock is read while a task follows it.
 const CHECK_INTERVAL: Nanos = 1_000_000_000;
 /// A change of the wall clock smaller than this is not followed until a task is due.
 const TOLERANCE: u128 = 1_000_000;
 /// The most tasks that are moved before the lock is released.
-pub(super) const STEP: usize = 512;
+pub(crate) const STEP: usize = 512;
 
 /// What is known of the wall clock, and what is left to do since it was set.
 #[derive(Default)]
-pub(super) struct Wall {
+pub(crate) struct Wall {
     /// How many pending tasks follow the wall clock.
     followers: usize,
     /// What the wall clock showed beyond the monotonic one when it was last read.
@@ -48,24 +48,24 @@ pub(super) struct Wall {
 }
 
 impl Wall {
-    pub(super) fn has_followers(&self) -> bool {
+    pub(crate) fn has_followers(&self) -> bool {
         self.followers > 0
     }
 
     /// Returns `true` if the next time of a calendar task has to be searched.
     #[cfg(feature = "cron")]
-    pub(super) fn has_searches(&self) -> bool {
+    pub(crate) fn has_searches(&self) -> bool {
         !self.searches.is_empty()
     }
 
     #[cfg(not(feature = "cron"))]
     #[allow(clippy::unused_self, reason = "as with the feature")]
-    pub(super) fn has_searches(&self) -> bool {
+    pub(crate) fn has_searches(&self) -> bool {
         false
     }
 
     /// When the wall clock is to be read again.
-    pub(super) fn check_at(&self) -> Nanos {
+    pub(crate) fn check_at(&self) -> Nanos {
         self.check_at
     }
 
@@ -80,7 +80,7 @@ impl Wall {
     }
 
     /// A record in the wheel follows the wall clock from now on.
-    pub(super) fn follow(&mut self, record: &Record) {
+    pub(crate) fn follow(&mut self, record: &Record) {
         if !record.follows_wall() {
             record.set_follows_wall(true);
             self.followers += 1;
@@ -88,7 +88,7 @@ impl Wall {
     }
 
     /// It does no more; says whether it did.
-    pub(super) fn unfollow(&mut self, record: &Record) -> bool {
+    pub(crate) fn unfollow(&mut self, record: &Record) -> bool {
         let followed = record.follows_wall();
         if followed {
             record.set_follows_wall(false);
@@ -100,7 +100,7 @@ impl Wall {
 
 impl State {
     /// When a wall-clock time comes by the monotonic clock, as far as is known.
-    pub(super) fn wall_to_monotonic(&mut self, wall: Nanos, clock: &Clock) -> Nanos {
+    pub(crate) fn wall_to_monotonic(&mut self, wall: Nanos, clock: &Clock) -> Nanos {
         if !self.wall.has_followers() {
             self.wall.offset = self.wall.read(clock, clock.now());
         }
@@ -109,7 +109,7 @@ impl State {
 
     /// Reads the wall clock if it is time to, and moves tasks if it was set. Says whether there are
     /// more to move.
-    pub(super) fn follow_wall(&mut self, clock: &Clock, now: Nanos) -> bool {
+    pub(crate) fn follow_wall(&mut self, clock: &Clock, now: Nanos) -> bool {
         if !self.wall.has_followers() {
             return false;
         }
@@ -141,7 +141,7 @@ impl State {
                 let at = to_monotonic(wall, self.wall.offset);
                 let tick = if at == Nanos::MAX { u64::MAX } else { at.div_ceil(self.tick) };
                 record.set_due_at(at);
-                self.wheel.reset(record.place(), tick);
+                self.wheel.reset(record.wheel_key(), tick);
                 #[cfg(feature = "cron")]
                 if self.wall.set_back && record.course().is_some() {
                     self.wall.searches.push_back(Arc::clone(record));
@@ -159,14 +159,14 @@ impl State {
 #[cfg(feature = "cron")]
 impl State {
     /// Puts a task back into the wheel whose time was missed, until its next one is found.
-    pub(super) fn search_later(&mut self, record: &Arc<Record>) {
+    pub(crate) fn search_later(&mut self, record: &Arc<Record>) {
         self.place_at(record, Nanos::MAX);
         self.wall.follow(record);
         self.wall.searches.push_back(Arc::clone(record));
     }
 
     /// A task by the calendar whose next time is to be searched, and the time that it has.
-    pub(super) fn next_search(&mut self) -> Option<(Arc<Record>, Nanos)> {
+    pub(crate) fn next_search(&mut self) -> Option<(Arc<Record>, Nanos)> {
         loop {
             let record = self.wall.searches.pop_front()?;
             if self.wall.searches.is_empty() {
@@ -180,7 +180,7 @@ impl State {
     }
 
     /// Moves a task to the time that was found, if it still waits for it. Says when it is due.
-    pub(super) fn found(
+    pub(crate) fn found(
         &mut self,
         record: &Arc<Record>,
         due: Nanos,
@@ -195,7 +195,7 @@ impl State {
         let at = self.wall_to_monotonic(next, clock);
         record.set_due_at(at);
         let tick = self.tick_of(at);
-        self.wheel.reset(record.place(), tick);
+        self.wheel.reset(record.wheel_key(), tick);
         Some(self.look_at(record))
     }
 }
@@ -211,8 +211,9 @@ fn to_monotonic(wall: Nanos, offset: i128) -> Nanos {
 
 #[cfg(test)]
 mod tests {
-    use super::super::state::Popped;
-    use super::super::{ManualClock, Timer};
+    use super::STEP;
+    use crate::timer::core::state::Popped;
+    use crate::timer::{ManualClock, Timer};
     use core::time::Duration;
     use std::vec::Vec;
 
@@ -235,7 +236,7 @@ mod tests {
     fn a_clock_that_is_set_moves_tasks_in_steps() {
         let clock = ManualClock::new();
         let timer = Timer::builder().clock(clock.clone()).build().unwrap();
-        let count = 3 * super::STEP + 1;
+        let count = 3 * STEP + 1;
         let tasks: Vec<_> =
             (0..count).map(|_| timer.at(clock.wall() + 2 * HOUR, || {}).unwrap()).collect();
         set_wall_quietly(&clock, &timer, clock.wall() + HOUR);

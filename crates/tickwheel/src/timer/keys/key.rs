@@ -1,4 +1,4 @@
-//! Names that callers give to tasks.
+//! Keys that callers give to tasks.
 
 use core::cmp::Ordering;
 use core::fmt;

@@ -1,14 +1,14 @@
-//! Who does what among the threads of a timer. The [driver](super::driver) has the lock.
+//! Who does what among the threads of a timer. The [driver](crate::timer::core::driver) has the lock.
 
 use core::time::Duration;
 use std::borrow::ToOwned;
 use std::string::String;
 
-use super::clock::{Nanos, nanos};
-use super::driver::{NEVER, Phase};
+use crate::timer::clock::{Nanos, nanos};
+use crate::timer::core::driver::{NEVER, Phase};
 
 /// How long tasks may be held up before another thread steps in.
-pub(super) const GRACE: Duration = Duration::from_millis(1);
+pub(crate) const GRACE: Duration = Duration::from_millis(1);
 
 /// The shortest time after which a thread steps in is `GRACE` divided by two to this power: 31 µs.
 const MAX_HALVINGS: u32 = 5;
@@ -19,39 +19,39 @@ const EAGER_ATTEMPTS: u32 = 4;
 /// The longest time between two attempts to start a thread.
 const MAX_BACK_OFF: Duration = Duration::from_secs(1);
 
-pub(super) struct Roster {
-    pub(super) phase: Phase,
+pub(crate) struct Roster {
+    pub(crate) phase: Phase,
     /// Threads that were started and have not ended.
-    pub(super) count: usize,
+    pub(crate) count: usize,
     /// Set while the first thread is being started, which may fail.
-    pub(super) starting: Option<Starting>,
+    pub(crate) starting: Option<Starting>,
     /// The number of failures in a row to start a thread, the last reason, and when to retry.
-    pub(super) failures: u32,
-    pub(super) failure: String,
-    pub(super) retry_at: Nanos,
-    pub(super) guard: Guard,
+    pub(crate) failures: u32,
+    pub(crate) failure: String,
+    pub(crate) retry_at: Nanos,
+    pub(crate) guard: Guard,
     /// How often in a row a guard had to step in.
-    pub(super) step_ins: u32,
+    pub(crate) step_ins: u32,
     /// Threads without work.
-    pub(super) idle: usize,
+    pub(crate) idle: usize,
     /// How often a leader woke up.
-    pub(super) wakeups: u64,
+    pub(crate) wakeups: u64,
     /// Until when the event loop of a timer with a wake hook sleeps.
-    pub(super) caller_until: Nanos,
+    pub(crate) caller_until: Nanos,
 }
 
 /// What happens while the first thread is being started.
 #[derive(Default)]
-pub(super) struct Starting {
+pub(crate) struct Starting {
     /// A task was accepted because of that thread.
-    pub(super) promised: bool,
+    pub(crate) promised: bool,
     /// The body of that thread was dropped.
-    pub(super) body_dropped: bool,
+    pub(crate) body_dropped: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum Guard {
+pub(crate) enum Guard {
     None,
     /// A thread was told to become guard.
     Coming,
@@ -82,17 +82,17 @@ impl Default for Roster {
 
 impl Roster {
     /// How long the guard waits before it steps in.
-    pub(super) fn grace(&self) -> Duration {
+    pub(crate) fn grace(&self) -> Duration {
         GRACE / (1 << self.step_ins.min(MAX_HALVINGS))
     }
 
     /// Returns `true` if the last attempt to start a thread failed a moment ago.
-    pub(super) fn backs_off(&self, now: Nanos) -> bool {
+    pub(crate) fn backs_off(&self, now: Nanos) -> bool {
         self.failures > 0 && now < self.retry_at
     }
 
     /// Notes that a thread could not be started.
-    pub(super) fn note_failure(&mut self, why: &str, now: Nanos) {
+    pub(crate) fn note_failure(&mut self, why: &str, now: Nanos) {
         self.failures = self.failures.saturating_add(1);
         why.clone_into(&mut self.failure);
         let pause = match self.failures.checked_sub(EAGER_ATTEMPTS) {

@@ -31,14 +31,14 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::vec::Vec;
 
-use super::clock::{Nanos, nanos};
-use super::core::Core;
-use super::driver::{Nudge, Phase};
-use super::panics;
-use super::roster::GRACE;
-use super::shard::Shard;
-use super::state::{State, WHEEL_STEP};
-use super::sync::{AtomicU64, Mutex, MutexGuard};
+use crate::timer::clock::{Nanos, nanos};
+use crate::timer::core::Core;
+use crate::timer::core::driver::{Nudge, Phase};
+use crate::timer::core::shard::Shard;
+use crate::timer::core::state::{State, WHEEL_STEP};
+use crate::timer::execution::panics;
+use crate::timer::execution::roster::GRACE;
+use crate::timer::sync::{AtomicU64, Mutex, MutexGuard};
 use crate::wheel::{self, Advance, HierarchicalWheel};
 
 /// So many are woken before somebody else may have the lock, or a task its turn.
@@ -48,14 +48,14 @@ const BATCH: usize = 128;
 const VACANT: usize = 64;
 
 /// The part that the lock protects.
-pub(super) struct Sleepers {
+pub(crate) struct Sleepers {
     wheel: HierarchicalWheel<Option<Waker>>,
     /// The entries without a waker, all of them.
     vacant: Vec<wheel::Key>,
 }
 
 /// The part that it does not.
-pub(super) struct Wakers {
+pub(crate) struct Wakers {
     /// The tick up to which every sleeper was taken out of the wheel.
     woken_through: AtomicU64,
     /// The tick up to which sleepers may have been taken out of the wheel; `u64::MAX` once the timer
@@ -69,7 +69,7 @@ pub(super) struct Wakers {
 
 /// Where a future's waker is: in which shard, and where in its wheel.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Waiter {
     shard: u32,
     key: wheel::Key,
     tick: u64,
@@ -96,7 +96,7 @@ impl Identity {
 pub(crate) enum Progress {
     /// It has not begun.
     New,
-    Waits(Place),
+    Waits(Waiter),
     /// The deadline has come.
     Elapsed,
 }
@@ -112,7 +112,7 @@ pub(crate) enum Moved {
 }
 
 impl Wakers {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             woken_through: AtomicU64::new(0),
             taken_through: AtomicU64::new(0),
@@ -125,26 +125,26 @@ impl Wakers {
     }
 
     #[inline]
-    fn has_woken(&self, place: &Place) -> bool {
-        place.tick <= self.woken_through.load(Ordering::Acquire)
+    fn has_woken(&self, waiter: &Waiter) -> bool {
+        waiter.tick <= self.woken_through.load(Ordering::Acquire)
     }
 }
 
 impl Sleepers {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { wheel: HierarchicalWheel::new(), vacant: Vec::new() }
     }
 
     #[inline]
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.wheel.len() - self.vacant.len()
     }
 
-    pub(super) fn next_wake(&self) -> Option<u64> {
+    pub(crate) fn next_wake(&self) -> Option<u64> {
         if self.len() == 0 { None } else { self.wheel.next_wake() }
     }
 
-    pub(super) fn memory_usage(&self) -> usize {
+    pub(crate) fn memory_usage(&self) -> usize {
         self.wheel.memory_usage()
     }
 
@@ -187,20 +187,20 @@ impl Sleepers {
     }
 
     /// Takes all sleepers out.
-    pub(super) fn take(&mut self) -> Self {
+    pub(crate) fn take(&mut self) -> Self {
         core::mem::replace(self, Self::new())
     }
 
     /// The wakers of all sleepers, to be called without the lock.
-    pub(super) fn into_wakers(mut self) -> Vec<Waker> {
+    pub(crate) fn into_wakers(mut self) -> Vec<Waker> {
         self.wheel.drain().filter_map(|due| due.value).collect()
     }
 }
 
 /// The futures' way into the timer.
 impl Core {
-    fn shard_of(&self, place: &Place) -> &Arc<Shard> {
-        self.shard(place.shard as usize)
+    fn shard_of(&self, waiter: &Waiter) -> &Arc<Shard> {
+        self.shard(waiter.shard as usize)
     }
 
     /// Begins to wait: puts a waker into the wheel, unless the deadline has passed. Leaves the
@@ -211,32 +211,32 @@ impl Core {
 
     /// Returns `true` if it is certain that a future continues to wait with this waker.
     #[inline]
-    pub(crate) fn surely_sleeps(&self, place: &Place, waker: &Waker) -> bool {
-        let taken_through = self.shard_of(place).wakers.taken_through.load(Ordering::Acquire);
-        if place.tick <= taken_through || place.waker != Identity::of(waker) {
+    pub(crate) fn surely_sleeps(&self, waiter: &Waiter, waker: &Waker) -> bool {
+        let taken_through = self.shard_of(waiter).wakers.taken_through.load(Ordering::Acquire);
+        if waiter.tick <= taken_through || waiter.waker != Identity::of(waker) {
             return false;
         }
-        let at = place.tick.saturating_mul(self.tick());
+        let at = waiter.tick.saturating_mul(self.tick());
         self.driver.leader_wakes_by(at) || at > self.clock().now()
     }
 
     /// Lets a future continue to wait, with this waker. Returns [`Progress::New`] if the timer is
     /// stopped.
     #[inline]
-    pub(crate) fn go_on_sleeping(&self, place: Place, waker: &Waker) -> Progress {
-        self.shard_of(&place).go_on_sleeping(place, waker)
+    pub(crate) fn go_on_sleeping(&self, waiter: Waiter, waker: &Waker) -> Progress {
+        self.shard_of(&waiter).go_on_sleeping(waiter, waker)
     }
 
     /// Moves the deadline of a future that waits.
     #[inline]
-    pub(crate) fn sleep_till(&self, place: &mut Place, at: Nanos) -> Moved {
-        self.shard_of(place).sleep_till(place, at)
+    pub(crate) fn sleep_till(&self, waiter: &mut Waiter, at: Nanos) -> Moved {
+        self.shard_of(waiter).sleep_till(waiter, at)
     }
 
     /// Ends the waiting of a future that is dropped.
     #[inline]
-    pub(crate) fn leave(&self, place: Place) {
-        self.shard_of(&place).leave(place);
+    pub(crate) fn leave(&self, waiter: Waiter) {
+        self.shard_of(&waiter).leave(waiter);
     }
 
     /// Returns `true` if a deadline, rounded up to a tick, has passed.
@@ -247,7 +247,7 @@ impl Core {
 
     /// Calls a batch of due wakers. Returns `true` beside the lock if there may be more.
     #[inline]
-    pub(super) fn wake_some<'a>(
+    pub(crate) fn wake_some<'a>(
         &self,
         shard: &'a Shard,
         state: MutexGuard<'a, State>,
@@ -307,7 +307,7 @@ impl Shard {
         }
         state.scheduled += 1;
         let key = state.sleepers.insert(tick, waker);
-        *progress = Progress::Waits(Place { shard: self.index, key, tick, waker: identity });
+        *progress = Progress::Waits(Waiter { shard: self.index, key, tick, waker: identity });
         let waking_since = state.waking_since;
         let mut nudge = self.unlock_after(state, at);
         // Futures that were just woken mostly wait again at once: that calls no guard yet.
@@ -327,21 +327,21 @@ impl Shard {
     }
 
     #[inline]
-    fn go_on_sleeping(&self, place: Place, waker: &Waker) -> Progress {
-        if self.wakers.has_woken(&place) {
+    fn go_on_sleeping(&self, waiter: Waiter, waker: &Waker) -> Progress {
+        if self.wakers.has_woken(&waiter) {
             return Progress::Elapsed;
         }
         let state = self.lock();
-        match state.sleepers.wheel.get(place.key).map(Option::as_ref) {
+        match state.sleepers.wheel.get(waiter.key).map(Option::as_ref) {
             // A thread is taking out the sleepers of this tick: it will take this waker too.
-            Some(_) if place.tick <= state.sleepers.wheel.now() => Progress::Elapsed,
-            Some(_) if self.has_passed(&state, state.time_of(place.tick), place.tick) => {
-                self.wake_up(state, place)
+            Some(_) if waiter.tick <= state.sleepers.wheel.now() => Progress::Elapsed,
+            Some(_) if self.has_passed(&state, state.time_of(waiter.tick), waiter.tick) => {
+                self.wake_up(state, waiter)
             }
-            Some(Some(known)) if known.will_wake(waker) => Progress::Waits(place),
+            Some(Some(known)) if known.will_wake(waker) => Progress::Waits(waiter),
             Some(_) => {
                 drop(state);
-                self.replace_waker(place, waker.clone())
+                self.replace_waker(waiter, waker.clone())
             }
             None => after_waking(&state),
         }
@@ -349,10 +349,10 @@ impl Shard {
 
     /// Ends the waiting of a future that found out by itself that its deadline has passed.
     #[cold]
-    fn wake_up(&self, mut state: MutexGuard<'_, State>, place: Place) -> Progress {
-        let waker = state.sleepers.remove(place.key);
+    fn wake_up(&self, mut state: MutexGuard<'_, State>, waiter: Waiter) -> Progress {
+        let waker = state.sleepers.remove(waiter.key);
         state.fired += 1;
-        let late = self.driver.clock.now().saturating_sub(state.time_of(place.tick));
+        let late = self.driver.clock.now().saturating_sub(state.time_of(waiter.tick));
         state.lateness.record_nanos(late);
         drop(state);
         drop(waker);
@@ -360,44 +360,44 @@ impl Shard {
     }
 
     #[cold]
-    fn replace_waker(&self, place: Place, waker: Waker) -> Progress {
+    fn replace_waker(&self, waiter: Waiter, waker: Waker) -> Progress {
         let identity = Identity::of(&waker);
         let mut state = self.lock();
-        match state.sleepers.wheel.get_mut(place.key) {
+        match state.sleepers.wheel.get_mut(waiter.key) {
             Some(known) => {
                 let other = known.replace(waker);
                 drop(state);
                 // Without the lock.
                 drop(other);
-                Progress::Waits(Place { waker: identity, ..place })
+                Progress::Waits(Waiter { waker: identity, ..waiter })
             }
             None => after_waking(&state),
         }
     }
 
     #[inline]
-    fn sleep_till(&self, place: &mut Place, at: Nanos) -> Moved {
+    fn sleep_till(&self, waiter: &mut Waiter, at: Nanos) -> Moved {
         let mut state = self.lock();
         let tick = state.tick_of(at);
         if self.has_passed(&state, at, tick) {
-            let waker = state.sleepers.remove(place.key);
+            let waker = state.sleepers.remove(waiter.key);
             state.fired += u64::from(waker.is_some());
             return waker.map_or(Moved::Woken, Moved::Passed);
         }
-        if !state.sleepers.wheel.reset(place.key, tick) {
+        if !state.sleepers.wheel.reset(waiter.key, tick) {
             return Moved::Woken;
         }
-        place.tick = tick;
+        waiter.tick = tick;
         Moved::Waits(self.unlock_after(state, at))
     }
 
     #[inline]
-    fn leave(&self, place: Place) {
-        if self.wakers.has_woken(&place) {
+    fn leave(&self, waiter: Waiter) {
+        if self.wakers.has_woken(&waiter) {
             return;
         }
         let mut state = self.lock();
-        let waker = state.sleepers.remove(place.key);
+        let waker = state.sleepers.remove(waiter.key);
         state.cancelled += u64::from(waker.is_some());
         drop(state);
         drop(waker);
@@ -417,7 +417,7 @@ impl Shard {
     }
 
     /// Wakes all futures, when the timer was stopped.
-    pub(super) fn wake_stopped(&self, wakers: Vec<Waker>) {
+    pub(crate) fn wake_stopped(&self, wakers: Vec<Waker>) {
         self.wakers.taken_through.store(u64::MAX, Ordering::Release);
         self.wakers.due().extend(wakers);
         let panicked = self.call_due_wakers();

@@ -17,30 +17,31 @@ use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::{Arc, PoisonError};
 use std::vec::Vec;
 
-use super::clock::Nanos;
-use super::driver::{CacheAligned, Driver, NEVER, Nudge, Phase};
-use super::names::Named;
-use super::record::{Fate, Record, Work};
-use super::sleepers::Wakers;
-use super::state::{Cancelled, Fire, State};
-use super::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, yield_now};
-use super::{Key, ScheduleError, panics};
+use crate::timer::clock::Nanos;
+use crate::timer::core::driver::{CacheAligned, Driver, NEVER, Nudge, Phase};
+use crate::timer::core::sleepers::Wakers;
+use crate::timer::core::state::{Cancelled, Fire, State};
+use crate::timer::execution::panics;
+use crate::timer::keys::table::KeyHolder;
+use crate::timer::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, yield_now};
+use crate::timer::tasks::record::{Fate, Record, Work};
+use crate::timer::{Key, ScheduleError};
 use crate::wheel;
 
 /// `next` of a shard in which nothing is pending.
-pub(super) const EMPTY: Nanos = Nanos::MAX;
+pub(crate) const EMPTY: Nanos = Nanos::MAX;
 
 #[repr(align(128))]
 pub(crate) struct Shard {
-    pub(super) driver: Arc<Driver>,
-    pub(super) index: u32,
+    pub(crate) driver: Arc<Driver>,
+    pub(crate) index: u32,
     /// A time before which nothing is due here, or [`NEVER`] or [`EMPTY`].
     next: AtomicU64,
     /// Tasks and batches of wakers that were taken out so far: a sign of life.
     starts: AtomicU64,
     /// Threads that run the tasks of this shard.
     serving: AtomicU64,
-    pub(super) wakers: Wakers,
+    pub(crate) wakers: Wakers,
     /// The places of the plain tasks that were pending when the timer was stopped, in order: so
     /// their handles can tell what became of them. Locked after the state.
     left: Mutex<Vec<wheel::Key>>,
@@ -52,7 +53,7 @@ impl UnwindSafe for Shard {}
 impl RefUnwindSafe for Shard {}
 
 impl Shard {
-    pub(super) fn new(driver: Arc<Driver>, index: u32, phase: Phase) -> Self {
+    pub(crate) fn new(driver: Arc<Driver>, index: u32, phase: Phase) -> Self {
         let state = State::new(&driver.config, phase);
         Self {
             driver,
@@ -67,12 +68,12 @@ impl Shard {
     }
 
     #[inline]
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Lets other threads have the lock.
-    pub(super) fn relock<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    pub(crate) fn relock<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         drop(state);
         yield_now();
         self.lock()
@@ -80,49 +81,49 @@ impl Shard {
 
     /// A time before which nothing is due here, or [`NEVER`] or [`EMPTY`].
     #[inline]
-    pub(super) fn next(&self) -> Nanos {
+    pub(crate) fn next(&self) -> Nanos {
         self.next.load(Ordering::Acquire)
     }
 
     /// Publishes the shard's next wake-up, which may be later than the published one.
-    pub(super) fn publish_next(&self, state: &State) {
+    pub(crate) fn publish_next(&self, state: &State) {
         let next = state.next_wake().map_or(EMPTY, |at| at.min(NEVER));
         self.next.store(next, Ordering::Release);
     }
 
     /// Counts a task or a batch of wakers about to be called. The lock must be held.
     #[inline]
-    pub(super) fn note_start(&self) {
+    pub(crate) fn note_start(&self) {
         self.starts.store(self.starts.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    pub(super) fn starts(&self) -> u64 {
+    pub(crate) fn starts(&self) -> u64 {
         self.starts.load(Ordering::Relaxed)
     }
 
     #[inline]
-    pub(super) fn is_served(&self) -> bool {
+    pub(crate) fn is_served(&self) -> bool {
         self.serving.load(Ordering::Relaxed) > 0
     }
 
-    pub(super) fn begin_serving(&self) {
+    pub(crate) fn begin_serving(&self) {
         self.serving.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn end_serving(&self) {
+    pub(crate) fn end_serving(&self) {
         self.serving.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// The places of the plain tasks that were pending when the timer was stopped. Waits while they
     /// are being collected.
-    pub(super) fn left(&self) -> MutexGuard<'_, Vec<wheel::Key>> {
+    pub(crate) fn left(&self) -> MutexGuard<'_, Vec<wheel::Key>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Releases the lock after something was scheduled for `at`. The nudge is for when no other lock
     /// is held either.
     #[inline]
-    pub(super) fn unlock_after(&self, state: MutexGuard<'_, State>, at: Nanos) -> Nudge {
+    pub(crate) fn unlock_after(&self, state: MutexGuard<'_, State>, at: Nanos) -> Nudge {
         let wake_at = at.min(NEVER);
         let earlier = wake_at < self.next.load(Ordering::Relaxed);
         if earlier {
@@ -135,7 +136,7 @@ impl Shard {
 
     /// As [`unlock_after`](Self::unlock_after), and wakes or starts the leader if necessary.
     #[inline]
-    pub(super) fn announce(
+    pub(crate) fn announce(
         &self,
         state: MutexGuard<'_, State>,
         at: Nanos,
@@ -146,12 +147,12 @@ impl Shard {
 
     /// Cancels a plain task.
     #[inline]
-    pub(super) fn cancel(&self, place: wheel::Key, cancelled: &AtomicBool) -> bool {
+    pub(crate) fn cancel(&self, wheel_key: wheel::Key, cancelled: &AtomicBool) -> bool {
         let mut state = self.lock();
         if state.phase == Phase::Stopped {
             return false;
         }
-        let Some(job) = state.cancel_plain(place) else { return false };
+        let Some(job) = state.cancel_plain(wheel_key) else { return false };
         cancelled.store(true, Ordering::Release);
         drop(state);
         self.note_progress();
@@ -159,14 +160,14 @@ impl Shard {
         true
     }
 
-    pub(super) fn cancel_record(&self, record: &Arc<Record>) -> bool {
+    pub(crate) fn cancel_record(&self, record: &Arc<Record>) -> bool {
         self.cancel_by(|state| state.cancel(record))
     }
 
-    pub(super) fn cancel_key(&self, key: &Key, hash: u64) -> bool {
+    pub(crate) fn cancel_key(&self, key: &Key, hash: u64) -> bool {
         self.cancel_by(|state| {
-            let named = state.find(key, hash);
-            named.map_or(Cancelled::No, |named| state.cancel_named(&named))
+            let holder = state.find(key, hash);
+            holder.map_or(Cancelled::No, |holder| state.cancel_holder(&holder))
         })
     }
 
@@ -183,24 +184,24 @@ impl Shard {
         was_cancelled
     }
 
-    /// Notes that the handle of a named task is gone.
-    pub(super) fn unwatch(&self, place: wheel::Key) {
-        self.lock().names.unwatch(place);
+    /// Notes that the handle of a task with a key is gone.
+    pub(crate) fn unwatch(&self, wheel_key: wheel::Key) {
+        self.lock().keys.unwatch(wheel_key);
     }
 
     /// Moves the deadline of a pending task.
-    pub(super) fn reset(&self, place: wheel::Key, delay: Nanos) -> bool {
+    pub(crate) fn reset(&self, wheel_key: wheel::Key, delay: Nanos) -> bool {
         let mut state = self.lock();
         // The task is a cache miss, and reading the clock takes a good part of one.
-        state.prefetch(place);
+        state.prefetch(wheel_key);
         let at = self.driver.clock.now().saturating_add(delay);
-        if state.phase == Phase::Stopped || !state.reset(place, at) {
+        if state.phase == Phase::Stopped || !state.reset(wheel_key, at) {
             return false;
         }
         self.announce(state, at).is_ok()
     }
 
-    pub(super) fn reset_record(&self, record: &Arc<Record>, delay: Nanos) -> bool {
+    pub(crate) fn reset_record(&self, record: &Arc<Record>, delay: Nanos) -> bool {
         let mut state = self.lock();
         let at = self.driver.clock.now().saturating_add(delay);
         if state.phase == Phase::Stopped || !state.reset_record(record, at) {
@@ -210,64 +211,64 @@ impl Shard {
     }
 
     /// Moves the deadline of the pending task with a key.
-    pub(super) fn reset_key(&self, key: &Key, hash: u64, delay: Nanos) -> bool {
+    pub(crate) fn reset_key(&self, key: &Key, hash: u64, delay: Nanos) -> bool {
         let mut state = self.lock();
         let at = self.driver.clock.now().saturating_add(delay);
         let is_reset = match state.find(key, hash) {
             _ if state.phase == Phase::Stopped => false,
-            Some(Named::Plain(place)) => state.reset(place, at),
-            Some(Named::Record(record)) => state.reset_record(&record, at),
+            Some(KeyHolder::Plain(wheel_key)) => state.reset(wheel_key, at),
+            Some(KeyHolder::Record(record)) => state.reset_record(&record, at),
             None => false,
         };
         is_reset && self.announce(state, at).is_ok()
     }
 
     /// Returns `true` if a task with this key is pending, or is a series that is running.
-    pub(super) fn has_key(&self, key: &Key, hash: u64) -> bool {
+    pub(crate) fn has_key(&self, key: &Key, hash: u64) -> bool {
         let state = self.lock();
         state.phase != Phase::Stopped && state.find(key, hash).is_some()
     }
 
     /// Returns when the pending task with a key is due, rounded up to a tick.
-    pub(super) fn key_due_at(&self, key: &Key, hash: u64) -> Option<Nanos> {
+    pub(crate) fn key_due_at(&self, key: &Key, hash: u64) -> Option<Nanos> {
         let state = self.lock();
-        let place = match state.find(key, hash)? {
-            Named::Plain(place) => place,
-            Named::Record(record) if record.fate() == Fate::Pending => record.place(),
-            Named::Record(_) => return None,
+        let wheel_key = match state.find(key, hash)? {
+            KeyHolder::Plain(wheel_key) => wheel_key,
+            KeyHolder::Record(record) if record.fate() == Fate::Pending => record.wheel_key(),
+            KeyHolder::Record(_) => return None,
         };
-        state.due_at(place)
+        state.due_at(wheel_key)
     }
 
     /// Returns when a task in the wheel is due, rounded up to a tick.
-    pub(super) fn due_at(&self, place: wheel::Key) -> Option<Nanos> {
-        self.lock().due_at(place)
+    pub(crate) fn due_at(&self, wheel_key: wheel::Key) -> Option<Nanos> {
+        self.lock().due_at(wheel_key)
     }
 
     /// Returns what has become of a plain task. One that is not in the wheel has fired, unless its
     /// handle knows that it cancelled the task.
-    pub(super) fn fate(&self, place: wheel::Key) -> Fate {
+    pub(crate) fn fate(&self, wheel_key: wheel::Key) -> Fate {
         let state = self.lock();
-        if state.names.was_cancelled(place) {
+        if state.keys.was_cancelled(wheel_key) {
             return Fate::Cancelled;
         }
         if state.phase != Phase::Stopped {
-            let is_pending = state.wheel.deadline(place).is_some();
+            let is_pending = state.wheel.deadline(wheel_key).is_some();
             return if is_pending { Fate::Pending } else { Fate::Fired };
         }
         let left = state.left;
         drop(state);
-        if self.left().binary_search(&place).is_ok() { left } else { Fate::Fired }
+        if self.left().binary_search(&wheel_key).is_ok() { left } else { Fate::Fired }
     }
 
-    pub(super) fn memory_usage(&self) -> usize {
+    pub(crate) fn memory_usage(&self) -> usize {
         self.lock().memory_usage() + self.left().capacity() * size_of::<wheel::Key>()
     }
 
     /// Searches the next time of a calendar task that waits for that, without the lock. Returns
     /// `true` if there was one.
     #[cfg(feature = "cron")]
-    pub(super) fn search<'a>(
+    pub(crate) fn search<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
     ) -> (MutexGuard<'a, State>, bool) {
@@ -289,13 +290,13 @@ impl Shard {
 
     #[cfg(not(feature = "cron"))]
     #[allow(clippy::unused_self, reason = "as with the feature")]
-    pub(super) fn search<'a>(&self, state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
+    pub(crate) fn search<'a>(&self, state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
         (state, false)
     }
 
     /// Calls a task's closure, counts it, and locks again.
     #[inline]
-    pub(super) fn execute(&self, fire: Fire) -> MutexGuard<'_, State> {
+    pub(crate) fn execute(&self, fire: Fire) -> MutexGuard<'_, State> {
         let config = &self.driver.config;
         let (record, work) = match fire {
             Fire::Plain(job) => (None, Some(Work::Once(job))),
@@ -371,7 +372,7 @@ impl Shard {
     }
 
     /// Counts a task that an executor dropped without running it.
-    pub(super) fn rejected(&self, fire: Fire) {
+    pub(crate) fn rejected(&self, fire: Fire) {
         panics::log(|| tracing::warn!("the executor of a timer dropped a task without running it"));
         let mut state = self.lock();
         state.rejected += 1;
@@ -390,7 +391,7 @@ impl Shard {
 
 /// Drops what was cancelled, without the lock. A pending task's closure is dropped at once, that of a
 /// running one when the run has ended.
-pub(super) fn drop_cancelled(cancelled: Cancelled) {
+pub(crate) fn drop_cancelled(cancelled: Cancelled) {
     if let Cancelled::Pending(job) = &cancelled
         && let Some(record) = job.record()
     {

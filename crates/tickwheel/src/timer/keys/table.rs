@@ -14,18 +14,18 @@
 //! among the `cancelled` until the handle is gone.
 //!
 //! Ground rules:
-//! * Everything here is used under the timer's lock.
-//! * A slot is in use exactly while the entry of its index is in the wheel and its job is
-//!   [named](super::job::Job::is_named).
+//! * Everything here is used under the shard's lock.
+//! * A slot is in use exactly while the entry of its index is in the wheel and its job
+//!   [has a key](crate::timer::tasks::job::Job::has_key).
 //! * A key is in the table or in the map, never in both.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::vec::Vec;
 
-use super::Key;
-use super::record::Record;
-use super::state::{shrink, shrink_set};
+use crate::timer::Key;
+use crate::timer::core::shrink::{shrink, shrink_set};
+use crate::timer::tasks::record::Record;
 use crate::wheel;
 use crate::wheel::block::Block;
 use crate::wheel::hash_index::HashIndex;
@@ -42,14 +42,14 @@ const WATCHED: u32 = 1 << 31;
 
 /// The task that has a key.
 #[derive(Clone)]
-pub(super) enum Named {
-    /// One that is called once, at a place in the wheel.
+pub(crate) enum KeyHolder {
+    /// A closure that is called once.
     Plain(wheel::Key),
     Record(Arc<Record>),
 }
 
-pub(super) struct Names {
-    /// The first one alone grows, by doubling, so that few names take little.
+pub(crate) struct KeyTable {
+    /// The first one alone grows, by doubling, so that few keys take little memory.
     pages: Vec<Page>,
     /// The slots of a page that was emptied, kept for the next one that needs some.
     spare: Block<Slot>,
@@ -78,8 +78,8 @@ struct Slot {
     mark: u32,
 }
 
-impl Names {
-    pub(super) fn new() -> Self {
+impl KeyTable {
+    pub(crate) fn new() -> Self {
         Self {
             pages: Vec::new(),
             spare: Block::EMPTY,
@@ -92,14 +92,14 @@ impl Names {
     /// Which task has a key. `near` is told the index of a plain one as soon as it is likely, so
     /// that its entry can be fetched while its key is.
     #[inline]
-    pub(super) fn find(&self, key: &Key, hash: u64, near: impl Fn(u32)) -> Option<Named> {
-        if let Some(place) = self.find_plain(key, short(hash), near) {
-            return Some(Named::Plain(place));
+    pub(crate) fn find(&self, key: &Key, hash: u64, near: impl Fn(u32)) -> Option<KeyHolder> {
+        if let Some(wheel_key) = self.find_plain(key, short(hash), near) {
+            return Some(KeyHolder::Plain(wheel_key));
         }
         if self.records.is_empty() {
             return None;
         }
-        self.records.get(key).cloned().map(Named::Record)
+        self.records.get(key).cloned().map(KeyHolder::Record)
     }
 
     #[inline]
@@ -115,17 +115,17 @@ impl Names {
 
     /// Has the memory fetched in which a key will be looked for.
     #[inline]
-    pub(super) fn prefetch(&self, hash: u64) {
+    pub(crate) fn prefetch(&self, hash: u64) {
         self.index.prefetch(short(hash));
     }
 
     /// A key that no task has is given to a plain one, whose handle is there.
     #[inline]
-    pub(super) fn insert(&mut self, key: Key, hash: u64, place: wheel::Key) {
+    pub(crate) fn insert(&mut self, key: Key, hash: u64, wheel_key: wheel::Key) {
         let hash = short(hash);
-        self.index.insert(hash, place.index);
-        let slot = Slot { key: Some(key), generation: place.generation, mark: hash | WATCHED };
-        let (number, offset) = split(place.index);
+        self.index.insert(hash, wheel_key.index);
+        let slot = Slot { key: Some(key), generation: wheel_key.generation, mark: hash | WATCHED };
+        let (number, offset) = split(wheel_key.index);
         match self.pages.get_mut(number) {
             Some(page) if offset < page.slots.len() => {
                 page.used += 1;
@@ -162,27 +162,27 @@ impl Names {
         }
     }
 
-    pub(super) fn insert_record(&mut self, key: Key, record: Arc<Record>) {
+    pub(crate) fn insert_record(&mut self, key: Key, record: Arc<Record>) {
         self.records.insert(key, record);
     }
 
-    /// A named plain task has left the wheel: takes its key out of use.
+    /// Removes the key of a plain task that has left the wheel.
     #[inline]
-    pub(super) fn forget(&mut self, place: wheel::Key) -> Option<Key> {
-        self.take(place).map(|(key, _)| key)
+    pub(crate) fn forget(&mut self, wheel_key: wheel::Key) -> Option<Key> {
+        self.take(wheel_key).map(|(key, _)| key)
     }
 
     /// As [`forget`](Self::forget), for a task that was cancelled by somebody who does not have
     /// its handle.
-    pub(super) fn forget_cancelled(&mut self, place: wheel::Key) {
-        if let Some((_, true)) = self.take(place) {
-            self.cancelled.insert(place);
+    pub(crate) fn forget_cancelled(&mut self, wheel_key: wheel::Key) {
+        if let Some((_, true)) = self.take(wheel_key) {
+            self.cancelled.insert(wheel_key);
         }
     }
 
     /// Gives the key, and whether the task's handle is still there.
-    fn take(&mut self, place: wheel::Key) -> Option<(Key, bool)> {
-        let (number, offset) = split(place.index);
+    fn take(&mut self, wheel_key: wheel::Key) -> Option<(Key, bool)> {
+        let (number, offset) = split(wheel_key.index);
         let page = self.pages.get_mut(number)?;
         let Slot { key, mark, .. } = match page.slots.get_mut(offset) {
             Some(slot) => core::mem::take(slot),
@@ -195,14 +195,14 @@ impl Names {
         } else if page.used == 0 {
             self.spare = core::mem::take(&mut page.slots);
         }
-        self.index.remove(mark & !WATCHED, place.index);
+        self.index.remove(mark & !WATCHED, wheel_key.index);
         Some((key, mark & WATCHED != 0))
     }
 
     /// The key of a record that is no longer pending is out of use.
-    pub(super) fn forget_record(&mut self, record: &Arc<Record>) {
+    pub(crate) fn forget_record(&mut self, record: &Arc<Record>) {
         if let Some(key) = &record.key
-            && self.records.get(key).is_some_and(|named| Arc::ptr_eq(named, record))
+            && self.records.get(key).is_some_and(|holder| Arc::ptr_eq(holder, record))
         {
             self.records.remove(key);
             shrink(&mut self.records);
@@ -210,30 +210,30 @@ impl Names {
     }
 
     /// Takes all keys out. What was cancelled over the head of a handle stays known.
-    pub(super) fn take_all(&mut self) -> Self {
+    pub(crate) fn take_all(&mut self) -> Self {
         let cancelled = core::mem::take(&mut self.cancelled);
         core::mem::replace(self, Self { cancelled, ..Self::new() })
     }
 
     /// The handle of a plain task is gone.
-    pub(super) fn unwatch(&mut self, place: wheel::Key) {
-        if let Some(slot) = self.slot_mut(place.index)
+    pub(crate) fn unwatch(&mut self, wheel_key: wheel::Key) {
+        if let Some(slot) = self.slot_mut(wheel_key.index)
             && slot.key.is_some()
-            && slot.generation == place.generation
+            && slot.generation == wheel_key.generation
         {
             slot.mark &= !WATCHED;
-        } else if !self.cancelled.is_empty() && self.cancelled.remove(&place) {
+        } else if !self.cancelled.is_empty() && self.cancelled.remove(&wheel_key) {
             shrink_set(&mut self.cancelled);
         }
     }
 
     /// Whether a plain task was cancelled by its key, while its handle is there.
-    pub(super) fn was_cancelled(&self, place: wheel::Key) -> bool {
-        self.cancelled.contains(&place)
+    pub(crate) fn was_cancelled(&self, wheel_key: wheel::Key) -> bool {
+        self.cancelled.contains(&wheel_key)
     }
 
     /// Bytes that are allocated for keys, not counting texts that are too long to be kept in place.
-    pub(super) fn memory_usage(&self) -> usize {
+    pub(crate) fn memory_usage(&self) -> usize {
         let slots = self.pages.iter().map(|page| page.slots.capacity()).sum::<usize>();
         let few = self.pages.iter().map(|page| page.few.capacity()).sum::<usize>();
         (slots + self.spare.capacity()) * size_of::<Slot>()
@@ -313,7 +313,7 @@ mod tests {
     proptest! {
         #[test]
         fn names_do_what_a_map_does(steps in steps()) {
-            let mut names = Names::new();
+            let mut keys = KeyTable::new();
             let mut model: HashMap<u16, (wheel::Key, bool)> = HashMap::new();
             let mut cancelled = HashSet::new();
             for (n, step) in (0..).zip(steps) {
@@ -321,18 +321,18 @@ mod tests {
                     Step::Insert(key, index) => {
                         let free = model.values().all(|(at, _)| at.index != index);
                         if free && !model.contains_key(&key) {
-                            names.insert(key.into(), hash(key), place(index, n));
+                            keys.insert(key.into(), hash(key), place(index, n));
                             model.insert(key, (place(index, n), true));
                         }
                     }
                     Step::Forget(key) => {
                         if let Some((at, _)) = model.remove(&key) {
-                            prop_assert_eq!(names.forget(at), Some(key.into()));
+                            prop_assert_eq!(keys.forget(at), Some(key.into()));
                         }
                     }
                     Step::ForgetCancelled(key) => {
                         if let Some((at, watched)) = model.remove(&key) {
-                            names.forget_cancelled(at);
+                            keys.forget_cancelled(at);
                             if watched {
                                 cancelled.insert(at);
                             }
@@ -340,22 +340,22 @@ mod tests {
                     }
                     Step::Unwatch(key) => {
                         if let Some((at, watched)) = model.get_mut(&key) {
-                            names.unwatch(*at);
+                            keys.unwatch(*at);
                             *watched = false;
                         } else if let Some(&at) = cancelled.iter().next() {
-                            names.unwatch(at);
+                            keys.unwatch(at);
                             cancelled.remove(&at);
                         }
                     }
                 }
-                prop_assert_eq!(names.index.len(), model.len());
-                prop_assert_eq!(names.pages.iter().map(|page| page.used).sum::<usize>(), model.len());
-                prop_assert_eq!(&names.cancelled, &cancelled);
+                prop_assert_eq!(keys.index.len(), model.len());
+                prop_assert_eq!(keys.pages.iter().map(|page| page.used).sum::<usize>(), model.len());
+                prop_assert_eq!(&keys.cancelled, &cancelled);
                 for key in 0..200 {
-                    let found = names.find(&key.into(), hash(key), |_| ());
-                    let found = found.map(|named| match named {
-                        Named::Plain(place) => place,
-                        Named::Record(_) => panic!("there are no records"),
+                    let found = keys.find(&key.into(), hash(key), |_| ());
+                    let found = found.map(|holder| match holder {
+                        KeyHolder::Plain(wheel_key) => wheel_key,
+                        KeyHolder::Record(_) => panic!("there are no records"),
                     });
                     prop_assert_eq!(found, model.get(&key).map(|&(at, _)| at));
                 }
@@ -365,49 +365,49 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_leaves_no_memory_behind() {
-        let mut names = Names::new();
+        let mut keys = KeyTable::new();
         let count = 100_000;
         for n in 0..count {
-            names.insert(n.into(), u64::from(n).wrapping_mul(0x9E37_79B9), place(n, 0));
+            keys.insert(n.into(), u64::from(n).wrapping_mul(0x9E37_79B9), place(n, 0));
         }
-        let full = names.memory_usage();
+        let full = keys.memory_usage();
         assert!(full < 64 * count as usize, "{full}");
         for n in 0..count {
-            assert_eq!(names.forget(place(n, 0)), Some(n.into()));
+            assert_eq!(keys.forget(place(n, 0)), Some(n.into()));
         }
         // One page is kept, as the wheel keeps a segment.
-        assert!(names.memory_usage() <= (2 << 20) + (64 << 10), "{}", names.memory_usage());
+        assert!(keys.memory_usage() <= (2 << 20) + (64 << 10), "{}", keys.memory_usage());
     }
 
     #[test]
     fn few_names_among_many_entries_are_small() {
-        let mut names = Names::new();
-        names.insert("near".into(), 1, place(3, 0));
-        assert!(names.memory_usage() < 8 << 10, "{}", names.memory_usage());
+        let mut keys = KeyTable::new();
+        keys.insert("near".into(), 1, place(3, 0));
+        assert!(keys.memory_usage() < 8 << 10, "{}", keys.memory_usage());
         let far = |n| place(100_000 * (n + 1), n);
         for n in 0..100 {
-            names.insert(n.into(), 1, far(n));
+            keys.insert(n.into(), 1, far(n));
         }
-        assert!(names.memory_usage() < 200 << 10, "{}", names.memory_usage());
+        assert!(keys.memory_usage() < 200 << 10, "{}", keys.memory_usage());
         for n in 0..100 {
-            let found = names.find(&n.into(), 1, |_| ());
-            assert!(matches!(found, Some(Named::Plain(at)) if at == far(n)), "{n}");
-            assert_eq!(names.forget(far(n)), Some(n.into()));
+            let found = keys.find(&n.into(), 1, |_| ());
+            assert!(matches!(found, Some(KeyHolder::Plain(at)) if at == far(n)), "{n}");
+            assert_eq!(keys.forget(far(n)), Some(n.into()));
         }
     }
 
     #[test]
     fn what_handles_had_to_know_is_forgotten_with_them() {
-        let mut names = Names::new();
+        let mut keys = KeyTable::new();
         let count = 20_000;
         for n in 0..count {
-            names.insert("same".into(), 1, place(0, n));
-            names.forget_cancelled(place(0, n));
+            keys.insert("same".into(), 1, place(0, n));
+            keys.forget_cancelled(place(0, n));
         }
-        assert!(names.was_cancelled(place(0, 7)));
+        assert!(keys.was_cancelled(place(0, 7)));
         for n in 0..count {
-            names.unwatch(place(0, n));
+            keys.unwatch(place(0, n));
         }
-        assert!(names.memory_usage() < 32 << 10, "{}", names.memory_usage());
+        assert!(keys.memory_usage() < 32 << 10, "{}", keys.memory_usage());
     }
 }

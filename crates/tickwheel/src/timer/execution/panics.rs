@@ -10,21 +10,21 @@ use std::string::String;
 use std::sync::Arc;
 use std::vec::Vec;
 
-use super::builder::Config;
-use super::driver::Driver;
-use super::sync::thread_local;
+use crate::timer::builder::Config;
+use crate::timer::core::driver::Driver;
+use crate::timer::sync::thread_local;
 
 /// What a timer calls when a task panics, with what the task said.
-pub(super) type PanicHook = Arc<dyn Fn(&(dyn Any + Send)) + Send + Sync>;
+pub(crate) type PanicHook = Arc<dyn Fn(&(dyn Any + Send)) + Send + Sync>;
 
 /// Calls something of a caller's; says whether it panicked.
 #[inline]
-pub(super) fn catch(config: &Config, call: impl FnOnce()) -> bool {
+pub(crate) fn catch(config: &Config, call: impl FnOnce()) -> bool {
     catch_with(config.panic_hook.as_ref(), call)
 }
 
 #[inline]
-pub(super) fn catch_with(hook: Option<&PanicHook>, call: impl FnOnce()) -> bool {
+pub(crate) fn catch_with(hook: Option<&PanicHook>, call: impl FnOnce()) -> bool {
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(()) => false,
         Err(payload) => {
@@ -51,7 +51,7 @@ fn report(hook: Option<&PanicHook>, payload: Box<dyn Any + Send>) {
 
 /// Writes to the log. The subscriber may panic, and it may use a timer: what that logs in turn is
 /// left out, or it could go on without end. No lock may be held.
-pub(super) fn log(write: impl FnOnce()) {
+pub(crate) fn log(write: impl FnOnce()) {
     // Where the thread-local is gone already, the thread ends.
     let is_first = LOGGING.try_with(|logging| !logging.replace(true)).unwrap_or(false);
     if !is_first {
@@ -64,7 +64,7 @@ pub(super) fn log(write: impl FnOnce()) {
 }
 
 /// Calls something of a caller's that may fail; a panic is a failure too.
-pub(super) fn result(call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn result(call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| {
         let error = io::Error::other(String::from(message(&*payload)));
         discard(payload);
@@ -73,7 +73,7 @@ pub(super) fn result(call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
 }
 
 /// Calls a hook of the timer's owner. A panic in it is logged and goes no further.
-pub(super) fn call_hook(name: &str, hook: &dyn Fn()) {
+pub(crate) fn call_hook(name: &str, hook: &dyn Fn()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(hook)) {
         log(|| tracing::error!(panic = message(&*payload), "the {name} of a timer panicked"));
         discard(payload);
@@ -102,9 +102,9 @@ thread_local! {
 }
 
 /// While it lives, the thread is inside a timer.
-pub(super) struct Inside;
+pub(crate) struct Inside;
 
-pub(super) fn enter(driver: &Driver) -> Inside {
+pub(crate) fn enter(driver: &Driver) -> Inside {
     // Where the thread-local is gone already, the thread ends and waits for nobody.
     let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(core::ptr::from_ref(driver)));
     Inside
@@ -117,7 +117,7 @@ impl Drop for Inside {
 }
 
 /// Whether this thread is inside that timer.
-pub(super) fn is_inside(driver: &Driver) -> bool {
+pub(crate) fn is_inside(driver: &Driver) -> bool {
     let this = core::ptr::from_ref(driver);
     INSIDE.try_with(|inside| inside.borrow().contains(&this)).unwrap_or(true)
 }

@@ -45,7 +45,6 @@ pub struct Exponential {
     pub max: Delay,
     /// A random addition of up to this many percent. Defaults to 0.
     #[serde(default)]
-    #[cfg_attr(feature = "openapi", schema(maximum = 100))]
     pub jitter: u8,
 }
 
@@ -64,7 +63,7 @@ pub struct Exponential {
 pub struct Pacing {
     /// The maximum number of deliveries in any window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1_000_000))]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub starts: Option<u32>,
     /// The length of the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]

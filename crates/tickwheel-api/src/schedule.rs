@@ -58,7 +58,7 @@ pub struct ScheduleRequest {
     pub grace: Option<Delay>,
     /// With `all`: the maximum number of missed occurrences that put a job, the latest ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "openapi", schema(minimum = 1, maximum = 1000))]
+    #[cfg_attr(feature = "openapi", schema(minimum = 1))]
     pub misfire_limit: Option<u32>,
     /// A JSON value: nested at most 128 deep, with numbers that fit a 64-bit float and whole
     /// surrogate pairs.

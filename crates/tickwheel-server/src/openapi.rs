@@ -5,6 +5,7 @@
 //! path, problems, the token, the id of the request.
 
 use serde_json::{Map, Value, json};
+use tickwheel_queue::{NewSchedule, Pacing, RetryPolicy};
 use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder};
 
@@ -69,6 +70,12 @@ pub(crate) fn finish(api: &OpenApi) -> Value {
     components["schemas"].as_object_mut().into_iter().for_each(|schemas| {
         schemas.values_mut().for_each(merge_choices);
     });
+    for (property, keyword, bound) in bounds() {
+        let property = document.pointer_mut(&format!("/components/schemas/{property}"));
+        if let Some(property) = property {
+            property[keyword] = bound.into();
+        }
+    }
     document["security"] = json!([{}, {"token": []}]);
     tidy(&mut document);
     let mut document = name_generics(&document);
@@ -132,6 +139,18 @@ fn refer(within: &mut Value, copy: &Value, reference: &Value) {
         Value::Array(items) => items.iter_mut().for_each(|it| refer(it, copy, reference)),
         _ => {}
     }
+}
+
+/// The bounds that the queue checks: a property's place among the schemas, a keyword of JSON
+/// Schema, and the bound.
+fn bounds() -> [(&'static str, &'static str, usize); 5] {
+    [
+        ("Pacing/properties/starts", "maximum", Pacing::MAX_STARTS as usize),
+        ("Exponential/properties/jitter", "maximum", RetryPolicy::MAX_JITTER.into()),
+        ("Retry/properties/list", "minItems", 1),
+        ("Retry/properties/list", "maxItems", RetryPolicy::MAX_DELAYS),
+        ("ScheduleRequest/properties/misfire_limit", "maximum", NewSchedule::MAX_MISSED),
+    ]
 }
 
 /// `METHOD /path` of each route.
@@ -275,6 +294,15 @@ mod tests {
         for reference in references {
             let pointer = reference.strip_prefix('#').unwrap();
             assert!(document.pointer(pointer).is_some(), "{reference}");
+        }
+    }
+
+    #[test]
+    fn every_bound_of_the_queue_has_its_place() {
+        let document = finish(&crate::routes::all().into_openapi());
+        for (property, keyword, bound) in bounds() {
+            let pointer = format!("/components/schemas/{property}/{keyword}");
+            assert_eq!(document.pointer(&pointer), Some(&bound.into()), "{pointer}");
         }
     }
 

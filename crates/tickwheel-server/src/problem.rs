@@ -98,7 +98,9 @@ impl From<Error> for Failure {
             Error::DiskFull { .. } => {
                 new(Code::Full).with_status(StatusCode::SERVICE_UNAVAILABLE).retry_after(10)
             }
-            Error::Invalid(_) => new(Code::InvalidField),
+            Error::Invalid { ref field, .. } => {
+                new(Code::InvalidField).at(format!("/{}", field.replace('.', "/")))
+            }
             Error::Damaged { id, .. } => about(Code::Damaged, id),
             Error::DamagedSchedule { .. } => new(Code::Damaged),
             Error::Failed(_) => new(Code::OutcomeUnknown).retry_after(1),

@@ -12,6 +12,7 @@ use crate::model::id::JobId;
 use crate::model::job::{ANSWER_BYTES, Delivery, Lease, State, When};
 use crate::model::retry::Retry;
 use crate::model::time::Time;
+use crate::model::validation::check_lease;
 use crate::store::records::{LeaseRow, Status};
 use crate::store::rows::{self, Place};
 use crate::store::{Table, View};
@@ -366,16 +367,6 @@ impl Engine {
         self.finish_job(number, id, None, true, &status);
         self.tell(number, id, EventKind::Dead { attempts });
     }
-}
-
-/// Refuses a length that a lease cannot have.
-pub(super) fn check_lease(length: Duration) -> Result<(), Error> {
-    if length.is_zero() {
-        return Err(Error::Invalid(format!(
-            "a lease of {length:?} is not possible: take a longer one"
-        )));
-    }
-    Ok(())
 }
 
 fn shortened(text: &str) -> String {

@@ -12,6 +12,7 @@ use crate::model::event::EventKind;
 use crate::model::id::JobId;
 use crate::model::job::State;
 use crate::model::time::Time;
+use crate::model::validation::check_purged;
 use crate::store::records::Status;
 use crate::store::rows;
 use crate::store::tolerant::Tolerant;
@@ -241,11 +242,8 @@ impl Engine {
     /// A step of dropping the finished jobs of a queue.
     pub(super) fn purge(&mut self, view: &dyn View, sweep: &mut Sweep) -> Outcome {
         let state = sweep.state;
-        if state.is_live() {
-            return Outcome::Count(Err(Error::Invalid(format!(
-                "{state} jobs cannot be purged: purge dead, done or cancelled ones, or drain the \
-                 queue"
-            ))));
+        if let Err(error) = check_purged(state) {
+            return Outcome::Count(Err(error));
         }
         let step = self.sweep_finished(view, sweep, state, |engine, number, time, id| {
             engine.drop_finished(number, state, time, id);

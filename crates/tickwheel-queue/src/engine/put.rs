@@ -7,7 +7,6 @@ use crate::model::error::{Error, Limit};
 use crate::model::event::EventKind;
 use crate::model::id::JobId;
 use crate::model::job::{JobRef, NewJob, OnConflict, State, When};
-use crate::model::retry::RetryPolicy;
 use crate::model::time::Time;
 use crate::store::records::{Record, Status};
 use crate::store::rows::{self, Place};
@@ -21,7 +20,7 @@ impl Engine {
         access: &Access,
     ) -> Result<Put, Error> {
         access.check_queue(&job.queue)?;
-        self.check_job(job)?;
+        job.check(&self.options.limits)?;
         // Only a caller's id can be there already; looking for one of ours would be a read for
         // nothing with each put.
         if let Some(id) = job.id {
@@ -112,34 +111,6 @@ impl Engine {
             Err(Error::Damaged { .. }) => Ok(None),
             Err(error) => Err(error),
         }
-    }
-
-    pub(super) fn check_job(&self, job: &NewJob) -> Result<(), Error> {
-        let limits = &self.options.limits;
-        let headers = job.headers.iter().map(|(name, value)| name.len() + value.len()).sum();
-        let sizes = [
-            (Limit::Payload, limits.payload, job.payload.len()),
-            (Limit::Headers, limits.headers, headers),
-            (Limit::Key, limits.key, job.key.as_ref().map_or(0, String::len)),
-            (Limit::Group, limits.key, job.group.as_ref().map_or(0, String::len)),
-        ];
-        for (limit, allowed, found) in sizes {
-            if found as u64 > allowed {
-                return Err(Error::OverLimit { limit, allowed, found: found as u64 });
-            }
-        }
-        let is_empty = |text: &Option<String>| text.as_ref().is_some_and(String::is_empty);
-        if is_empty(&job.key) || is_empty(&job.group) {
-            return Err(Error::Invalid(
-                "an empty key or group is not possible: leave it out, or give it a name".into(),
-            ));
-        }
-        if job.max_attempts == Some(0) {
-            return Err(Error::Invalid(
-                "`max_attempts` of 0 is not possible: take at least 1".into(),
-            ));
-        }
-        job.retry.as_ref().map_or(Ok(()), RetryPolicy::check)
     }
 
     fn check_room(&self, job: &NewJob) -> Result<(), Error> {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use tickwheel::wheel::Key;
 
-use super::deliver::check_lease;
 use super::pace::Pace;
 use super::{Engine, Entry};
 use crate::model::access::Creation;
 use crate::model::error::{Error, Limit};
 use crate::model::settings::QueueSettings;
 use crate::model::time::Time;
+use crate::model::validation::check_name;
 use crate::store::Table;
 use crate::store::records::{Counts, QueueRow};
 use crate::store::rows::{self, Place};
@@ -142,7 +142,7 @@ impl Queue {
 
 impl Engine {
     pub(super) fn new_queue(&mut self, name: &str) -> Result<u32, Error> {
-        self.check_name("queue", name, Limit::QueueName)?;
+        check_name("queue", name, Limit::QueueName, &self.options.limits)?;
         self.check_queues()?;
         let number = self.queues.len() as u32;
         let row =
@@ -174,21 +174,6 @@ impl Engine {
         if found > shared { Err(over(shared, found)) } else { Ok(()) }
     }
 
-    /// Refuses names of queues and schedules that are empty, too long or not readable.
-    pub(super) fn check_name(&self, what: &str, name: &str, limit: Limit) -> Result<(), Error> {
-        let (found, allowed) = (name.len() as u64, self.options.limits.queue_name);
-        if found > allowed {
-            return Err(Error::OverLimit { limit, allowed, found });
-        }
-        if name.is_empty() || name.chars().any(char::is_control) {
-            return Err(Error::Invalid(format!(
-                "the {what}'s name {name:?} is not possible: take one with at least one character \
-                 and no control characters"
-            )));
-        }
-        Ok(())
-    }
-
     fn write_queue(&mut self, number: u32) {
         let row = self.queues[number as usize].row();
         let key = rows::of_queue(rows::QUEUE, number);
@@ -207,7 +192,7 @@ impl Engine {
     }
 
     pub(super) fn configure(&mut self, name: &str, settings: &QueueSettings) -> Result<(), Error> {
-        check_settings(settings)?;
+        settings.check()?;
         let number = self.queue_for(name)?;
         self.queue(number).settings = settings.clone();
         self.write_queue(number);
@@ -225,35 +210,4 @@ impl Engine {
             self.woken.push(number);
         }
     }
-}
-
-/// Starts that a window may have: their times are kept, and written with each delivery.
-const MOST_STARTS: u32 = 100_000;
-
-fn check_settings(settings: &QueueSettings) -> Result<(), Error> {
-    let wrong = |why: &str| Err(Error::Invalid(why.to_owned()));
-    check_lease(settings.lease)?;
-    if settings.max_attempts == 0 {
-        return wrong("`max_attempts` of 0 is not possible: take at least 1");
-    }
-    for pacing in [settings.pacing, settings.group_pacing] {
-        if pacing.concurrency == Some(0) {
-            return wrong("a concurrency of 0 is not possible: pause the queue instead");
-        }
-        if pacing.starts.is_some_and(|(starts, window)| starts == 0 || window.is_zero()) {
-            return wrong(
-                "a pace of no starts or of no time is not possible: pause the queue instead, or \
-                 leave the pace out",
-            );
-        }
-        if let Some((starts, _)) = pacing.starts
-            && starts > MOST_STARTS
-        {
-            return Err(Error::Invalid(format!(
-                "a pace of {starts} starts in a window is not possible: take at most \
-                 {MOST_STARTS}, and a shorter window"
-            )));
-        }
-    }
-    settings.retry.check()
 }

@@ -20,8 +20,7 @@ use super::{Engine, PutKind, STEP_BYTES, Timed, unreadable};
 use crate::model::access::Access;
 use crate::model::error::{Error, Limit};
 use crate::model::id::JobId;
-use crate::model::job::When;
-use crate::model::occurrences::{Due, MOST, Occurrences};
+use crate::model::occurrences::{Due, Occurrences};
 use crate::model::schedule::{NewSchedule, PutSchedule, Timing};
 use crate::model::time::Time;
 use crate::store::rows;
@@ -114,40 +113,9 @@ impl Engine {
     }
 
     fn check_schedule(&self, schedule: &NewSchedule) -> Result<(), Error> {
-        let wrong = |why: String| Err(Error::Invalid(why));
-        self.check_name("schedule", &schedule.name, Limit::ScheduleName)?;
-        self.check_name("queue", &schedule.job.queue, Limit::QueueName)?;
-        match &schedule.timing {
-            Timing::Every(period) if period.is_zero() || period.subsec_nanos() % 1_000_000 > 0 => {
-                return wrong(format!(
-                    "a period of {period:?} is not possible: take whole milliseconds, at least 1"
-                ));
-            }
-            Timing::Cron(cron)
-                if cron.to_string().parse::<tickwheel::cron::Schedule>().is_err() =>
-            {
-                return wrong(format!(
-                    "the time zone of \"{cron}\" has no name, so it cannot be kept: take one with \
-                     a name such as Europe/Berlin"
-                ));
-            }
-            Timing::Every(_) | Timing::Cron(_) => {}
-        }
-        if let Misfire::All { limit } = schedule.misfire
-            && limit > MOST
-        {
-            return wrong(format!(
-                "{limit} missed occurrences cannot be made up for: take at most {MOST}"
-            ));
-        }
-        if schedule.job.id.is_some() {
-            return wrong("the job of a schedule has no id: each occurrence gets its own".into());
-        }
-        if matches!(schedule.job.when, When::At(_)) {
-            return wrong("the job of a schedule has no due time: take a delay, or none".into());
-        }
-        // With the headers that every occurrence adds.
-        self.check_job(&ScheduleRow::new(schedule, Time::MAX).job_of(&schedule.name, Time::MAX))
+        schedule.check(&self.options.limits)?;
+        let row = ScheduleRow::new(schedule, Time::MAX);
+        row.job_of(&schedule.name, Time::MAX).check(&self.options.limits)
     }
 
     /// Returns `true` if the caller may touch this schedule. One that cannot be read may be of any
@@ -279,7 +247,8 @@ impl Engine {
             job.id = self.id_of_occurrence(view, name, occurrence, &job.queue)?;
             let put = match job.id {
                 Some(_) => {
-                    self.check_job(&job).and_then(|()| self.put_checked(view, &job)).map(Some)
+                    let checked = job.check(&self.options.limits);
+                    checked.and_then(|()| self.put_checked(view, &job)).map(Some)
                 }
                 None => Ok(None),
             };

@@ -151,8 +151,13 @@ pub enum Error {
         /// Bytes that it would have to have.
         needed: u64,
     },
-    /// A value makes no sense; the text says which, and what to give instead.
-    Invalid(String),
+    /// A value is out of bounds. The text of the error names the field.
+    Invalid {
+        /// The field, with dots between levels: `pacing.starts`.
+        field: String,
+        /// What the value must be and what it is, to be read after the field's name.
+        why: String,
+    },
     /// What the store holds of this job cannot be read. The others are not affected.
     Damaged {
         /// The job.
@@ -226,7 +231,7 @@ impl fmt::Display for Error {
                 needed.div_ceil(1 << 20),
                 free >> 20
             ),
-            Self::Invalid(why) => f.write_str(why),
+            Self::Invalid { field, why } => write!(f, "{field} {why}"),
             Self::Damaged { id, why } => write!(f, "job {id} is damaged in the store: {why}"),
             Self::Unreadable(why) => write!(f, "the store could not be read: {why}"),
             Self::Failed(why) => write!(

@@ -49,6 +49,9 @@ pub struct List {
 }
 
 impl List {
+    /// The largest number of jobs in a page.
+    pub const MAX_LIMIT: usize = 10_000;
+
     /// All jobs of a queue, 100 to a page.
     ///
     /// ```

@@ -15,3 +15,4 @@ pub(crate) mod schedule;
 pub(crate) mod settings;
 pub(crate) mod stats;
 pub(crate) mod time;
+pub(crate) mod validation;

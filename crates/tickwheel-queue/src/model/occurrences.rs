@@ -11,8 +11,8 @@ use tickwheel::cron::Misfire;
 use crate::model::schedule::Timing;
 use crate::model::time::{Time, millis};
 
-/// Occurrences that are dealt with in one go, and the largest limit of [`Misfire::All`].
-pub(crate) const MOST: usize = 1_000;
+/// Occurrences that are handled at a time, and the largest limit of [`Misfire::All`].
+pub(crate) const MAX_OCCURRENCES: usize = 1_000;
 
 /// The occurrences of a timing that holds since a time.
 #[derive(Clone, Copy, Debug)]
@@ -102,7 +102,7 @@ impl Occurrences<'_> {
     ) -> Option<Due> {
         let first = self.next_after(handled).filter(|first| *first <= now)?;
         if now.since(first) <= grace {
-            return Some(Due { put: self.first(handled, now, MOST), left_out: handled });
+            return Some(Due { put: self.first(handled, now, MAX_OCCURRENCES), left_out: handled });
         }
         let limit = match misfire {
             Misfire::Skip | Misfire::All { limit: 0 } => {
@@ -114,7 +114,7 @@ impl Occurrences<'_> {
                 return Some(Due { put: vec![latest], left_out: just_before(latest) });
             }
             Misfire::Once => 1,
-            Misfire::All { limit } => limit.min(MOST),
+            Misfire::All { limit } => limit.min(MAX_OCCURRENCES),
         };
         let mut put = self.first(handled, now, limit + 1);
         if put.len() > limit {

@@ -2,11 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::error::Error;
 use crate::model::id::{JobId, scramble};
-
-/// Delays that a list may have: it is written with each job that has one.
-const DELAYS: usize = 1_000;
 
 /// How long a failed job waits for its next attempt.
 ///
@@ -43,6 +39,12 @@ pub enum RetryPolicy {
 }
 
 impl RetryPolicy {
+    /// The largest number of delays in a list: it is written with each job that has one.
+    pub const MAX_DELAYS: usize = 1_000;
+
+    /// The largest jitter, in percent.
+    pub const MAX_JITTER: u8 = 100;
+
     /// How much memory it holds beside itself.
     pub(crate) fn bytes(&self) -> usize {
         match self {
@@ -85,17 +87,6 @@ impl RetryPolicy {
     /// ```
     pub fn list(delays: impl IntoIterator<Item = Duration>) -> Self {
         Self::List(delays.into_iter().collect())
-    }
-
-    /// Refuses what would take too much room.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        match self {
-            Self::List(delays) if delays.len() > DELAYS => Err(Error::Invalid(format!(
-                "a retry policy with {} delays is not possible: take at most {DELAYS}",
-                delays.len()
-            ))),
-            _ => Ok(()),
-        }
     }
 
     /// How long to wait after the given attempt, counted from 1. The same job gets the same

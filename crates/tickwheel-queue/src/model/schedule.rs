@@ -5,6 +5,7 @@ use std::time::Duration;
 use tickwheel::cron::{self, CronError, Misfire, Zone};
 
 use crate::model::job::NewJob;
+use crate::model::occurrences::MAX_OCCURRENCES;
 use crate::model::time::Time;
 
 /// How late an occurrence may be dealt with and still not count as missed, unless said otherwise.
@@ -112,6 +113,9 @@ pub struct NewSchedule {
 }
 
 impl NewSchedule {
+    /// The largest limit of [`Misfire::All`].
+    pub const MAX_MISSED: usize = MAX_OCCURRENCES;
+
     /// A schedule with [`Misfire::Once`] and a grace of a second.
     ///
     /// ```
@@ -205,6 +209,11 @@ pub struct Schedule {
     /// Why the last occurrence has no job of its own, if so: it is tried again each second, unless
     /// another job has its key.
     pub problem: Option<String>,
+}
+
+impl Schedule {
+    /// The largest number of upcoming occurrences that can be asked for at once.
+    pub const MAX_UPCOMING: usize = MAX_OCCURRENCES;
 }
 
 /// What putting a schedule did.

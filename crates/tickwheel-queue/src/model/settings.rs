@@ -106,6 +106,9 @@ pub struct Pacing {
 }
 
 impl Pacing {
+    /// The largest number of starts in a window: their times are written with each delivery.
+    pub const MAX_STARTS: u32 = 100_000;
+
     /// So many deliveries in any window of this length.
     ///
     /// ```

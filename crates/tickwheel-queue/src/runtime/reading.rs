@@ -270,12 +270,7 @@ impl Reader<'_> {
     /// Adds some more jobs to a page; `true` if the page is complete. Otherwise the list begins
     /// where this step ended.
     fn list(&self, list: &mut List, page: &mut Page, room: &mut Room) -> Result<bool, Error> {
-        if !(1..=10_000).contains(&list.limit) {
-            return Err(Error::Invalid(format!(
-                "{} jobs to a page are not possible: take from 1 to 10000",
-                list.limit
-            )));
-        }
+        list.check()?;
         self.access.check_queue(&list.queue)?;
         let Some(number) = self.number_of(&list.queue) else { return Ok(true) };
         let parts = if list.key_prefix.is_some() {

@@ -5,9 +5,10 @@ use bytes::Bytes;
 use crate::engine::unreadable;
 use crate::model::access::Access;
 use crate::model::error::Error;
-use crate::model::occurrences::{MOST, Occurrences};
+use crate::model::occurrences::Occurrences;
 use crate::model::schedule::Schedule;
 use crate::model::time::Time;
+use crate::model::validation::check_times;
 use crate::store::schedules::{Progress, ScheduleRow};
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View, rows};
@@ -86,11 +87,7 @@ pub(crate) fn next_times(
     times: usize,
     access: &Access,
 ) -> Result<Vec<Time>, Error> {
-    if times > MOST {
-        return Err(Error::Invalid(format!(
-            "{times} times of a schedule are not possible: take at most {MOST}"
-        )));
-    }
+    check_times(times)?;
     let stored = visible(view, name, access)?;
     let stored = stored.ok_or_else(|| Error::NoSuchSchedule(name.to_owned()))?;
     Ok(stored.upcoming(now).take(times).collect())

@@ -5,8 +5,7 @@ use std::time::Duration;
 use tickwheel_queue::{self as queue, NewJob, Time, When};
 
 use super::payload::{Parcel, content_fields, content_type, headers_of};
-use super::queue::retry_of;
-use super::{IntoQueue, IntoWire, check_not_empty, invalid, missing, rfc3339};
+use super::{IntoQueue, IntoWire, invalid, missing, rfc3339};
 use crate::api::{
     Conflict, Content, Delay, Delivery, Job, LeaseInfo, LeaseToken, PutRequest, Retry, Timestamp,
     escaped_len,
@@ -79,19 +78,13 @@ pub(super) struct Traits {
 }
 
 impl Traits {
-    pub(super) fn apply_to(self, job: &mut NewJob) -> Result<(), Failure> {
-        check_not_empty(self.key.as_deref(), "/key")?;
-        check_not_empty(self.group.as_deref(), "/group")?;
-        if self.max_attempts == Some(0) {
-            return Err(invalid("/max_attempts", "max_attempts must be at least 1, got 0"));
-        }
+    pub(super) fn apply_to(self, job: &mut NewJob) {
         job.key = self.key;
         job.on_conflict = self.on_conflict.unwrap_or_default().into_queue();
         job.priority = self.priority.unwrap_or_default();
         job.max_attempts = self.max_attempts;
-        job.retry = self.retry.map(|retry| retry_of(retry, "/retry")).transpose()?;
+        job.retry = self.retry.map(IntoQueue::into_queue);
         job.group = self.group;
-        Ok(())
     }
 }
 
@@ -123,7 +116,7 @@ pub(crate) fn new_job(
         retry: request.retry,
         group: request.group,
     };
-    traits.apply_to(&mut job)?;
+    traits.apply_to(&mut job);
     Ok((job, due))
 }
 

@@ -92,14 +92,6 @@ fn missing(field: &str, why: impl Into<String>) -> Failure {
     Failure::field(Code::MissingField, field, why)
 }
 
-/// Refuses an empty name where a name may be left out.
-fn check_not_empty(text: Option<&str>, field: &str) -> Result<(), Failure> {
-    if text == Some("") {
-        return Err(invalid(field, "must not be empty: leave it out"));
-    }
-    Ok(())
-}
-
 /// Returns a delay, unless it is none.
 fn not_zero(delay: std::time::Duration) -> Option<Delay> {
     (!delay.is_zero()).then_some(Delay(delay))

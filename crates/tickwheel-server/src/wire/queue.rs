@@ -4,13 +4,11 @@ use std::time::Duration;
 
 use tickwheel_queue as queue;
 
-use super::{IntoQueue, IntoWire, invalid, missing};
+use super::{IntoQueue, IntoWire, missing};
 use crate::api::{
     Counts, Delay, Exponential, Keep, Pacing, PurgeState, Queue, QueueSettings, Retention, Retry,
 };
 use crate::problem::Failure;
-
-const MAX_RETRY_DELAYS: usize = 1_000;
 
 impl IntoWire for queue::RetryPolicy {
     type Wire = Retry;
@@ -26,22 +24,17 @@ impl IntoWire for queue::RetryPolicy {
     }
 }
 
-pub(super) fn retry_of(retry: Retry, field: &str) -> Result<queue::RetryPolicy, Failure> {
-    match retry {
-        Retry::Fixed(delay) => Ok(queue::RetryPolicy::Fixed(delay.0)),
-        Retry::Exponential(Exponential { jitter, .. }) if jitter > 100 => {
-            let why = format!("jitter must be at most 100 percent, got {jitter}");
-            Err(invalid(&format!("{field}/exponential/jitter"), why))
+impl IntoQueue for Retry {
+    type Queue = queue::RetryPolicy;
+
+    fn into_queue(self) -> queue::RetryPolicy {
+        match self {
+            Self::Fixed(delay) => queue::RetryPolicy::Fixed(delay.0),
+            Self::Exponential(Exponential { first, max, jitter }) => {
+                queue::RetryPolicy::Exponential { first: first.0, max: max.0, jitter }
+            }
+            Self::List(delays) => queue::RetryPolicy::list(delays.into_iter().map(|it| it.0)),
         }
-        Retry::Exponential(Exponential { first, max, jitter }) => {
-            Ok(queue::RetryPolicy::Exponential { first: first.0, max: max.0, jitter })
-        }
-        Retry::List(delays) if delays.is_empty() || delays.len() > MAX_RETRY_DELAYS => {
-            let why =
-                format!("list must have 1 to {MAX_RETRY_DELAYS} delays, got {}", delays.len());
-            Err(invalid(&format!("{field}/list"), why))
-        }
-        Retry::List(delays) => Ok(queue::RetryPolicy::list(delays.into_iter().map(|it| it.0))),
     }
 }
 
@@ -57,19 +50,11 @@ impl IntoWire for queue::Pacing {
     }
 }
 
+/// Returns the pacing that a request sets. The queue checks its values.
 fn pacing_of(pacing: &Pacing, field: &str) -> Result<queue::Pacing, Failure> {
     let starts = match (pacing.starts, pacing.window) {
         (None, None) => None,
-        (Some(starts @ 1..=1_000_000), Some(window)) if !window.0.is_zero() => {
-            Some((starts, window.0))
-        }
-        (Some(1..=1_000_000), Some(_)) => {
-            return Err(invalid(&format!("{field}/window"), "window must be greater than zero"));
-        }
-        (Some(starts), Some(_)) => {
-            let why = format!("starts must be between 1 and 1000000, got {starts}");
-            return Err(invalid(&format!("{field}/starts"), why));
-        }
+        (Some(starts), Some(window)) => Some((starts, window.0)),
         (Some(_), None) => {
             return Err(missing(&format!("{field}/window"), "`starts` requires a `window`"));
         }
@@ -77,10 +62,6 @@ fn pacing_of(pacing: &Pacing, field: &str) -> Result<queue::Pacing, Failure> {
             return Err(missing(&format!("{field}/starts"), "`window` requires `starts`"));
         }
     };
-    if pacing.concurrency == Some(0) {
-        let why = "concurrency must be at least 1: to stop deliveries, pause the queue";
-        return Err(invalid(&format!("{field}/concurrency"), why));
-    }
     Ok(queue::Pacing { starts, concurrency: pacing.concurrency })
 }
 
@@ -136,19 +117,13 @@ impl IntoWire for queue::QueueSettings {
     }
 }
 
-/// Returns the settings that a request asks for.
+/// Returns the settings that a request asks for. The queue checks their values.
 pub(crate) fn settings_of(settings: QueueSettings) -> Result<queue::QueueSettings, Failure> {
-    if settings.lease.0.is_zero() {
-        return Err(invalid("/lease", "lease must be greater than zero"));
-    }
-    if settings.max_attempts == 0 {
-        return Err(invalid("/max_attempts", "max_attempts must be at least 1, got 0"));
-    }
     let Retention { done, dead, cancelled } = settings.retention;
     Ok(queue::QueueSettings {
         lease: settings.lease.0,
         max_attempts: settings.max_attempts,
-        retry: retry_of(settings.retry, "/retry")?,
+        retry: settings.retry.into_queue(),
         retention: queue::Retention {
             done: done.into_queue(),
             dead: dead.into_queue(),

@@ -1,7 +1,5 @@
 //! Schedules.
 
-use std::time::Duration;
-
 use tickwheel_queue::cron::Misfire as QueueMisfire;
 use tickwheel_queue::{self as queue, NewJob, NewSchedule, Time, Timing, When};
 
@@ -12,7 +10,6 @@ use crate::api::{Delay, Misfire, Schedule, ScheduleRequest};
 use crate::extract::{NAME_RULE, is_name};
 use crate::problem::Failure;
 
-const MAX_MISFIRES: u32 = 1_000;
 const DEFAULT_MISFIRES: u32 = 100;
 
 fn timing_of(request: &ScheduleRequest) -> Result<Timing, Failure> {
@@ -30,9 +27,6 @@ fn timing_of(request: &ScheduleRequest) -> Result<Timing, Failure> {
         (None, Some(_)) if request.timezone.is_some() => {
             Err(invalid("/timezone", "`every` takes no time zone: leave it out, or give `cron`"))
         }
-        (None, Some(every)) if every.0 < Duration::from_millis(1) => {
-            Err(invalid("/every", "every must be at least 1ms"))
-        }
         (None, Some(every)) => Ok(Timing::Every(every.0)),
         (Some(_), Some(_)) => Err(invalid("/every", "give only one of `cron` and `every`")),
         (None, None) => Err(missing("/cron", "give `cron` or `every`")),
@@ -42,8 +36,9 @@ fn timing_of(request: &ScheduleRequest) -> Result<Timing, Failure> {
 fn misfire_of(request: &ScheduleRequest) -> Result<QueueMisfire, Failure> {
     let misfire = request.misfire.unwrap_or_default();
     match (misfire, request.misfire_limit) {
-        (Misfire::All, Some(limit)) if !(1..=MAX_MISFIRES).contains(&limit) => {
-            let why = format!("misfire_limit must be between 1 and {MAX_MISFIRES}, got {limit}");
+        (Misfire::All, Some(0)) => {
+            let why = "misfire_limit must be at least 1, got 0: to skip all, leave it out and give \
+                       `\"misfire\": \"skip\"`";
             Err(invalid("/misfire_limit", why))
         }
         (Misfire::All, limit) => {
@@ -86,7 +81,7 @@ pub(crate) fn new_schedule(
         retry: request.retry,
         group: request.group,
     };
-    traits.apply_to(&mut job)?;
+    traits.apply_to(&mut job);
     let mut schedule = NewSchedule::new(name, timing, job).misfire(misfire);
     if let Some(grace) = request.grace {
         schedule = schedule.grace(grace.0);

@@ -43,6 +43,12 @@ async fn settings_are_set_whole_and_in_part() {
         (json!({"pacing": {"starts": 1}}), "missing-field", "/pacing/window"),
         (json!({"pacing": {"window": 1}}), "missing-field", "/pacing/starts"),
         (json!({"pacing": {"starts": 0, "window": 1}}), "invalid-field", "/pacing/starts"),
+        (json!({"pacing": {"starts": 100_001, "window": 1}}), "invalid-field", "/pacing/starts"),
+        (
+            json!({"retry": {"exponential": {"first": 1, "max": 1, "jitter": 101}}}),
+            "invalid-field",
+            "/retry/exponential/jitter",
+        ),
         (
             json!({"group_pacing": {"starts": 1, "window": 0}}),
             "invalid-field",
@@ -55,6 +61,12 @@ async fn settings_are_set_whole_and_in_part() {
         let answer = service.put(path, body.clone()).await;
         assert_eq!(answer.problem(422, code).as_deref(), Some(field), "{body}");
     }
+    // The bound in the API description is the one that the queue checks.
+    let openapi = service.get("/openapi.json").await.json();
+    let starts = &openapi["components"]["schemas"]["Pacing"]["properties"]["starts"];
+    assert_eq!((&starts["minimum"], &starts["maximum"]), (&json!(1), &json!(100_000)));
+    let most = service.put(path, json!({"pacing": {"starts": 100_000, "window": 1}})).await;
+    assert_eq!(most.status, 200, "{most:?}");
     service.stop().await;
 }
 

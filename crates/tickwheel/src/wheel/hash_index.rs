@@ -4,18 +4,38 @@
 //! 32 bits of its key's hash; the keys are in the records, once. So a search reads one slot, or a
 //! few next to it, and then the record that is wanted anyway. Growing reads the table alone.
 //!
+//! The index grows and shrinks in steps, so that no call takes long. A table of the new size
+//! receives the new entries, and each insertion and removal moves the entries of
+//! [`SLOTS_PER_STEP`] slots there from the old table. Until the old table is empty, a search
+//! looks in both.
+//!
 //! Ground rules:
 //! * The home of an entry is the slot `hash & mask`. The entry is there or, if others came first, in
 //!   the next free slot after it, with no free slot in between.
 //! * At most three quarters of the slots are taken.
+//! * An entry is in one of the two tables. One that leaves the old table leaves the mark [`MOVED`]
+//!   there, so that no search ends too early. The old table gets no new entries.
+//! * A resize ends long before the next one is due: it takes one insertion or removal for each
+//!   [`SLOTS_PER_STEP`] slots of the old table, and one for each of its segments.
 //!
-//! The slots are in a [`Block`], laid out for random access: a search is a cache miss, and should
-//! not miss in the address translation as well. `docs/TIMER.md` has the figures beside hashbrown's.
+//! The slots are in segments of the size of a huge page: a search is a cache miss, and should not
+//! miss in the address translation as well. A segment gets memory with its first entry, and the
+//! segments of the old table are freed one by one: large blocks take long to clear and to free.
+//! `docs/TIMER.md` has the figures beside hashbrown's.
+
+use alloc::vec::Vec;
+use core::iter::repeat_with;
 
 use super::block::Block;
 
-/// The number of a record plus one, and above it the hash of the record's key; 0 if free.
+/// The number of a record plus one, and above it the hash of the record's key; or [`FREE`] or
+/// [`MOVED`].
 type Slot = u64;
+
+const FREE: Slot = 0;
+
+/// An entry was here. In the old table only.
+const MOVED: Slot = 1 << 32;
 
 /// The smallest table.
 const MIN_SLOTS: usize = 8;
@@ -23,15 +43,27 @@ const MIN_SLOTS: usize = 8;
 /// A table with no more slots is not made smaller.
 const KEPT_SLOTS: usize = 1_024;
 
+/// The number of slots in a segment of 2 MiB.
+const SEGMENT: usize = 1 << 18;
+
+/// How many slots of the old table one insertion or removal empties.
+const SLOTS_PER_STEP: usize = 32;
+
 pub(crate) struct HashIndex {
-    /// Their number is a power of two, or zero.
-    slots: Block<Slot>,
+    table: Table,
+    /// The table that is being emptied, up to the slot `moved`; else it has no slots.
+    old: Table,
+    moved: usize,
     len: usize,
+    /// With this many records an insertion has to grow the index, or to go on with a resize.
+    full: usize,
+    /// With fewer records a removal has to shrink the index, or to go on with a resize.
+    sparse: usize,
 }
 
 #[inline]
 fn slot(hash: u32, record: u32) -> Slot {
-    // Numbers end below `u32::MAX`, so the sum does not overflow and no slot is 0.
+    // Numbers end below `u32::MAX`, so the sum does not overflow and no slot is `FREE` or `MOVED`.
     u64::from(hash) << 32 | u64::from(record + 1)
 }
 
@@ -47,28 +79,23 @@ fn record_of(slot: Slot) -> u32 {
 
 impl HashIndex {
     pub(crate) const fn new() -> Self {
-        Self { slots: Block::EMPTY, len: 0 }
-    }
-
-    #[inline]
-    fn mask(&self) -> usize {
-        self.slots.len().wrapping_sub(1)
+        Self { table: Table::EMPTY, old: Table::EMPTY, moved: 0, len: 0, full: 0, sparse: 0 }
     }
 
     /// Returns the record with this hash for which `is_it` returns `true`.
     #[inline]
     pub(crate) fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
-        let mut at = hash as usize & self.mask();
-        loop {
-            let &slot = self.slots.get(at)?;
-            if slot == 0 {
-                return None;
-            }
-            if hash_of(slot) == hash && is_it(record_of(slot)) {
-                return Some(record_of(slot));
-            }
-            at = (at + 1) & self.mask();
+        match self.table.search(hash, |slot| is_it(record_of(slot))) {
+            Some((_, slot)) => Some(record_of(slot)),
+            None if self.old.is_empty() => None,
+            None => self.find_old(hash, is_it),
         }
+    }
+
+    #[cold]
+    fn find_old(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
+        let found = self.old.search(hash, |slot| slot != MOVED && is_it(record_of(slot)));
+        found.map(|(_, slot)| record_of(slot))
     }
 
     /// Returns the number of records.
@@ -80,79 +107,201 @@ impl HashIndex {
     /// Has the processor fetch the memory in which a hash will be looked up.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u32) {
-        self.slots.prefetch(hash as usize & self.mask());
+        self.table.prefetch(hash);
     }
 
     /// Adds a record that is not there yet.
     #[inline]
     pub(crate) fn insert(&mut self, hash: u32, record: u32) {
-        if 4 * (self.len + 1) > 3 * self.slots.len() {
-            self.resize((2 * self.slots.len()).max(MIN_SLOTS));
+        if self.len >= self.full {
+            self.grow();
         }
         self.len += 1;
-        self.put(slot(hash, record));
-    }
-
-    #[inline]
-    fn put(&mut self, slot: Slot) {
-        let mask = self.mask();
-        let mut at = hash_of(slot) as usize & mask;
-        while self.slots[at] != 0 {
-            at = (at + 1) & mask;
-        }
-        self.slots[at] = slot;
+        self.table.put(slot(hash, record));
     }
 
     /// Removes a record that is there.
     pub(crate) fn remove(&mut self, hash: u32, record: u32) {
-        let mask = self.mask();
         let removed = slot(hash, record);
-        let mut gap = hash as usize & mask;
-        while self.slots[gap] != removed {
-            assert!(self.slots[gap] != 0, "the record is in the index");
-            gap = (gap + 1) & mask;
+        match self.table.search(hash, |slot| slot == removed) {
+            Some((at, _)) => self.table.close(at),
+            None => self.remove_old(hash, removed),
         }
-        // Entries after the gap move up, so that no search ends at it too early.
-        let mut at = gap;
-        loop {
-            at = (at + 1) & mask;
-            let slot = self.slots[at];
-            if slot == 0 {
-                break;
-            }
-            // An entry may move unless its home is after the gap.
-            let home = hash_of(slot) as usize & mask;
-            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(gap) & mask) {
-                self.slots[gap] = slot;
-                gap = at;
-            }
-        }
-        self.slots[gap] = 0;
         self.len -= 1;
-        if self.slots.len() > KEPT_SLOTS && self.len < self.slots.len() / 16 {
-            self.resize((4 * self.len).next_power_of_two().max(MIN_SLOTS));
+        if self.len < self.sparse {
+            self.shrink();
         }
     }
 
     #[cold]
+    fn remove_old(&mut self, hash: u32, removed: Slot) {
+        let found = self.old.search(hash, |slot| slot == removed);
+        let (at, _) = found.expect("the record is in the index");
+        self.old.set(at, MOVED);
+    }
+
+    /// Begins to make the table larger, or goes on with a resize.
+    #[cold]
+    fn grow(&mut self) {
+        if self.old.is_empty() {
+            self.resize((2 * self.table.slots()).max(MIN_SLOTS));
+        }
+        self.move_some();
+    }
+
+    /// Begins to make the table smaller, or goes on with a resize.
+    #[cold]
+    fn shrink(&mut self) {
+        if self.old.is_empty() {
+            self.resize((4 * self.len).next_power_of_two().max(MIN_SLOTS));
+        }
+        self.move_some();
+    }
+
     fn resize(&mut self, slots: usize) {
-        let mut new = Block::with_capacity(slots);
-        new.fill_up(|| 0);
-        let old = core::mem::replace(&mut self.slots, new);
-        for &slot in old.iter().filter(|&&slot| slot != 0) {
-            self.put(slot);
+        self.old = core::mem::replace(&mut self.table, Table::new(slots));
+        self.moved = 0;
+        // The next calls go on with the resize, whatever the number of records.
+        (self.full, self.sparse) = (0, usize::MAX);
+    }
+
+    /// Does one step of a resize.
+    fn move_some(&mut self) {
+        let end = self.old.slots().min(self.moved + SLOTS_PER_STEP);
+        for at in self.moved..end {
+            let slot = self.old.get(at);
+            if slot != FREE && slot != MOVED {
+                self.old.set(at, MOVED);
+                self.table.put(slot);
+            }
+        }
+        self.moved = end;
+        if end == self.old.slots() {
+            self.old.segments.pop();
+        }
+        if self.old.is_empty() {
+            self.old = Table::EMPTY;
+            let slots = self.table.slots();
+            self.full = slots / 4 * 3;
+            self.sparse = if slots > KEPT_SLOTS { slots / 16 } else { 0 };
         }
     }
 
     /// Returns the number of allocated bytes.
     pub(crate) fn memory_usage(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot>()
+        self.table.memory_usage() + self.old.memory_usage()
+    }
+}
+
+/// A table of a fixed number of slots, which is a power of two, or zero.
+struct Table {
+    /// Those without memory are free. A table of less than one segment has one that is smaller.
+    segments: Vec<Block<Slot>>,
+    mask: usize,
+}
+
+impl Table {
+    const EMPTY: Self = Self { segments: Vec::new(), mask: 0 };
+
+    fn new(slots: usize) -> Self {
+        let segments = repeat_with(|| Block::EMPTY).take(slots.div_ceil(SEGMENT)).collect();
+        Self { segments, mask: slots - 1 }
+    }
+
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.segments.is_empty()
+    }
+
+    fn slots(&self) -> usize {
+        if self.is_empty() { 0 } else { self.mask + 1 }
+    }
+
+    #[inline]
+    fn get(&self, at: usize) -> Slot {
+        let slot = self.segments.get(at / SEGMENT).and_then(|segment| segment.get(at % SEGMENT));
+        slot.copied().unwrap_or(FREE)
+    }
+
+    #[inline]
+    fn set(&mut self, at: usize, slot: Slot) {
+        match self.segments[at / SEGMENT].get_mut(at % SEGMENT) {
+            Some(place) => *place = slot,
+            None => self.set_in_new_segment(at, slot),
+        }
+    }
+
+    #[cold]
+    fn set_in_new_segment(&mut self, at: usize, slot: Slot) {
+        let mut segment = Block::with_capacity(SEGMENT.min(self.slots()));
+        segment.fill_up(|| FREE);
+        segment[at % SEGMENT] = slot;
+        self.segments[at / SEGMENT] = segment;
+    }
+
+    /// Returns the first entry with this hash for which `is_it` returns `true`, and where it is.
+    #[inline]
+    fn search(&self, hash: u32, mut is_it: impl FnMut(Slot) -> bool) -> Option<(usize, Slot)> {
+        let mut at = hash as usize & self.mask;
+        loop {
+            let slot = self.get(at);
+            if slot == FREE {
+                return None;
+            }
+            if hash_of(slot) == hash && is_it(slot) {
+                return Some((at, slot));
+            }
+            at = (at + 1) & self.mask;
+        }
+    }
+
+    #[inline]
+    fn prefetch(&self, hash: u32) {
+        let at = hash as usize & self.mask;
+        if let Some(segment) = self.segments.get(at / SEGMENT) {
+            segment.prefetch(at % SEGMENT);
+        }
+    }
+
+    /// Adds an entry; there must be a free slot.
+    #[inline]
+    fn put(&mut self, slot: Slot) {
+        let mut at = hash_of(slot) as usize & self.mask;
+        while self.get(at) != FREE {
+            at = (at + 1) & self.mask;
+        }
+        self.set(at, slot);
+    }
+
+    /// Removes the entry at a slot. Entries after it move up, so that no search ends too early.
+    fn close(&mut self, mut gap: usize) {
+        let mask = self.mask;
+        let mut at = gap;
+        loop {
+            at = (at + 1) & mask;
+            let slot = self.get(at);
+            if slot == FREE {
+                break;
+            }
+            // An entry may move unless its home is after the gap.
+            let home = hash_of(slot) as usize & mask;
+            if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(gap) & mask) {
+                self.set(gap, slot);
+                gap = at;
+            }
+        }
+        self.set(gap, FREE);
+    }
+
+    fn memory_usage(&self) -> usize {
+        let slots = self.segments.iter().map(Block::capacity).sum::<usize>();
+        slots * size_of::<Slot>() + self.segments.capacity() * size_of::<Block<Slot>>()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::{HashMap, VecDeque};
     use std::hint::black_box;
     use std::println;
     use std::time::Instant;
@@ -196,17 +345,100 @@ mod tests {
         }
     }
 
+    #[derive(Clone, Debug)]
+    enum Step {
+        Insert(u32),
+        Remove(u32),
+    }
+
+    proptest! {
+        /// Grows and shrinks far enough that several resizes begin, go on and end.
+        #[test]
+        fn finds_what_is_there_while_it_is_resized(
+            steps in prop::collection::vec(
+                prop_oneof![(1..4_000_u32).prop_map(Step::Insert), (1..4_000_u32).prop_map(Step::Remove)],
+                1..8,
+            ),
+            seed in any::<u32>(),
+        ) {
+            let mut index = HashIndex::new();
+            // Every record shares its hash with one to three others.
+            let hash = |record: u32| spread((record.min(record ^ 2) / 3 * 3) ^ seed);
+            let mut plain: VecDeque<u32> = VecDeque::new();
+            let mut next = 0;
+            for step in steps {
+                match step {
+                    Step::Insert(count) => for _ in 0..count {
+                        index.insert(hash(next), next);
+                        plain.push_back(next);
+                        next += 1;
+                        let some = plain[spread(next) as usize % plain.len()];
+                        prop_assert_eq!(index.find(hash(some), |other| other == some), Some(some));
+                    },
+                    Step::Remove(count) => for _ in 0..count.min(plain.len() as u32) {
+                        let place = spread(next ^ plain.len() as u32) as usize % plain.len();
+                        let gone = plain.swap_remove_back(place).unwrap();
+                        index.remove(hash(gone), gone);
+                        prop_assert_eq!(index.find(hash(gone), |other| other == gone), None);
+                    },
+                }
+                prop_assert_eq!(index.len(), plain.len());
+                for &record in &plain {
+                    prop_assert_eq!(index.find(hash(record), |other| other == record), Some(record));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_call_does_a_bounded_part_of_a_resize() {
+        const COUNT: u32 = 450_000;
+        let mut index = HashIndex::new();
+        let mut resizes = 0;
+        let mut check = |index: &HashIndex, before: (usize, usize, usize)| {
+            let (moved, segments, memory) = before;
+            if index.moved < moved || segments == 0 && !index.old.is_empty() {
+                resizes += 1;
+                assert_eq!(segments, 0, "a resize begins when the one before has ended");
+                assert!(index.moved <= SLOTS_PER_STEP);
+            } else {
+                assert!(index.moved - moved <= SLOTS_PER_STEP);
+                assert!(index.old.segments.len() + 1 >= segments, "one segment is freed at a time");
+            }
+            // The step and the insertion itself touch three places of the new table.
+            let grown = index.memory_usage().saturating_sub(memory);
+            assert!(grown <= 3 * SEGMENT * size_of::<Slot>() + 1_024, "{grown} bytes at once");
+        };
+        let state =
+            |index: &HashIndex| (index.moved, index.old.segments.len(), index.memory_usage());
+        for record in 0..COUNT {
+            let before = state(&index);
+            index.insert(spread(record), record);
+            check(&index, before);
+        }
+        for record in 0..COUNT {
+            let before = state(&index);
+            assert_eq!(index.find(spread(record), |found| found == record), Some(record));
+            index.remove(spread(record), record);
+            check(&index, before);
+            let last = COUNT - 1;
+            let found = index.find(spread(last), |found| found == last);
+            assert_eq!(found.is_some(), record < last);
+        }
+        assert!(resizes > 10, "{resizes}");
+    }
+
     #[test]
     fn memory_goes_back() {
         let mut index = HashIndex::new();
-        for record in 0..100_000 {
+        for record in 0..110_000 {
             index.insert(spread(record), record);
         }
-        assert!(index.memory_usage() <= 100_000 * 8 * 8 / 3);
-        for record in 0..100_000 {
+        assert!(index.memory_usage() <= 110_000 * 8 * 8 / 3);
+        for record in 0..110_000 {
             index.remove(spread(record), record);
         }
-        assert!(index.memory_usage() <= KEPT_SLOTS * 8);
+        assert!(index.memory_usage() <= KEPT_SLOTS * 8 + 1_024);
     }
 
     /// Measures the index beside `hashbrown::HashTable`:

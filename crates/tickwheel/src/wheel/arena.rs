@@ -26,6 +26,8 @@ const SEGMENT_BYTES: usize = 2 << 20;
 pub(crate) trait Record: Sized {
     /// What a segment must remember of its records when it gives up their memory.
     type Legacy: Copy;
+    /// What an arena keeps beside its records, by index.
+    type Beside;
     /// The link to the next free place, valid in a free place only.
     fn link(&self) -> u32;
     /// Makes this a free place that links to `next`.
@@ -34,6 +36,8 @@ pub(crate) trait Record: Sized {
     fn pass_on(&self, legacy: Self::Legacy) -> Self::Legacy;
     /// What they must know when all places of the segment become fresh again.
     fn renew(legacy: Self::Legacy) -> Self::Legacy;
+    /// From this place on, no place has memory any more.
+    fn forget_from(beside: &mut Self::Beside, places: usize);
 }
 
 struct Segment<E: Record> {
@@ -62,6 +66,7 @@ pub(crate) struct Arena<E: Record> {
     capacity: usize,
     /// What the very first records know of the ones before them.
     origin: E::Legacy,
+    pub(super) beside: E::Beside,
 }
 
 impl<E: Record> Arena<E> {
@@ -69,8 +74,8 @@ impl<E: Record> Arena<E> {
     /// How many places a segment has.
     pub(super) const PLACES: usize = 1 << Self::SHIFT;
 
-    pub(crate) fn new(origin: E::Legacy) -> Self {
-        Self { segments: Vec::new(), current: 0, len: 0, capacity: 0, origin }
+    pub(crate) fn new(origin: E::Legacy, beside: E::Beside) -> Self {
+        Self { segments: Vec::new(), current: 0, len: 0, capacity: 0, origin, beside }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -106,7 +111,7 @@ impl<E: Record> Arena<E> {
     /// Finds a place for one more record, which counts as taken from here on: the caller fills
     /// it.
     #[inline(always)]
-    pub(crate) fn vacancy(&mut self) -> (u32, Vacancy<'_, E>) {
+    pub(crate) fn vacancy(&mut self) -> (u32, Vacancy<'_, E>, &mut E::Beside) {
         if self.segments.get(self.current).is_some_and(Segment::has_memory_for_one) {
             self.take_place()
         } else {
@@ -119,25 +124,26 @@ impl<E: Record> Arena<E> {
     /// that there is room and does not check again.
     #[cold]
     #[inline(never)]
-    fn take_place_in_new_room(&mut self) -> (u32, Vacancy<'_, E>) {
+    fn take_place_in_new_room(&mut self) -> (u32, Vacancy<'_, E>, &mut E::Beside) {
         self.take_place()
     }
 
     #[inline(always)]
-    fn take_place(&mut self) -> (u32, Vacancy<'_, E>) {
+    fn take_place(&mut self) -> (u32, Vacancy<'_, E>, &mut E::Beside) {
         let base = (self.current as u32) << Self::SHIFT;
         let segment = &mut self.segments[self.current];
         segment.taken += 1;
         self.len += 1;
         if segment.free == NIL {
             let index = base | segment.places.len() as u32;
-            (index, Vacancy::Fresh(&mut segment.places, segment.legacy))
+            let vacancy = Vacancy::Fresh(&mut segment.places, segment.legacy);
+            (index, vacancy, &mut self.beside)
         } else {
             let offset = segment.free;
             let record = &mut segment.places[offset as usize];
             segment.free = record.link();
             segment.legacy = record.pass_on(segment.legacy);
-            (base | offset, Vacancy::Used(record))
+            (base | offset, Vacancy::Used(record), &mut self.beside)
         }
     }
 
@@ -147,19 +153,19 @@ impl<E: Record> Arena<E> {
     pub(crate) fn free<R>(
         &mut self,
         index: u32,
-        empty: impl FnOnce(&mut E) -> Option<(R, bool)>,
+        empty: impl FnOnce(&mut E, &mut E::Beside) -> Option<(R, bool)>,
     ) -> Option<R> {
         let (number, offset) = Self::split(index);
         let segment = self.segments.get_mut(number)?;
         let record = segment.places.get_mut(offset)?;
-        let (held, reusable) = empty(record)?;
+        let (held, reusable) = empty(record, &mut self.beside)?;
         if reusable {
             record.set_link(segment.free);
             segment.free = offset as u32;
             segment.taken -= 1;
             self.len -= 1;
             if segment.taken == 0 {
-                self.emptied(number);
+                self.emptied();
             } else if 2 * segment.taken as usize >= Self::PLACES {
                 self.current = number;
             }
@@ -221,27 +227,37 @@ impl<E: Record> Arena<E> {
         let lower = self.segments[..number].iter().position(Segment::has_memory_for_one)?;
         let record = self[index];
         self.current = lower;
-        let (moved, vacancy) = self.take_place();
+        let (moved, vacancy, _) = self.take_place();
         match vacancy {
             Vacancy::Used(place) => *place = record,
             Vacancy::Fresh(places, _) => places.push(record),
         }
-        self.free(index, |_| Some(((), true)));
+        self.free(index, |_, _| Some(((), true)));
         Some(moved)
     }
 
-    /// Gives the memory of a segment back that has no record any more, unless it is the only
-    /// such segment.
+    /// A segment has no record any more. Keeps the memory of the lowest such segment, and frees
+    /// that of the others.
     #[cold]
-    fn emptied(&mut self, number: usize) {
-        if self.segments.iter().filter(|segment| segment.is_spare()).count() > 1 {
-            self.give_up(number);
+    fn emptied(&mut self) {
+        let mut spare = (0..self.segments.len()).filter(|&number| self.segments[number].is_spare());
+        if let (Some(_), Some(higher)) = (spare.next(), spare.next()) {
+            self.segments[higher].places.forget_records();
+            self.give_up(higher);
+            self.forget_end();
         }
+    }
+
+    /// Forgets what is kept beside the places at the end that have no memory.
+    fn forget_end(&mut self) {
+        let end = self.segments.iter().rposition(|segment| segment.places.capacity() > 0);
+        E::forget_from(&mut self.beside, end.map_or(0, |last| (last + 1) << Self::SHIFT));
     }
 
     /// Takes everything out, to be dropped by the caller; fresh records know of the old ones.
     pub(super) fn take_all(&mut self) -> Vec<Block<E>> {
         let old = (0..self.segments.len()).map(|number| self.give_up(number)).collect();
+        self.forget_end();
         self.len = 0;
         self.current = 0;
         old
@@ -307,6 +323,7 @@ impl<E: Record> Arena<E> {
                 self.give_up(number);
             }
         }
+        self.forget_end();
         if let [only] = &self.segments[..] {
             self.set_capacity(0, only.places.len());
         }

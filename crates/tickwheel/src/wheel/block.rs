@@ -82,6 +82,11 @@ impl<E> Block<E> {
         }
     }
 
+    /// Empties the block without dropping its records, which takes long where there are many.
+    pub(super) fn forget_records(&mut self) {
+        self.len = 0;
+    }
+
     /// Tells the processor that a record will be needed soon.
     #[inline]
     pub(crate) fn prefetch(&self, place: usize) {

@@ -9,7 +9,8 @@
 //!   may come round; a stale reference that matches by such a chance does no harm, because
 //!   whoever follows a reference looks at `deadline` before acting.
 //! * The stamps are also kept side by side, a byte each, so that telling stale references from
-//!   live ones touches a small part of the memory that the entries take.
+//!   live ones touches a small part of the memory that the entries take. A stamp outlives the
+//!   memory of its entry, unless all entries after it are without memory too.
 
 use alloc::boxed::Box;
 use alloc::vec::{self, Vec};
@@ -63,20 +64,32 @@ impl<T> Entry<T> {
 const PAGE: usize = 4096;
 
 /// The stamp of every entry, by index. Pages, unlike one vector, grow without copying.
-struct Stamps(Vec<Box<[u8; PAGE]>>);
+pub(super) struct Stamps(Vec<Box<[u8; PAGE]>>);
 
 impl Stamps {
-    /// Adds a page for the stamp of an entry.
+    /// Adds a page for the stamp of an entry, with the first stamp of all entries on it.
     #[cold]
-    fn grow(&mut self, index: u32) {
+    fn grow(&mut self, index: u32, first: u8) -> u8 {
         while self.0.len() <= index as usize / PAGE {
-            self.0.push(Box::new([0; PAGE]));
+            self.0.push(Box::new([first; PAGE]));
         }
+        first
+    }
+
+    /// Frees the pages that hold only stamps of `places` and later places.
+    fn truncate(&mut self, places: usize) {
+        self.0.truncate(places.div_ceil(PAGE));
+        self.0.shrink_to_fit();
     }
 
     #[inline]
     fn get(&self, index: u32) -> Option<u8> {
         Some(self.0.get(index as usize / PAGE)?[index as usize % PAGE])
+    }
+
+    #[inline]
+    fn view(&self) -> StampsView<'_> {
+        StampsView(&self.0)
     }
 
     #[inline]
@@ -89,9 +102,34 @@ impl Stamps {
     }
 }
 
+/// The stamps of a wheel, to look up many. A copy can stay in registers while other parts of the
+/// wheel are written to.
+#[derive(Clone, Copy)]
+pub(super) struct StampsView<'a>(&'a [Box<[u8; PAGE]>]);
+
+impl StampsView<'_> {
+    /// Whether a reference with this stamp is, as far as the stamp can tell, not stale.
+    #[inline(always)]
+    pub(super) fn has(self, index: u32, stamp: u8) -> bool {
+        match self.0.get(index as usize / PAGE) {
+            Some(page) => page[index as usize % PAGE] == stamp,
+            None => no_page(),
+        }
+    }
+}
+
+/// The stamps of a reference's entry were freed, so the entry is gone. Kept apart: this is rare,
+/// and the compiler would rather compute both cases each time.
+#[cold]
+#[inline(never)]
+fn no_page() -> bool {
+    false
+}
+
 impl<T> Record for Entry<T> {
     /// The latest generation in the segment, which is also what fresh entries start with.
     type Legacy = Generation;
+    type Beside = Stamps;
 
     fn link(&self) -> u32 {
         self.deadline as u32
@@ -111,6 +149,10 @@ impl<T> Record for Entry<T> {
     fn renew(latest: Generation) -> Generation {
         Generation { age: latest.age.saturating_add(1), ..latest }
     }
+
+    fn forget_from(stamps: &mut Stamps, places: usize) {
+        stamps.truncate(places);
+    }
 }
 
 /// A generation, as one that the wheel started with and how many have come since.
@@ -120,10 +162,17 @@ pub(super) struct Generation {
     age: u32,
 }
 
+impl Generation {
+    /// The first stamp of entries of which no stamp is known any more. It is far from the stamps
+    /// that they had in the lives before, so that few references of those lives match by chance.
+    fn first_stamp(self) -> u8 {
+        (self.age as u8).wrapping_mul(37)
+    }
+}
+
 /// All timers of one wheel.
 pub(super) struct Entries<T> {
     arena: Arena<Entry<T>>,
-    stamps: Stamps,
     /// The generation this wheel started with, and before which an entry is worn out.
     first_generation: u32,
     /// Entries that are never used again. They count as taken in the arena.
@@ -147,8 +196,7 @@ impl<T> Entries<T> {
     pub(super) fn new() -> Self {
         let first_generation = first_generation();
         Self {
-            arena: Arena::new(Generation { first: first_generation, age: 0 }),
-            stamps: Stamps(Vec::new()),
+            arena: Arena::new(Generation { first: first_generation, age: 0 }, Stamps(Vec::new())),
             first_generation,
             worn: 0,
         }
@@ -161,7 +209,7 @@ impl<T> Entries<T> {
     /// Adds an entry; gives its key and its stamp.
     #[inline(always)]
     pub(super) fn insert(&mut self, deadline: u64, value: T) -> (Key, u8) {
-        let (index, vacancy) = self.arena.vacancy();
+        let (index, vacancy, stamps) = self.arena.vacancy();
         let (generation, stamp) = match vacancy {
             Vacancy::Used(entry) => {
                 entry.deadline = deadline;
@@ -170,10 +218,8 @@ impl<T> Entries<T> {
             }
             Vacancy::Fresh(places, latest) => {
                 let generation = latest.first.wrapping_add(latest.age);
-                let stamp = self.stamps.get(index).unwrap_or_else(|| {
-                    self.stamps.grow(index);
-                    0
-                });
+                let stamp = stamps.get(index);
+                let stamp = stamp.unwrap_or_else(|| stamps.grow(index, latest.first_stamp()));
                 places.push(Entry { deadline, value: Some(value), generation, stamp });
                 (generation, stamp)
             }
@@ -194,8 +240,8 @@ impl<T> Entries<T> {
     #[inline]
     pub(super) fn remove(&mut self, key: Key) -> Option<T> {
         let Key { index, generation } = key;
-        let Self { arena, stamps, worn, first_generation } = self;
-        arena.free(index, |entry| {
+        let Self { arena, worn, first_generation } = self;
+        arena.free(index, |entry, stamps| {
             if entry.generation != generation {
                 return None;
             }
@@ -209,9 +255,9 @@ impl<T> Entries<T> {
     /// Follows a reference whose tick has come.
     #[inline]
     pub(super) fn meet(&mut self, index: u32, stamp: u8, tick: u64) -> Meeting<T> {
-        let Self { arena, worn, first_generation, .. } = self;
+        let Self { arena, worn, first_generation } = self;
         let mut meeting = Meeting::Stale;
-        let due = arena.free(index, |entry| {
+        let due = arena.free(index, |entry, _| {
             if entry.stamp != stamp {
                 return None;
             }
@@ -246,16 +292,16 @@ impl<T> Entries<T> {
     /// timer placed anew then.
     #[inline]
     pub(super) fn reset(&mut self, key: Key, deadline: u64) -> Reset {
-        let Self { arena, stamps, .. } = self;
-        let Some(entry) = arena.get_mut(key.index).filter(|entry| entry.is(key)) else {
+        let Some(entry) = self.find_mut(key) else {
             return Reset::Stale;
         };
         let earlier = deadline < entry.deadline;
         entry.deadline = deadline;
         if earlier {
-            entry.stamp = entry.stamp.wrapping_add(1);
-            stamps.set(key.index, entry.stamp);
-            Reset::Earlier { stamp: entry.stamp }
+            let stamp = entry.stamp.wrapping_add(1);
+            entry.stamp = stamp;
+            self.arena.beside.set(key.index, stamp);
+            Reset::Earlier { stamp }
         } else {
             Reset::Later
         }
@@ -275,10 +321,10 @@ impl<T> Entries<T> {
         self.referenced(index, stamp).is_some_and(|deadline| deadline <= tick)
     }
 
-    /// Whether a reference is, as far as its stamp can tell, not stale.
+    /// Returns the stamps of all entries, to tell stale references from others.
     #[inline]
-    pub(super) fn is_referenced(&self, index: u32, stamp: u8) -> bool {
-        self.stamps.get(index) == Some(stamp)
+    pub(super) fn stamps(&self) -> StampsView<'_> {
+        self.arena.beside.view()
     }
 
     /// Tells the processor that the entry at `index` will be needed soon.
@@ -292,7 +338,6 @@ impl<T> Entries<T> {
     pub(super) fn drain<'a>(&mut self) -> Drain<'a, T> {
         let left = self.len();
         let segments = self.arena.take_all();
-        self.stamps = Stamps(Vec::new());
         if self.worn > 0 || self.arena.legacies().any(|latest| latest.age == u32::MAX) {
             // Keys of worn-out entries could come again: start over as a new wheel does.
             *self = Self::new();
@@ -320,7 +365,7 @@ impl<T> Entries<T> {
     }
 
     pub(super) fn memory_usage(&self) -> usize {
-        self.arena.memory_usage() + self.stamps.memory_usage()
+        self.arena.memory_usage() + self.arena.beside.memory_usage()
     }
 
     /// The smallest deadline; looks at every entry.
@@ -332,7 +377,7 @@ impl<T> Entries<T> {
     pub(super) fn check_invariants(&self) -> impl Iterator<Item = (u32, u8, u64)> {
         self.arena.check_invariants(|entry| entry.value.is_none());
         let live = |(index, entry): (u32, &Entry<T>)| {
-            let stamp = self.stamps.get(index).expect("a page");
+            let stamp = self.arena.beside.get(index).expect("a page");
             assert_eq!(stamp, entry.stamp, "the two stamps of entry {index}");
             entry.value.is_some().then_some((index, stamp, entry.deadline))
         };
@@ -491,6 +536,26 @@ mod tests {
         assert_eq!(entries.drain().count(), 1);
         let (again, _) = entries.insert(3, 'c');
         assert!(again != last && again != first && again != next);
+    }
+
+    #[test]
+    fn stamps_are_freed_with_the_last_segments() {
+        let places = Arena::<Entry<u64>>::PLACES;
+        let mut entries = Entries::new();
+        let keys: Vec<Key> = (0..3 * places as u64).map(|n| entries.insert(n, n).0).collect();
+        // The last segment first: the lowest one without timers is kept.
+        for &key in keys.iter().rev() {
+            assert!(entries.remove(key).is_some());
+        }
+        assert_eq!(entries.stamps().0.len(), places / PAGE);
+        assert!(entries.memory_usage() < (places + 1) * (size_of::<Entry<u64>>() + 1) + PAGE);
+
+        // In their next life the entries have stamps that no reference of this life has.
+        let (again, stamps): (Vec<Key>, Vec<u8>) =
+            (0..3 * places as u64).map(|n| entries.insert(n, n)).unzip();
+        assert!(stamps.iter().all(|&stamp| stamp != 0));
+        assert!(again.iter().zip(&keys).all(|(again, key)| again != key));
+        assert_eq!(entries.check_invariants().count(), 3 * places);
     }
 
     #[test]

@@ -648,7 +648,7 @@ impl<T> Wheel<T> for HashedWheel<T> {
                 2 => self.beyond_earliest,
                 _ => Rounds::new(number, floor, ring).tick(reference),
             };
-            if self.entries.is_referenced(reference.index, reference.stamp()) && !is_walked {
+            if self.entries.stamps().has(reference.index, reference.stamp()) && !is_walked {
                 let slot_earliest = self.earliest.get(number);
                 assert!(list == 2 * ring || slot_earliest <= tick, "slot {number} comes too late");
                 let far_earliest = self.slots[number].far_earliest;

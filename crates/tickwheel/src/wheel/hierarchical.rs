@@ -289,8 +289,8 @@ impl<T> HierarchicalWheel<T> {
     #[inline(always)]
     fn skip_stale(&mut self, budget: &mut usize) -> bool {
         while let Some(list) = self.lists.first() {
-            let entries = &self.entries;
-            let live = |r: &Reference| entries.is_referenced(r.index, r.stamp());
+            let stamps = self.entries.stamps();
+            let live = |r: &Reference| stamps.has(r.index, r.stamp());
             let references = self.lists.to_pop(list);
             if references.iter().any(live) {
                 break;
@@ -348,10 +348,11 @@ impl<T> HierarchicalWheel<T> {
     }
 
     fn demote_chunk(&mut self, level: usize, chunk: &Chunk) {
+        let stamps = self.entries.stamps();
         let mut stale = 0;
         if level == 1 {
             for &reference in chunk.references() {
-                if self.entries.is_referenced(reference.index, reference.stamp()) {
+                if stamps.has(reference.index, reference.stamp()) {
                     self.lists.append(reference.tick() as usize % SLOTS, reference);
                 } else {
                     stale += 1;
@@ -361,7 +362,7 @@ impl<T> HierarchicalWheel<T> {
             // The slot starts where all lower bits are zero.
             let rest = (1 << (LEVEL_BITS * level as u32)) - 1;
             for &reference in chunk.references() {
-                if self.entries.is_referenced(reference.index, reference.stamp()) {
+                if stamps.has(reference.index, reference.stamp()) {
                     self.lists.append_and_note(list_of(reference.tick() & rest, 0), reference);
                 } else {
                     stale += 1;
@@ -385,9 +386,11 @@ impl<T> HierarchicalWheel<T> {
 /// The list in which `deadline` waits while the time is `cursor`, which is not after it.
 #[inline]
 fn list_of(deadline: u64, cursor: u64) -> usize {
-    let level = (deadline ^ cursor | 1).ilog2() / LEVEL_BITS;
-    let slot = deadline >> (level * LEVEL_BITS) & (SLOTS as u64 - 1);
-    level as usize * SLOTS + slot as usize
+    // The position of the highest bit that differs; its lower three bits are the one in a byte.
+    let bit = (deadline ^ cursor | 1).leading_zeros() ^ (u64::BITS - 1);
+    let shift = bit & !(LEVEL_BITS - 1);
+    let slot = deadline >> shift & (SLOTS as u64 - 1);
+    shift as usize * (SLOTS / LEVEL_BITS as usize) + slot as usize
 }
 
 /// The first tick of a slot that is not before the cursor's.
@@ -402,14 +405,14 @@ impl<T> Wheel<T> for HierarchicalWheel<T> {
         if self.entries.len() == 0 {
             return None;
         }
-        if let Some(late) = self.overdue.first() {
-            return Some(late.deadline);
+        if !self.overdue.is_empty() {
+            return self.overdue.first().map(|late| late.deadline);
         }
         if self.batch.first().is_some() {
             return Some(self.cursor);
         }
         let next = if self.demoting.is_some() { Some(self.floor) } else { self.next_list() };
-        next.max(Some(self.wake))
+        Some(next.unwrap_or(0).max(self.wake))
     }
 
     fn drain(&mut self) -> Drain<'_, T> {

@@ -58,6 +58,8 @@ impl Overdue {
 
     /// Looks at as many references as a chunk holds, each call at the next ones, and drops those
     /// that are not `live`. Returns how many it dropped.
+    #[cold]
+    #[inline(never)]
     pub(super) fn sweep_step(&mut self, live: impl Fn(Late) -> bool) -> usize {
         let from = self.swept.map_or(Unbounded, Excluded);
         let mut stale = [(0, 0); CHUNK];

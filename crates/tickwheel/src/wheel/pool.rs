@@ -16,6 +16,7 @@ enum Place<T> {
 
 impl<T> Record for Place<T> {
     type Legacy = ();
+    type Beside = ();
 
     fn link(&self) -> u32 {
         match self {
@@ -31,11 +32,13 @@ impl<T> Record for Place<T> {
     fn pass_on(&self, (): ()) {}
 
     fn renew((): ()) {}
+
+    fn forget_from((): &mut (), _places: usize) {}
 }
 
 impl<T> Pool<T> {
     pub(crate) fn new() -> Self {
-        Self { places: Arena::new(()) }
+        Self { places: Arena::new((), ()) }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -44,7 +47,7 @@ impl<T> Pool<T> {
 
     #[inline]
     pub(crate) fn insert(&mut self, record: T) -> u32 {
-        let (index, vacancy) = self.places.vacancy();
+        let (index, vacancy, ()) = self.places.vacancy();
         match vacancy {
             Vacancy::Used(place) => *place = Place::Taken(record),
             Vacancy::Fresh(places, ()) => places.push(Place::Taken(record)),
@@ -54,11 +57,12 @@ impl<T> Pool<T> {
 
     #[inline]
     pub(crate) fn remove(&mut self, index: u32) -> T {
-        let taken =
-            self.places.free(index, |place| match core::mem::replace(place, Place::Free(NIL)) {
+        let taken = self.places.free(index, |place, ()| {
+            match core::mem::replace(place, Place::Free(NIL)) {
                 Place::Taken(record) => Some((record, true)),
                 Place::Free(_) => None,
-            });
+            }
+        });
         taken.expect("the record is in use")
     }
 

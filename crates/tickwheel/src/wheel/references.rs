@@ -63,17 +63,11 @@ impl Chunk {
     pub(super) fn references(&self) -> &[Reference] {
         &self.references[..self.len as usize]
     }
-
-    /// Makes the first `len` of `references` the ones it holds; there are enough for a chunk.
-    #[inline]
-    fn fill(&mut self, references: &[Reference], len: usize) {
-        self.references.copy_from_slice(&references[..CHUNK]);
-        self.len = len as u32;
-    }
 }
 
 impl Record for Chunk {
     type Legacy = ();
+    type Beside = ();
 
     fn link(&self) -> u32 {
         self.next
@@ -87,6 +81,8 @@ impl Record for Chunk {
     fn pass_on(&self, (): ()) {}
 
     fn renew((): ()) {}
+
+    fn forget_from((): &mut (), _places: usize) {}
 }
 
 #[derive(Clone, Copy)]
@@ -99,6 +95,11 @@ struct List {
 
 impl List {
     const EMPTY: Self = Self { head: NIL, tail: NIL, min_tick: u32::MAX };
+
+    #[cold]
+    fn note(&mut self, earliest: Reference) {
+        self.min_tick = earliest.tick() as u32;
+    }
 }
 
 /// A fixed number of lists, with their chunks and a bitmap of those that are not empty.
@@ -126,7 +127,7 @@ impl Lists {
             heads: vec![List::EMPTY; count].into_boxed_slice(),
             occupied: vec![0; words].into_boxed_slice(),
             summary: vec![0; words.div_ceil(64)].into_boxed_slice(),
-            chunks: Arena::new(()),
+            chunks: Arena::new((), ()),
             sweep: Position { list: 0, before: NIL },
         }
     }
@@ -145,7 +146,13 @@ impl Lists {
     /// The first list that is not empty.
     #[inline]
     pub(super) fn first(&self) -> Option<usize> {
-        let (group, words) = self.summary.iter().enumerate().find(|&(_, &words)| words != 0)?;
+        // All lists of a hierarchical wheel are in the first group.
+        let mut group = 0;
+        let mut words = *self.summary.first()?;
+        while words == 0 {
+            group += 1;
+            words = *self.summary.get(group)?;
+        }
         let word = group * 64 + words.trailing_zeros() as usize;
         Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
     }
@@ -179,23 +186,25 @@ impl Lists {
     /// As [`append`](Self::append), for a list whose [`min_tick`](Self::min_tick) will be asked.
     #[inline(always)]
     pub(super) fn append_and_note(&mut self, list: usize, reference: Reference) {
+        let head = &mut self.heads[list];
         // Few are the earliest so far: a branch costs less than writing each time.
-        if reference.tick() < u64::from(self.heads[list].min_tick) {
-            self.note(list, reference);
+        if reference.tick() < u64::from(head.min_tick) {
+            head.note(reference);
         }
-        self.append(list, reference);
-    }
-
-    #[cold]
-    fn note(&mut self, list: usize, reference: Reference) {
-        self.heads[list].min_tick = reference.tick() as u32;
+        let tail = head.tail;
+        self.append_after(tail, list, reference);
     }
 
     #[inline(always)]
     pub(super) fn append(&mut self, list: usize, reference: Reference) {
-        let entry = &self.heads[list];
+        self.append_after(self.heads[list].tail, list, reference);
+    }
+
+    /// Appends to a list whose last chunk is `tail`.
+    #[inline(always)]
+    fn append_after(&mut self, tail: u32, list: usize, reference: Reference) {
         // There is no chunk `NIL`, which is the tail of an empty list.
-        if let Some(chunk) = self.chunks.get_mut(entry.tail)
+        if let Some(chunk) = self.chunks.get_mut(tail)
             && let Some(place) = chunk.references.get_mut(chunk.len as usize)
         {
             *place = reference;
@@ -208,7 +217,7 @@ impl Lists {
     /// Adds a chunk with one reference to the end of a list.
     #[inline(never)]
     fn append_chunk(&mut self, list: usize, reference: Reference) {
-        let (index, vacancy) = self.chunks.vacancy();
+        let (index, vacancy, ()) = self.chunks.vacancy();
         match vacancy {
             Vacancy::Used(chunk) => {
                 chunk.references[0] = reference;
@@ -275,7 +284,7 @@ impl Lists {
         if self.sweep.list == at.list && self.sweep.before == chunk {
             self.sweep.before = at.before;
         }
-        self.chunks.free(chunk, |_| Some(((), true)));
+        self.chunks.free(chunk, |_, ()| Some(((), true)));
     }
 
     /// Returns the position of a list's first chunk.
@@ -293,7 +302,7 @@ impl Lists {
 
     /// Keeps of one chunk what `keep` wants, and fills the chunk before it up. Returns the position
     /// of the next chunk of the list, or `None` at its end, and how many references it dropped.
-    #[inline]
+    #[inline(always)]
     pub(super) fn compact(
         &mut self,
         at: Position,
@@ -303,31 +312,32 @@ impl Lists {
         if index == NIL {
             return (None, 0);
         }
-        // What is kept is gathered after what the chunk before holds, and then divided between
-        // both. Writing each reference and counting it only if it stays needs no branch, which
-        // could not be predicted.
-        let chunk = &self.chunks[index];
-        let (next, count) = (chunk.next, chunk.len as usize);
-        let mut kept = [Reference::NONE; 2 * CHUNK];
-        let mut len = 0;
-        if let Some(before) = self.chunks.get(at.before) {
-            kept[..CHUNK].copy_from_slice(&before.references);
-            len = (before.len as usize).min(CHUNK);
+        // Writing each reference and counting it only if it stays needs no branch, which could not
+        // be predicted.
+        let chunk = self.chunks[index];
+        let (next, references) = (chunk.next, chunk.references());
+        let (mut read, mut dropped) = (0, references.len());
+        if let Some(before) = self.chunks.get_mut(at.before) {
+            let start = before.len as usize;
+            let mut len = start;
+            while let (Some(&reference), Some(place)) =
+                (references.get(read), before.references.get_mut(len))
+            {
+                *place = reference;
+                len += usize::from(keep(reference));
+                read += 1;
+            }
+            before.len = len as u32;
+            dropped -= len - start;
         }
-        let start = len;
-        for &reference in chunk.references() {
-            kept[len] = reference;
+        let rest = &mut self.chunks[index];
+        let mut len = 0;
+        for &reference in &references[read..] {
+            rest.references[len] = reference;
             len += usize::from(keep(reference));
         }
-        let dropped = count - (len - start);
-        let (first, rest) = kept.split_at(CHUNK);
-        if at.before == NIL {
-            self.chunks[index].fill(first, len);
-        } else {
-            self.chunks[at.before].fill(first, len.min(CHUNK));
-            len = len.saturating_sub(CHUNK);
-            self.chunks[index].fill(rest, len);
-        }
+        rest.len = len as u32;
+        dropped -= len;
         let before = if len == 0 {
             self.unlink(at, index, next);
             at.before
@@ -340,6 +350,7 @@ impl Lists {
     /// Drops the references of one chunk that are not `live`: each call looks at another chunk, of
     /// one list after the other. `walked` is a list to leave out. Returns how many references it
     /// dropped, or `None` after the last list.
+    #[inline(always)]
     pub(super) fn sweep_step(
         &mut self,
         walked: Option<usize>,

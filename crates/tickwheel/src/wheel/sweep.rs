@@ -11,7 +11,7 @@
 //! removed, a sweep also moves chunks into fewer segments. It then looks at as many as it may.
 //!
 //! Whether there are too many is not asked each time: `patience` counts down to when it could be
-//! so.
+//! so. What a removal does each time is no more than that.
 
 use super::entries::Entries;
 use super::overdue::Overdue;
@@ -37,38 +37,46 @@ const MAX_CHUNKS: usize = 32;
 
 /// The number of stale references of a wheel, and when to look at it again.
 pub(super) struct Sweep {
-    /// All references beyond one for each live timer.
-    stale: usize,
     /// How many more operations may leave a reference behind before the next look.
     patience: usize,
+    /// How many stale references there are once `patience` is used up. References are stale if
+    /// they are more than one for each live timer.
+    stale_then: usize,
 }
 
 impl Sweep {
-    pub(super) const NEW: Self = Self { stale: 0, patience: AT_LEAST };
+    pub(super) const NEW: Self = Self { patience: AT_LEAST, stale_then: AT_LEAST };
 
     /// Counts a reference that was left behind. Returns `true` if it is time to
     /// [`tidy`](Self::tidy).
     #[inline]
     pub(super) fn left_one(&mut self) -> bool {
-        self.stale += 1;
         self.patience -= 1;
         self.patience == 0
     }
 
     #[inline]
+    fn stale(&self) -> usize {
+        self.stale_then - self.patience
+    }
+
+    #[inline]
     pub(super) fn has_stale(&self) -> bool {
-        self.stale > 0
+        self.stale() > 0
     }
 
     /// Counts stale references that were dropped.
     #[inline]
     pub(super) fn dropped(&mut self, count: usize) {
-        self.stale -= count;
+        self.stale_then -= count;
     }
 
     /// Sweeps a little if there are too many stale references. `walked` is a list that must stay
     /// as it is.
-    #[inline(always)]
+    ///
+    /// Neither this nor the sweep is inlined, so that no caller saves registers that only the next
+    /// part needs.
+    #[inline(never)]
     pub(super) fn tidy<T>(
         &mut self,
         entries: &Entries<T>,
@@ -76,46 +84,62 @@ impl Sweep {
         overdue: &mut Overdue,
         walked: Option<usize>,
     ) {
-        let allowed = MAX_STALE * entries.len() + SLACK;
-        let sparse = lists.are_sparse();
-        if self.stale > allowed || sparse {
-            let enough = if sparse { usize::MAX } else { ENOUGH };
-            self.stale -= sweep(entries, lists, overdue, walked, enough);
+        let left = allowed(entries).saturating_sub(self.stale());
+        if left == 0 || lists.are_sparse() {
+            self.sweep(entries, lists, overdue, walked);
+        } else {
+            self.be_patient(left);
         }
-        let left = if sparse { 0 } else { allowed.saturating_sub(self.stale) };
+    }
+
+    /// Waits with the next look while `left` more stale references are allowed.
+    #[inline]
+    fn be_patient(&mut self, left: usize) {
+        let stale = self.stale();
         self.patience = (left / (1 + MAX_STALE)).max(AT_LEAST);
+        self.stale_then = stale + self.patience;
+    }
+
+    /// Looks at a few chunks, each call at the next ones, and drops their stale references.
+    #[inline(never)]
+    fn sweep<T>(
+        &mut self,
+        entries: &Entries<T>,
+        lists: &mut Lists,
+        overdue: &mut Overdue,
+        walked: Option<usize>,
+    ) {
+        let sparse = lists.are_sparse();
+        let enough = if sparse { usize::MAX } else { ENOUGH };
+        let stamps = entries.stamps();
+        let mut dropped = 0;
+        for _ in 0..MAX_CHUNKS {
+            // After the last list come the overdue timers, then the first list again.
+            let lists_step = if overdue.is_being_swept() {
+                None
+            } else {
+                lists.sweep_step(walked, |reference| stamps.has(reference.index, reference.stamp()))
+            };
+            dropped += lists_step
+                .unwrap_or_else(|| overdue.sweep_step(|late| stamps.has(late.index, late.stamp)));
+            if dropped >= enough {
+                break;
+            }
+        }
+        self.dropped(dropped);
+        let left = if sparse { 0 } else { allowed(entries).saturating_sub(self.stale()) };
+        self.be_patient(left);
     }
 
     /// Panics unless there are as many stale references as were counted.
     pub(super) fn check_invariants(&self, references: usize, timers: usize) {
-        assert_eq!(references, timers + self.stale, "references");
+        assert_eq!(references, timers + self.stale(), "references");
         assert!(self.patience > 0, "it is past the time to look");
     }
 }
 
-/// Looks at a few chunks, each call at the next ones. Returns how many references it dropped.
-#[inline(never)]
-fn sweep<T>(
-    entries: &Entries<T>,
-    lists: &mut Lists,
-    overdue: &mut Overdue,
-    walked: Option<usize>,
-    enough: usize,
-) -> usize {
-    let live = |index, stamp| entries.is_referenced(index, stamp);
-    let mut dropped = 0;
-    for _ in 0..MAX_CHUNKS {
-        // After the last list come the overdue timers, then the first list again.
-        let lists_step = if overdue.is_being_swept() {
-            None
-        } else {
-            lists.sweep_step(walked, |reference| live(reference.index, reference.stamp()))
-        };
-        dropped +=
-            lists_step.unwrap_or_else(|| overdue.sweep_step(|late| live(late.index, late.stamp)));
-        if dropped >= enough {
-            break;
-        }
-    }
-    dropped
+/// How many stale references there may be.
+#[inline]
+fn allowed<T>(entries: &Entries<T>) -> usize {
+    MAX_STALE * entries.len() + SLACK
 }

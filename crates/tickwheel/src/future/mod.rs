@@ -72,7 +72,7 @@ impl From<Instant> for Deadline {
 impl Deadline {
     fn on(self, timer: &Timer) -> Nanos {
         match self {
-            Self::After(_) => self.seen_at(timer.core().clock().now(), timer),
+            Self::After(delay) => timer.core().clock().after(nanos(delay)),
             Self::At(instant) => timer.core().clock().at(instant),
         }
     }

@@ -71,7 +71,7 @@ impl Sleep {
         if self.at == 0 {
             self.progress = Progress::Elapsed;
         }
-        self.at = self.timer.core().clock().now().saturating_add(self.at);
+        self.at = self.timer.core().clock().after(self.at);
     }
 
     /// Sets the deadline anew, to a delay from now or to an instant, also when it had come

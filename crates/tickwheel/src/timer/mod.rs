@@ -191,7 +191,7 @@ impl Timer {
         task: impl FnOnce() + Send + 'static,
     ) -> Result<Timeout, ScheduleError> {
         let core = self.core();
-        let at = core.clock().now().saturating_add(nanos(delay));
+        let at = core.clock().after(nanos(delay));
         core.schedule(at, Job::new(task))
     }
 

@@ -194,7 +194,7 @@ impl Shard {
         let mut state = self.lock();
         // The task is a cache miss, and reading the clock takes a good part of one.
         state.prefetch(wheel_key);
-        let at = self.driver.clock.now().saturating_add(delay);
+        let at = self.driver.clock.after(delay);
         if state.phase == Phase::Stopped || !state.reset(wheel_key, at) {
             return false;
         }
@@ -203,7 +203,7 @@ impl Shard {
 
     pub(crate) fn reset_record(&self, record: &Arc<Record>, delay: Nanos) -> bool {
         let mut state = self.lock();
-        let at = self.driver.clock.now().saturating_add(delay);
+        let at = self.driver.clock.after(delay);
         if state.phase == Phase::Stopped || !state.reset_record(record, at) {
             return false;
         }
@@ -213,7 +213,7 @@ impl Shard {
     /// Moves the deadline of the pending task with a key.
     pub(crate) fn reset_key(&self, key: &Key, hash: u64, delay: Nanos) -> bool {
         let mut state = self.lock();
-        let at = self.driver.clock.now().saturating_add(delay);
+        let at = self.driver.clock.after(delay);
         let is_reset = match state.find(key, hash) {
             _ if state.phase == Phase::Stopped => false,
             Some(KeyHolder::Plain(wheel_key)) => state.reset(wheel_key, at),

@@ -57,7 +57,7 @@ impl<'a> Keyed<'a> {
         delay: Duration,
         task: impl FnOnce() + Send + 'static,
     ) -> Result<Timeout, ScheduleError> {
-        let at = |clock: &Clock| clock.now().saturating_add(nanos(delay));
+        let at = |clock: &Clock| clock.after(nanos(delay));
         self.timer.core().schedule_keyed(self.key, at, Job::keyed(task))
     }
 

@@ -46,6 +46,7 @@ pub use model::access::Access;
 pub use model::error::{Error, Limit, OpenError};
 pub use model::event::{Event, EventId, EventKind, EventsError, ParseEventIdError};
 pub use model::id::{JobId, ParseIdError};
+pub use model::idempotency::{IdempotencyKey, PutOnce};
 pub use model::job::{Delivery, Job, JobRef, Lease, NewJob, OnConflict, State, When};
 pub use model::list::{List, Page, PageToken};
 pub use model::retry::{Retry, RetryPolicy};

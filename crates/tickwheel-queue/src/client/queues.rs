@@ -14,6 +14,7 @@ use crate::engine::{Command, FailedAttempt, Put, Reserve};
 use crate::model::access::Access;
 use crate::model::error::{Error, OpenError};
 use crate::model::event::EventId;
+use crate::model::idempotency::{IdempotencyKey, PutOnce};
 use crate::model::job::{Delivery, Job, JobRef, Lease, NewJob, State, When};
 use crate::model::list::{List, Page};
 use crate::model::retry::Retry;
@@ -177,6 +178,34 @@ impl Queues {
         jobs: impl IntoIterator<Item = NewJob>,
     ) -> Answer<Vec<Result<Put, Error>>> {
         self.send(Command::Put(jobs.into_iter().collect()), response::puts)
+    }
+
+    /// Puts jobs in one commit, so that repeating the call with the same key puts nothing and gives the
+    /// first answer again, also after a crash and if the jobs are long done.
+    ///
+    /// If no job was accepted, the key is not used: the call can be tried again.
+    ///
+    /// ```
+    /// use tickwheel_queue::{IdempotencyKey, NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let put = || queues.put_once(IdempotencyKey::new("order-42"), [NewJob::new("mail", "hi")]);
+    /// assert!(!put().wait()?.is_replay);
+    /// assert!(put().wait()?.is_replay);
+    /// assert_eq!(queues.stats().wait()?.pending, 1);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::IdempotencyConflict`] if the key was used with another fingerprint.
+    pub fn put_once(
+        &self,
+        key: IdempotencyKey,
+        jobs: impl IntoIterator<Item = NewJob>,
+    ) -> Answer<PutOnce> {
+        let command = Command::PutOnce(Box::new(key), jobs.into_iter().collect());
+        self.send(command, response::put_once)
     }
 
     /// Cancels a live job, by id or key; gives the state that it was in. A worker who has it finds

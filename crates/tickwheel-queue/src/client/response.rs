@@ -2,6 +2,7 @@
 
 use crate::engine::{Outcome, Put};
 use crate::model::error::Error;
+use crate::model::idempotency::PutOnce;
 use crate::model::job::{Delivery, Job, State};
 use crate::model::list::Page;
 use crate::model::schedule::{PutSchedule, Schedule};
@@ -31,6 +32,15 @@ pub(crate) fn puts(outcome: Response) -> Many<Put> {
     if let Response::Done(Outcome::Puts(results, spent)) = outcome {
         drop(spent);
         Ok(results)
+    } else {
+        mismatch(outcome)
+    }
+}
+
+pub(crate) fn put_once(outcome: Response) -> Result<PutOnce, Error> {
+    if let Response::Done(Outcome::PutOnce(result, spent)) = outcome {
+        drop(spent);
+        result
     } else {
         mismatch(outcome)
     }

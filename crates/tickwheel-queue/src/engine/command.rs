@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::model::access::Access;
 use crate::model::error::Error;
 use crate::model::id::JobId;
+use crate::model::idempotency::{IdempotencyKey, PutOnce};
 use crate::model::job::{Delivery, JobRef, Lease, NewJob, State, When};
 use crate::model::retry::Retry;
 use crate::model::schedule::{NewSchedule, PutSchedule};
@@ -18,6 +19,7 @@ use crate::store::rows::Place;
 #[derive(Debug)]
 pub(crate) enum Command {
     Put(Vec<NewJob>),
+    PutOnce(Box<IdempotencyKey>, Vec<NewJob>),
     Cancel(Vec<JobRef>),
     Reschedule(Vec<(JobRef, When)>),
     Ack(Vec<Lease>),
@@ -40,7 +42,7 @@ impl Command {
     /// How many items it has.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Self::Put(items) => items.len(),
+            Self::Put(items) | Self::PutOnce(_, items) => items.len(),
             Self::Cancel(items) => items.len(),
             Self::Reschedule(items) => items.len(),
             Self::Ack(items) => items.len(),
@@ -63,7 +65,7 @@ impl Command {
     /// About how much memory it holds beside itself.
     pub(crate) fn bytes(&self) -> usize {
         match self {
-            Self::Put(jobs) => jobs.iter().map(NewJob::bytes).sum(),
+            Self::Put(jobs) | Self::PutOnce(_, jobs) => jobs.iter().map(NewJob::bytes).sum(),
             Self::Cancel(jobs) => jobs.iter().map(JobRef::bytes).sum(),
             Self::Reschedule(jobs) => {
                 jobs.iter().map(|(job, _)| job.bytes() + size_of::<When>()).sum()
@@ -97,6 +99,7 @@ impl Command {
                 access.check_queue(&sweep.queue)
             }
             Self::Put(_)
+            | Self::PutOnce(..)
             | Self::Cancel(_)
             | Self::Reschedule(_)
             | Self::Ack(_)
@@ -123,7 +126,7 @@ impl Command {
     /// jobs are handed back with its outcome.
     pub(crate) fn into_repeat(mut self) -> Option<Self> {
         match &mut self {
-            Self::Put(_) => return None,
+            Self::Put(_) | Self::PutOnce(..) => return None,
             Self::KickSome(sweep) | Self::Purge(sweep) | Self::Drain(sweep) => sweep.restart(),
             Self::RemoveQueue(removal) => removal.sweep.restart(),
             _ => {}
@@ -216,6 +219,7 @@ impl Sweep {
 pub(crate) enum Outcome {
     /// And the jobs that were handed in: it is their caller who frees them, and not the writer.
     Puts(Vec<Result<Put, Error>>, Vec<NewJob>),
+    PutOnce(Result<PutOnce, Error>, Vec<NewJob>),
     States(Vec<Result<State, Error>>),
     Times(Vec<Result<Time, Error>>),
     Units(Vec<Result<(), Error>>),
@@ -245,6 +249,8 @@ pub struct Put {
     pub id: JobId,
     /// How that came.
     pub kind: PutKind,
+    /// When it is due.
+    pub due: Time,
 }
 
 /// How a put ended.

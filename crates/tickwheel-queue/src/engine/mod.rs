@@ -18,6 +18,7 @@
 mod command;
 mod deliver;
 mod finished;
+mod idempotency;
 mod lookup;
 mod opening;
 mod pace;
@@ -108,6 +109,10 @@ pub(crate) struct Engine {
     room: Room,
     /// Who gives the command that is applied.
     caller: Access,
+    /// Fires when the next idempotency key expires.
+    idempotency_timer: Option<Key>,
+    /// Whether it has fired.
+    keys_may_expire: bool,
     /// When queues are looked at that may be unused.
     unused_at: Option<Time>,
     /// Queues that were removed, with their numbers.
@@ -132,6 +137,8 @@ enum Timed {
     Pace { queue: u32, group: Arc<str> },
     /// An occurrence of a schedule is due.
     Schedule(Arc<str>),
+    /// An idempotency key expires.
+    Idempotency,
 }
 
 /// Something that happened to a job.
@@ -179,9 +186,13 @@ impl Engine {
                 Timed::Lease(id) => leases.push(id),
                 Timed::Pace { queue, group } => paces.push((queue, group)),
                 Timed::Schedule(name) => schedules.push(name),
+                Timed::Idempotency => {
+                    (self.idempotency_timer, self.keys_may_expire) = (None, true);
+                }
             }
         }
         self.load_what_is_near(view);
+        self.forget_expired_keys(view);
         // Before the leases: it scans, and would not see the jobs that die with them.
         self.retentions_are_due(view, retentions);
         self.leases_ran_out(view, leases);
@@ -237,6 +248,10 @@ impl Engine {
         match command {
             Command::Put(jobs) => {
                 Outcome::Puts(each(jobs, |job| self.put(view, job, access)), std::mem::take(jobs))
+            }
+            Command::PutOnce(key, jobs) => {
+                let put = self.put_once(view, key, jobs, access);
+                Outcome::PutOnce(put, std::mem::take(jobs))
             }
             Command::Cancel(jobs) => {
                 Outcome::States(each(jobs, |job| self.cancel(view, job, access)))

@@ -51,6 +51,8 @@ impl Engine {
             pending: 0,
             room: Room::ENDLESS,
             caller: Access::default(),
+            idempotency_timer: None,
+            keys_may_expire: false,
             unused_at: None,
             removed: Vec::new(),
             happened: None,
@@ -61,6 +63,7 @@ impl Engine {
         engine.read_leases(view)?;
         engine.read_paces(view)?;
         engine.read_schedules(view)?;
+        engine.read_idempotency_keys(view)?;
         for number in 0..engine.queues.len() as u32 {
             let counts = &engine.queues[number as usize].counts;
             engine.pending += counts.waiting + counts.leased;

@@ -53,7 +53,7 @@ impl Engine {
         };
         match (&holder, job.on_conflict) {
             (Some(holder), OnConflict::Keep) => {
-                return Ok(Put { id: holder.id, kind: PutKind::Kept });
+                return Ok(Put { id: holder.id, kind: PutKind::Kept, due: holder.due() });
             }
             (Some(holder), OnConflict::Reject) => {
                 return Err(Error::KeyExists {
@@ -78,8 +78,8 @@ impl Engine {
             }
             None => PutKind::Created,
         };
-        self.insert(number, id, job);
-        Ok(Put { id, kind })
+        let due = self.insert(number, id, job);
+        Ok(Put { id, kind, due })
     }
 
     /// The number of a queue, if there is one. Puts that follow each other mostly go to the same
@@ -127,7 +127,8 @@ impl Engine {
         self.room.check(self.batch.bytes() + job.bytes())
     }
 
-    fn insert(&mut self, number: u32, id: JobId, job: &NewJob) {
+    /// Adds the rows of a new job, and returns when it is due.
+    fn insert(&mut self, number: u32, id: JobId, job: &NewJob) -> Time {
         let now = self.now.time();
         let due = job.when.due(self.now);
         let seq = self.totals.seq;
@@ -141,6 +142,7 @@ impl Engine {
         self.tally.put += 1;
         self.tell(number, id, EventKind::Put { due });
         self.wait_at(number, Place::new(due, job.priority, seq), id, false);
+        due
     }
 
     /// A live job waits at a place from now on.

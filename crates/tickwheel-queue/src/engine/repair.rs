@@ -18,6 +18,7 @@ use crate::model::id::JobId;
 use crate::model::job::State;
 use crate::model::settings::{Keep, QueueSettings, Retention};
 use crate::model::time::Time;
+use crate::store::idempotency::KeyRow;
 use crate::store::records::{Counts, LeaseRow, QueueRow, Record, Status, Totals};
 use crate::store::rows::{self, Place};
 use crate::store::tolerant::Tolerant;
@@ -43,6 +44,7 @@ pub(crate) fn repair(store: &dyn Store) -> Result<u64, StoreError> {
     repair.finished()?;
     repair.waiting()?;
     repair.keys()?;
+    repair.idempotency_keys()?;
     let (last_seq, queues) = repair.jobs()?;
     let changes = repair.changes;
     repair.queues(queues)?;
@@ -270,6 +272,33 @@ impl<'a> Repair<'a> {
         self.commit()
     }
 
+    /// Each idempotency key has a row with its results and a row by its expiry, or neither.
+    fn idempotency_keys(&mut self) -> Result<(), StoreError> {
+        for row in self.rows(rows::IDEMPOTENCY) {
+            let (key, value) = row?;
+            match (KeyRow::decode(value), std::str::from_utf8(&key[1..])) {
+                (Ok(row), Ok(name)) => {
+                    self.put(&rows::idempotency_expiry(row.expires, name), |_| {})?;
+                }
+                _ => self.remove(&key)?,
+            }
+        }
+        self.commit()?;
+        for row in self.rows(rows::IDEMPOTENCY_EXPIRY) {
+            let (key, _) = row?;
+            let found = match rows::read_idempotency_expiry(&key) {
+                Some((expires, name)) => self
+                    .index_row(&rows::idempotency(name), KeyRow::decode)?
+                    .is_some_and(|row| row.expires == expires),
+                None => false,
+            };
+            if !found {
+                self.remove(&key)?;
+            }
+        }
+        self.commit()
+    }
+
     /// Gives every job its rows; says the last sequence number, and how many queues there are.
     fn jobs(&mut self) -> Result<(u64, u32), StoreError> {
         let (mut last_seq, mut queues) = (0, 0);
@@ -387,7 +416,7 @@ impl<'a> Repair<'a> {
     fn totals(&mut self, last_seq: u64) -> Result<(), StoreError> {
         let totals = self.row(Table::Counters, rows::TOTALS, Totals::decode)?.unwrap_or_default();
         let seq = totals.seq.max(last_seq + 1);
-        let totals = Totals { commit: totals.commit + 1, seq };
+        let totals = Totals { commit: totals.commit + 1, seq, ..Totals::default() };
         self.batch.put_with(Table::Counters, rows::TOTALS, |bytes| totals.encode(bytes));
         self.changed()
     }

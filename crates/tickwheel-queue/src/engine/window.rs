@@ -258,6 +258,10 @@ impl Engine {
                 Timed::Load(queue) => (queue, self.wheel.insert(deadline, Timed::Load(queue))),
                 // Armed again below.
                 Timed::Pace { .. } | Timed::Schedule(_) => continue,
+                Timed::Idempotency => {
+                    self.idempotency_timer = Some(self.wheel.insert(deadline, event));
+                    continue;
+                }
                 Timed::Retention(queue) => {
                     let key = self.wheel.insert(deadline, Timed::Retention(queue));
                     self.queues[queue as usize].retention_timer = Some(key);

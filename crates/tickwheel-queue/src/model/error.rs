@@ -101,6 +101,11 @@ pub enum Error {
         /// The id.
         id: JobId,
     },
+    /// The idempotency key was used with another request, and is still remembered.
+    IdempotencyConflict {
+        /// The key.
+        key: String,
+    },
     /// This id cannot be given to a new job: ids of this form are made by schedules, or the id is
     /// taken where the caller has no access.
     UnusableId {
@@ -199,6 +204,11 @@ impl fmt::Display for Error {
                 f,
                 "there is a job {id} already: if this repeats a put, that one has succeeded; else take a \
                  new id"
+            ),
+            Self::IdempotencyConflict { key } => write!(
+                f,
+                "the idempotency key {key:?} was used with another request: take a new key for a \
+                 new request"
             ),
             Self::UnusableId { id } => {
                 write!(f, "the id {id} cannot be used: choose another UUID, of version 4 or 7")

@@ -7,6 +7,7 @@ pub(crate) mod access;
 pub(crate) mod error;
 pub(crate) mod event;
 pub(crate) mod id;
+pub(crate) mod idempotency;
 pub(crate) mod job;
 pub(crate) mod list;
 pub(crate) mod occurrences;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tickwheel::cron::Misfire;
 
 use crate::model::error::{Error, Limit};
+use crate::model::idempotency::IdempotencyKey;
 use crate::model::job::{NewJob, State, When};
 use crate::model::list::List;
 use crate::model::retry::RetryPolicy;
@@ -185,6 +186,20 @@ impl List {
         }
         Ok(())
     }
+}
+
+pub(crate) fn check_idempotency_key(key: &IdempotencyKey) -> Result<(), Error> {
+    let (found, allowed) = (key.key.len(), IdempotencyKey::MAX_KEY);
+    if !(1..=allowed).contains(&found) {
+        let why = format!("must have 1 to {allowed} bytes, got {found}");
+        return Err(invalid("idempotency_key", why));
+    }
+    let (found, allowed) = (key.fingerprint.len(), IdempotencyKey::MAX_FINGERPRINT);
+    if found > allowed {
+        let why = format!("must have at most {allowed} bytes, got {found}");
+        return Err(invalid("idempotency_key.fingerprint", why));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -64,12 +64,21 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Checks the version that a record opens with.
-    pub(super) fn new(mut bytes: Bytes, known: u8) -> Result<Self, Malformed> {
+    /// Takes the version that a record opens with, of which there is only one.
+    pub(super) fn new(bytes: Bytes, only: u8) -> Result<Self, Malformed> {
+        match Self::up_to(bytes, only)? {
+            (decoder, version) if version == only => Ok(decoder),
+            (_, version) => Err(format!("a record of version {version}, where {only} is known")),
+        }
+    }
+
+    /// Takes the version that a record opens with, and returns it. Versions up to the newest are
+    /// known.
+    pub(super) fn up_to(mut bytes: Bytes, newest: u8) -> Result<(Self, u8), Malformed> {
         match bytes.try_get_u8() {
             Err(_) => Err("an empty record".into()),
-            Ok(version) if version == known => Ok(Self { bytes }),
-            Ok(version) => Err(format!("a record of version {version}, where {known} is known")),
+            Ok(version) if (1..=newest).contains(&version) => Ok((Self { bytes }, version)),
+            Ok(version) => Err(format!("a record of version {version}, where {newest} is known")),
         }
     }
 

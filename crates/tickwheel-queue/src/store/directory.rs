@@ -416,7 +416,7 @@ impl Disk for Directory {
         }
         let (opened, left_out) =
             self.open_embedded(options, &acknowledged, loss, (id, upgrades))?;
-        let Totals { commit: found, seq } = opened.last();
+        let Totals { commit: found, seq, .. } = opened.last();
         if found < acknowledged.commit && !options.salvage {
             return Err(StoreError::Damaged(format!(
                 "commit {} was acknowledged, and {found} is the last that is in {}",

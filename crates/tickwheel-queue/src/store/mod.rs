@@ -19,6 +19,7 @@ mod directory;
 mod embedded;
 mod format;
 mod home;
+pub(crate) mod idempotency;
 mod inventory;
 mod journal;
 mod loss;

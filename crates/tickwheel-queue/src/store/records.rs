@@ -381,18 +381,27 @@ pub(crate) struct Totals {
     pub(crate) commit: u64,
     /// The sequence number of the next put.
     pub(crate) seq: u64,
+    /// No idempotency key expires before this time.
+    pub(crate) idempotency_low: Time,
 }
 
 impl Totals {
+    const VERSION: u8 = 2;
+
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
-        bytes.byte(VERSION);
+        bytes.byte(Self::VERSION);
         bytes.number(self.commit);
         bytes.number(self.seq);
+        bytes.time(self.idempotency_low);
     }
 
     pub(crate) fn decode(bytes: Bytes) -> Result<Self, Malformed> {
-        let mut decoder = Decoder::new(bytes, VERSION)?;
-        let totals = Self { commit: decoder.number()?, seq: decoder.number()? };
+        let (mut decoder, version) = Decoder::up_to(bytes, Self::VERSION)?;
+        let totals = Self {
+            commit: decoder.number()?,
+            seq: decoder.number()?,
+            idempotency_low: if version > 1 { decoder.time()? } else { Time::default() },
+        };
         decoder.end()?;
         Ok(totals)
     }
@@ -472,7 +481,7 @@ mod tests {
             decode_starts(encoded(|bytes| encode_starts(bytes, &starts))),
             Ok(starts.into())
         );
-        let totals = Totals { commit: 300, seq: u64::MAX };
+        let totals = Totals { commit: 300, seq: u64::MAX, idempotency_low: Time::MAX };
         assert_eq!(Totals::decode(encoded(|bytes| totals.encode(bytes))), Ok(totals));
     }
 

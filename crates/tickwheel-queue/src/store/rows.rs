@@ -16,6 +16,8 @@
 //! | schedule | 9, name | what it is |
 //! | progress | 10, name | how far the schedule has come |
 //! | secret | 11 | what the ids of occurrences are made with |
+//! | idempotency | 12, key | the results of a put, and when they are forgotten |
+//! | idempotency expiry | 13, time, key | nothing |
 //! | nothing | 255 | nothing, and never for long |
 //!
 //! Totals and counts are in the table of counters, the others in the index. In the table of jobs the
@@ -39,6 +41,8 @@ pub(crate) const PACE: u8 = 8;
 pub(crate) const SCHEDULE: u8 = 9;
 const PROGRESS: u8 = 10;
 pub(crate) const SECRET: &[u8] = &[11];
+pub(crate) const IDEMPOTENCY: u8 = 12;
+pub(crate) const IDEMPOTENCY_EXPIRY: u8 = 13;
 
 /// A place in the order of delivery: by due time, then priority, then order of insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -174,6 +178,24 @@ pub(crate) fn schedule(name: &str) -> Vec<u8> {
 
 pub(crate) fn progress(name: &str) -> Vec<u8> {
     named(PROGRESS, name)
+}
+
+pub(crate) fn idempotency(key: &str) -> Vec<u8> {
+    named(IDEMPOTENCY, key)
+}
+
+pub(crate) fn idempotency_expiry(expires: Time, key: &str) -> Vec<u8> {
+    let mut row = Vec::with_capacity(9 + key.len());
+    row.push(IDEMPOTENCY_EXPIRY);
+    row.extend_from_slice(&expires.as_millis().to_be_bytes());
+    row.extend_from_slice(key.as_bytes());
+    row
+}
+
+/// The time and the key in the key of an expiry row.
+pub(crate) fn read_idempotency_expiry(row: &[u8]) -> Option<(Time, &str)> {
+    let expires = u64::from_be_bytes(row.get(1..9)?.try_into().ok()?);
+    Some((Time::from_millis(expires), std::str::from_utf8(&row[9..]).ok()?))
 }
 
 /// The name in the key of a schedule's row.

@@ -1,4 +1,4 @@
-//! How a timer is set up.
+//! The builder of a timer and the configuration that it produces.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -15,24 +15,25 @@ use crate::timer::core::Core;
 use crate::timer::execution::executor::{Executor, Task};
 use crate::timer::execution::panics::{self, PanicHook};
 
-/// The tick of a timer that nobody chose one for.
+/// The default tick, in nanoseconds.
 pub(crate) const DEFAULT_TICK: Nanos = 1_000_000;
 
-/// So many threads a timer starts at most unless told otherwise: tasks that block longer than
-/// they should are few, or else want an executor of their own.
+/// The default limit on threads. They are started only when tasks block. A program in which more
+/// than this many tasks block at once should use an executor of its own.
 const DEFAULT_WORKERS: usize = 64;
 const MAX_WORKERS: usize = 1024;
 const MAX_SLOTS: usize = 1 << 24;
-const SHORTEST_TICK: Duration = Duration::from_micros(1);
-const LONGEST_TICK: Duration = Duration::from_hours(24);
+const MIN_TICK: Duration = Duration::from_micros(1);
+const MAX_TICK: Duration = Duration::from_hours(24);
 
-/// So many timers a process may well have. One is enough for millions of tasks.
+/// The number of live timers above which a warning is logged. One timer is enough for millions of
+/// tasks.
 const MANY_TIMERS: usize = 64;
 
 static LIVE_TIMERS: AtomicUsize = AtomicUsize::new(0);
 static WARNED: AtomicBool = AtomicBool::new(false);
 
-/// Which wheel a timer turns.
+/// The kind of wheel in which a timer keeps its tasks.
 ///
 /// ```
 /// use tickwheel::{Timer, WheelKind};
@@ -43,17 +44,17 @@ static WARNED: AtomicBool = AtomicBool::new(false);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum WheelKind {
-    /// Rings above rings, nothing to tune.
+    /// A wheel of several levels. There is nothing to tune.
     #[default]
     Hierarchical,
-    /// One ring, for deadlines that are mostly less than a turn away.
+    /// A single ring of slots, for deadlines that are mostly less than one turn away.
     Hashed {
-        /// How many slots the ring has; rounded up to a power of two.
+        /// The number of slots, from 1 to 2²⁴. Rounded up to a power of two.
         slots: usize,
     },
 }
 
-/// A thread's body, for [`Builder::thread_hook`].
+/// The body of a timer's thread, passed to a [`Builder::thread_hook`].
 ///
 /// ```
 /// use tickwheel::{ThreadBody, Timer};
@@ -69,13 +70,13 @@ pub type ThreadBody = Box<dyn FnOnce() + Send>;
 
 type ThreadHook = Arc<dyn Fn(ThreadBody) -> io::Result<()> + Send + Sync>;
 
-/// What wakes the event loop that drives a timer.
+/// A callback that wakes the event loop of a caller-driven timer.
 pub(crate) type WakeHook = Arc<dyn Fn() + Send + Sync>;
 
-/// The most shards that a timer has.
+/// The maximum number of shards of a timer.
 const MAX_SHARDS: usize = 32;
 
-/// What stays the same through a timer's life.
+/// The settings of a timer. They do not change after it is built.
 pub(crate) struct Config {
     pub(crate) tick: Nanos,
     pub(crate) wheel: WheelKind,
@@ -86,14 +87,14 @@ pub(crate) struct Config {
     pub(crate) cores: usize,
     /// The number of shards, a power of two.
     pub(crate) shards: usize,
-    /// How many of them hold tasks with keys, a power of two.
+    /// The number of shards that hold keyed tasks, a power of two.
     pub(crate) key_shards: usize,
     thread_name: String,
     thread_hook: Option<ThreadHook>,
 }
 
 impl Config {
-    /// As this, for a timer with nothing to run but what wakes futures.
+    /// Returns the settings of the timer that serves futures after this one is stopped.
     #[cfg(feature = "async")]
     pub(crate) fn for_successor(&self, clock: &Clock) -> Self {
         Self {
@@ -127,10 +128,10 @@ impl Config {
     }
 }
 
-/// Sets a timer up: made by [`Timer::builder`].
+/// A builder of timers, returned by [`Timer::builder`].
 ///
-/// Of [`workers`](Self::workers), [`inline`](Self::inline), [`executor`](Self::executor) and
-/// [`caller_driven`](Self::caller_driven) the last one counts.
+/// [`workers`](Self::workers), [`inline`](Self::inline), [`executor`](Self::executor) and
+/// [`caller_driven`](Self::caller_driven) exclude each other: the last call wins.
 ///
 /// ```
 /// use std::time::Duration;
@@ -174,8 +175,10 @@ impl Builder {
         }
     }
 
-    /// How long a tick is: tasks start up to a tick after their deadline, never before it. From
-    /// 1 µs to 1 day; 1 ms unless said here. A longer tick saves wake-ups, nothing else.
+    /// Sets the length of a tick, from 1 µs to 1 day. Defaults to 1 ms.
+    ///
+    /// A task starts up to one tick after its deadline, never before it. A longer tick means fewer
+    /// wake-ups; nothing else gets cheaper.
     ///
     /// ```
     /// use std::time::Duration;
@@ -185,7 +188,7 @@ impl Builder {
     /// let timer = Timer::builder().tick(Duration::from_secs(1)).clock(clock.clone()).build()?;
     /// timer.after(Duration::from_millis(2_500), || {})?;
     /// clock.advance(Duration::from_millis(2_999));
-    /// assert_eq!(timer.pending(), 1); // it is due with the third tick
+    /// assert_eq!(timer.pending(), 1); // the task is due at the third tick
     /// clock.advance(Duration::from_millis(1));
     /// assert_eq!(timer.pending(), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -195,22 +198,16 @@ impl Builder {
         self
     }
 
-    /// Which wheel to turn: the hierarchical one unless said here.
-    ///
-    /// ```
-    /// use tickwheel::{Timer, WheelKind};
-    ///
-    /// let timer = Timer::builder().wheel(WheelKind::Hashed { slots: 512 }).build()?;
-    /// assert!(Timer::builder().wheel(WheelKind::Hashed { slots: 0 }).build().is_err());
-    /// # Ok::<(), tickwheel::BuildError>(())
-    /// ```
+    /// Sets the kind of wheel. Defaults to [`WheelKind::Hierarchical`].
     pub fn wheel(mut self, kind: WheelKind) -> Self {
         self.wheel = kind;
         self
     }
 
-    /// How many tasks may be pending at once; no limit if 0, or not said. The limit is exact,
-    /// however many threads schedule. Futures that wait do not count: they always have a place.
+    /// Sets the maximum number of pending tasks. Defaults to 0, which means no limit.
+    ///
+    /// The limit is exact, however many threads schedule at once. Sleeping futures do not count
+    /// towards it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -229,7 +226,7 @@ impl Builder {
         self
     }
 
-    /// The name of the timer's threads: `tickwheel` unless said here.
+    /// Sets the name of the timer's threads. Defaults to `tickwheel`.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -250,14 +247,16 @@ impl Builder {
         self
     }
 
-    /// Starts the timer's threads: called with a thread's body, the hook runs it on a thread that it
-    /// starts, with the priority, stack size or affinity that it wants. Calls that schedule
-    /// meanwhile wait until the hook returns.
+    /// Sets a function that starts the timer's threads, for example to choose their priority, stack
+    /// size or affinity.
     ///
-    /// When the hook fails, the first task is refused with [`ScheduleError::Thread`]; the next call
-    /// tries again, after a pause that grows up to a second while the hook keeps failing. If tasks
-    /// were accepted already (the hook itself scheduled some, or it dropped the body later), a
-    /// thread is started without the hook.
+    /// The timer calls the hook with the body of a thread. The hook starts a thread that runs the
+    /// body. Calls that schedule meanwhile wait until the hook returns.
+    ///
+    /// If the hook fails, the call that needed the thread returns [`ScheduleError::Thread`]. The next
+    /// call tries again; while the hook keeps failing, the timer backs off for up to one second. If
+    /// the timer has already accepted tasks (because the hook scheduled some itself, or dropped the
+    /// body later), it starts a thread without the hook.
     ///
     /// [`ScheduleError::Thread`]: crate::ScheduleError::Thread
     ///
@@ -279,23 +278,17 @@ impl Builder {
         self
     }
 
-    /// How many threads may run tasks at once: from 1 to 1024, and 64 unless said here. They are
-    /// started when tasks block, and end when they have nothing to do.
+    /// Sets the maximum number of threads that run tasks, from 1 to 1024. Defaults to 64.
     ///
-    /// ```
-    /// use tickwheel::{BuildError, Timer};
-    ///
-    /// let timer = Timer::builder().workers(4).build()?;
-    /// assert_eq!(Timer::builder().workers(0).build().unwrap_err(), BuildError::Workers(0));
-    /// # Ok::<(), tickwheel::BuildError>(())
-    /// ```
-    pub fn workers(mut self, most: usize) -> Self {
-        self.executor = Some(Executor::Workers(most));
+    /// The timer starts more threads when tasks block, and ends threads that have nothing to do.
+    pub fn workers(mut self, max: usize) -> Self {
+        self.executor = Some(Executor::Workers(max));
         self
     }
 
-    /// Runs all tasks on the thread that waits for deadlines, in order of deadline. A task that
-    /// blocks delays all others.
+    /// Runs all tasks on the leader, the thread that waits for deadlines, in order of deadline.
+    ///
+    /// A task that blocks delays all others.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -320,8 +313,8 @@ impl Builder {
         self
     }
 
-    /// Hands every due task to a function, which runs it where it likes: on a thread pool, on an
-    /// async runtime. It should not block.
+    /// Passes every due task to a function, which runs it elsewhere: on a thread pool, or on an async
+    /// runtime. The function should not block.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -339,9 +332,11 @@ impl Builder {
         self
     }
 
-    /// Starts no thread at all: tasks run when [`Timer::turn`] is called, as an event loop does
-    /// that sleeps until [`Timer::next_deadline`]. If other threads schedule as well, a
-    /// [`wake_hook`](Self::wake_hook) wakes the loop. The example `event_loop` is a server on `mio`.
+    /// Starts no threads: tasks run on the thread that calls [`Timer::turn`].
+    ///
+    /// This is for event loops. A loop sleeps until [`Timer::next_deadline`] and then calls `turn`.
+    /// If other threads schedule too, a [`wake_hook`](Self::wake_hook) wakes the loop. The example
+    /// `event_loop` is a server built on `mio`.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -361,13 +356,15 @@ impl Builder {
         self
     }
 
-    /// Wakes the event loop that drives a [`caller_driven`](Self::caller_driven) timer: called when
-    /// something is scheduled, by any thread, for an earlier time than the loop sleeps for. That is
-    /// the time that [`Timer::next_deadline`] gave last; until the loop has asked, it counts as
-    /// asleep for ever, and from [`Timer::turn`] until it asks again as awake.
+    /// Sets a callback that wakes the event loop of a [`caller_driven`](Self::caller_driven) timer.
     ///
-    /// The hook is called without a lock, on the thread that schedules. It should only wake the
-    /// loop, with `mio::Waker`, an eventfd or a channel. A panic in it is logged.
+    /// The timer calls it when any thread schedules something that is due before the loop wakes up.
+    /// The loop is assumed to sleep until the time that [`Timer::next_deadline`] last returned, to
+    /// sleep without end before its first call of `next_deadline`, and to be awake from
+    /// [`Timer::turn`] until it calls `next_deadline` again.
+    ///
+    /// The hook runs on the thread that schedules, and no lock is held. It should only wake the loop,
+    /// with `mio::Waker`, an eventfd or a channel. A panic in the hook is caught and logged.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -396,7 +393,8 @@ impl Builder {
         self
     }
 
-    /// Is told what a task panicked with. The panic is caught, counted and logged anyway.
+    /// Sets a callback that receives the payload of a task's panic. Without it, panics are still
+    /// caught, counted and logged.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -419,8 +417,8 @@ impl Builder {
         self
     }
 
-    /// Takes the time from a clock that is moved by hand, for tests. The timer starts no thread:
-    /// tasks run on the thread that moves the clock.
+    /// Uses a clock that is advanced by hand, for tests. The timer starts no threads: tasks run on
+    /// the thread that advances the clock.
     ///
     /// ```
     /// use std::time::Duration;
@@ -438,15 +436,15 @@ impl Builder {
         self
     }
 
-    /// Sets the number of shards, rounded up to a power of two. Timers with one need less memory when
-    /// many threads use them; for tests and measurements.
+    /// Sets the number of shards, rounded up to a power of two, for tests and measurements. A timer
+    /// with one shard needs less memory when many threads use it.
     #[doc(hidden)]
     pub fn shards(mut self, shards: usize) -> Self {
         self.shards = Some(shards.clamp(1, MAX_SHARDS));
         self
     }
 
-    /// Builds the timer. No thread is started until there is a task.
+    /// Builds the timer. Its first thread starts with the first task.
     ///
     /// ```
     /// use std::time::Duration;
@@ -454,23 +452,23 @@ impl Builder {
     ///
     /// let timer = Timer::builder().tick(Duration::from_micros(100)).build()?;
     /// let error = Timer::builder().tick(Duration::ZERO).build().unwrap_err();
-    /// assert_eq!(error.to_string(), "a tick of 0ns is not possible: take one from 1 µs to 1 day");
+    /// assert_eq!(error.to_string(), "tick must be between 1 µs and 1 day, got 0ns");
     /// # Ok::<(), tickwheel::BuildError>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// If a value is not possible; the error says which, and what is.
+    /// Returns an error that names the value and its bounds if a setting is invalid.
     pub fn build(self) -> Result<Timer, BuildError> {
         let timer = self.build_quietly();
         warn_of_many_timers();
         timer
     }
 
-    /// Builds the timer without a warning: a subscriber that uses Tickwheel must not be called while
-    /// a lock is held, or where the process-wide timer is being made.
+    /// Builds the timer without logging. A `tracing` subscriber that itself uses Tickwheel must not
+    /// be called under a lock, or while the process-wide timer is being created.
     pub(crate) fn build_quietly(self) -> Result<Timer, BuildError> {
-        if !(SHORTEST_TICK..=LONGEST_TICK).contains(&self.tick) {
+        if !(MIN_TICK..=MAX_TICK).contains(&self.tick) {
             return Err(BuildError::Tick(self.tick));
         }
         if let WheelKind::Hashed { slots } = self.wheel
@@ -523,27 +521,27 @@ impl Builder {
     }
 }
 
-/// More shards than cores, as threads that take turns on a core would otherwise meet at a lock that a
-/// thread holds which was interrupted. A model has one unless it asks for more.
+/// Returns the default number of shards: several per core. With one shard per core, a thread that is
+/// preempted while it holds a lock would block the next thread on the same core. Loom models use one
+/// shard unless they ask for more.
 fn default_shards(cores: usize) -> usize {
     if cfg!(tickwheel_loom) { 1 } else { (4 * cores).min(MAX_SHARDS) }
 }
 
-/// Counts a timer that was made.
+/// Counts a new timer.
 pub(crate) fn count_live() {
     LIVE_TIMERS.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Logs one warning in the life of a process that has more timers than it needs. No lock may be
-/// held.
+/// Logs a warning, once per process, if too many timers are alive. No lock may be held.
 pub(crate) fn warn_of_many_timers() {
     let live = LIVE_TIMERS.load(Ordering::Relaxed);
     if live > MANY_TIMERS && !WARNED.swap(true, Ordering::Relaxed) {
         panics::log(|| {
             tracing::warn!(
                 live,
-                "more than {MANY_TIMERS} timers are alive in this process; a timer is meant to be \
-                 shared: one holds millions of tasks"
+                "more than {MANY_TIMERS} timers are alive in this process; share one timer \
+                 instead: it holds millions of tasks"
             );
         });
     }

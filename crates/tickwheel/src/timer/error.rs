@@ -1,10 +1,10 @@
-//! What can go wrong, and what to do about it.
+//! The errors of building a timer and of scheduling on it.
 
 use core::fmt;
 use core::time::Duration;
 use std::string::String;
 
-/// Why a task was not scheduled.
+/// The reason why a task was not scheduled.
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,44 +23,44 @@ use std::string::String;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScheduleError {
-    /// The timer was stopped, or is draining. Schedule on another timer.
+    /// The timer is stopped or draining. Schedule on another timer.
     Stopped,
-    /// As many tasks are pending as `max_pending` allows. Try again when some have run or were
-    /// cancelled, or build the timer with a higher limit.
+    /// The timer holds `max_pending` tasks. Retry when some have run or were cancelled, or build the
+    /// timer with a higher limit.
     Full {
-        /// The limit that the timer was built with.
+        /// The timer's `max_pending`.
         limit: usize,
-        /// How many tasks were pending.
+        /// The number of pending tasks.
         pending: usize,
     },
-    /// A period of zero, which would run without end.
+    /// The period of a periodic task is zero.
     ZeroPeriod,
-    /// The thread could not be started; what the operating system or the thread hook said. The next
-    /// call tries again; while that keeps failing, calls within a pause of up to a second get the
-    /// same error without another attempt.
+    /// A thread could not be started. Holds the error of the operating system or of the thread hook.
+    /// The next call tries again. While attempts keep failing, the timer backs off for up to one
+    /// second; calls during that time return the same error without another attempt.
     Thread(String),
 }
 
 impl fmt::Display for ScheduleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stopped => f.write_str("the timer is stopped and takes no more tasks"),
+            Self::Stopped => {
+                f.write_str("the timer is stopped and accepts no tasks: schedule on another timer")
+            }
             Self::Full { limit, pending } => write!(
                 f,
                 "the timer is full (pending: {pending}, limit: {limit}): wait until tasks have \
                  run, cancel some, or raise `max_pending`"
             ),
-            Self::ZeroPeriod => {
-                f.write_str("a period of zero would run without end: it must be greater than zero")
-            }
-            Self::Thread(why) => write!(f, "the timer's thread could not be started: {why}"),
+            Self::ZeroPeriod => f.write_str("period must be greater than zero"),
+            Self::Thread(error) => write!(f, "the timer's thread could not be started: {error}"),
         }
     }
 }
 
 impl core::error::Error for ScheduleError {}
 
-/// Why a timer was not built.
+/// The reason why a timer was not built.
 ///
 /// ```
 /// use std::time::Duration;
@@ -72,45 +72,43 @@ impl core::error::Error for ScheduleError {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// A tick shorter than a microsecond or longer than a day.
+    /// The tick is shorter than 1 µs or longer than 1 day.
     Tick(Duration),
-    /// A hashed wheel with no slots, or with more than 2²⁴.
+    /// The hashed wheel has no slots, or more than 2²⁴.
     Slots(usize),
-    /// No workers, or more than 1024.
+    /// The number of workers is 0 or greater than 1024.
     Workers(usize),
-    /// A thread name with a zero byte in it.
+    /// The thread name contains a NUL byte.
     ThreadName(String),
-    /// Both a clock that is moved by hand and `workers`, `inline` or an `executor`: such a timer
-    /// runs its tasks on the thread that moves the clock.
+    /// A manual clock is combined with `workers`, `inline` or `executor`. Such a timer runs its tasks
+    /// on the thread that advances the clock.
     ClockNeedsNoThread,
-    /// A `wake_hook` on a timer that is not `caller_driven`.
+    /// The timer has a `wake_hook` but is not `caller_driven`.
     WakeHookNeedsCaller,
 }
 
 impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tick(tick) => {
-                write!(f, "a tick of {tick:?} is not possible: take one from 1 µs to 1 day")
-            }
+            Self::Tick(tick) => write!(f, "tick must be between 1 µs and 1 day, got {tick:?}"),
             Self::Slots(slots) => write!(
                 f,
-                "a hashed wheel of {slots} slots is not possible: take from 1 to 16777216, or the \
-                 hierarchical wheel, which has nothing to choose"
+                "slots must be between 1 and 16777216, got {slots}; the hierarchical wheel needs \
+                 no number of slots"
             ),
             Self::Workers(workers) => {
-                write!(f, "{workers} workers are not possible: take from 1 to 1024")
+                write!(f, "workers must be between 1 and 1024, got {workers}")
             }
             Self::ThreadName(name) => {
-                write!(f, "the thread name {name:?} has a zero byte in it: leave that out")
+                write!(f, "thread name must not contain a NUL byte, got {name:?}")
             }
             Self::ClockNeedsNoThread => f.write_str(
                 "a timer with a manual clock runs its tasks on the thread that advances the \
-                 clock: leave `workers`, `inline` and `executor` out",
+                 clock: remove `workers`, `inline` or `executor`",
             ),
             Self::WakeHookNeedsCaller => f.write_str(
-                "`wake_hook` wakes the event loop of a timer that is `caller_driven`; this timer \
-                 has its own threads: leave the hook out, or add `caller_driven`",
+                "`wake_hook` needs a `caller_driven` timer, but this timer has threads of its own: \
+                 add `caller_driven` or remove `wake_hook`",
             ),
         }
     }

@@ -1,17 +1,22 @@
-//! The process-wide timer, for programs that want one and no more.
+//! The process-wide timer, for programs that need only one.
 //!
-//! It is made when it is first used, with the defaults of [`Timer::new`](super::Timer::new), and
-//! lives until the process ends.
+//! It is created on first use, with the settings of [`Timer::new`](super::Timer::new), and lives
+//! until the process ends.
 
 use core::time::Duration;
 use std::sync::OnceLock;
 
 use super::{Builder, Key, Keyed, ScheduleError, Timeout, Timer, When, builder};
 
-/// The process-wide timer itself, for what has no function here.
+/// Returns the process-wide timer, for methods that have no free function.
 ///
 /// ```
-/// assert_eq!(tickwheel::default_timer().stats().panicked, 0);
+/// use std::time::Duration;
+///
+/// let timer = tickwheel::default_timer();
+/// let poll = timer.every_after(Duration::from_secs(5), || println!("poll"))?;
+/// # poll.cancel();
+/// # Ok::<(), tickwheel::ScheduleError>(())
 /// ```
 #[allow(clippy::missing_panics_doc, reason = "the default settings are valid")]
 pub fn default_timer() -> &'static Timer {
@@ -25,7 +30,7 @@ pub fn default_timer() -> &'static Timer {
     timer
 }
 
-/// [`Timer::after`] on the process-wide timer.
+/// Runs a task once, after a delay, on the process-wide timer. See [`Timer::after`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,7 +49,7 @@ pub fn after(
     default_timer().after(delay, task)
 }
 
-/// [`Timer::at`] on the process-wide timer.
+/// Runs a task once, at a point in time, on the process-wide timer. See [`Timer::at`].
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -63,7 +68,7 @@ pub fn at(
     default_timer().at(when, task)
 }
 
-/// [`Timer::every`] on the process-wide timer.
+/// Runs a task periodically on the process-wide timer. See [`Timer::every`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -83,7 +88,7 @@ pub fn every(
     default_timer().every(period, task)
 }
 
-/// [`Timer::key`] on the process-wide timer.
+/// Selects a key of the process-wide timer. See [`Timer::key`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -96,10 +101,15 @@ pub fn key(key: impl Into<Key>) -> Keyed<'static> {
     default_timer().key(key)
 }
 
-/// [`Timer::cancel`] on the process-wide timer.
+/// Cancels the pending task with a key on the process-wide timer. See [`Timer::cancel`].
 ///
 /// ```
-/// assert!(!tickwheel::cancel("nobody has this key"));
+/// use std::time::Duration;
+///
+/// tickwheel::key("order-42").after(Duration::from_secs(1800), || println!("close it"))?;
+/// assert!(tickwheel::cancel("order-42"));
+/// assert!(!tickwheel::cancel("order-42"));
+/// # Ok::<(), tickwheel::ScheduleError>(())
 /// ```
 pub fn cancel(key: impl Into<Key>) -> bool {
     default_timer().cancel(key)

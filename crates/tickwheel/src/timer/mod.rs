@@ -1,18 +1,18 @@
 //! Timers that run by themselves: threads, clock, handles, keys and periodic tasks.
 //!
-//! [`Timer`] is the front door. Behind it:
-//! * `core`: the shards, each with a lock, wheels and counters, and the driver, which knows when the
-//!   next thread wakes up;
-//! * `tasks`: what a pending task is, and the handles that callers hold;
+//! [`Timer`] is the public entry point. The parts of its implementation:
+//! * `core`: the shards, each with a lock, wheels and counters, and the driver, which holds the
+//!   leader's wake-up time;
+//! * `tasks`: the forms of a pending task, and the handles that callers hold;
 //! * `keys`: keys, and the table that finds the task of a key;
 //! * `execution`: the threads that wait for deadlines and run tasks;
 //! * `clock`: the only place that asks the operating system for the time.
 //!
 //! Ground rules:
-//! * No user code is called or dropped while a lock is held.
-//! * A task has one fate: it leaves the wheel once, under its shard's lock, and the thread that took
-//!   it out runs it, drops it or hands it back.
-//! * Deadlines are rounded up to ticks and the present is rounded down, so nothing starts early.
+//! * No user code is called or dropped under a lock.
+//! * A task leaves its wheel once, under its shard's lock. The thread that removed it runs it, drops
+//!   it or hands it back. So every task has exactly one fate.
+//! * Deadlines are rounded up to ticks and the current time is rounded down, so no task starts early.
 
 mod builder;
 mod clock;
@@ -65,18 +65,20 @@ use self::core::{Core, Phase};
 use execution::panics;
 use tasks::record::Fate;
 
-/// Runs tasks at their time: after a delay, at an instant, every so often, by key.
+/// A timer: runs tasks after a delay, at a point in time, or periodically, optionally with a key.
 ///
-/// A `Timer` is cheap to clone and meant to be shared; clones are the same timer. Its thread
-/// starts with the first task, sleeps until the next deadline, and ends when nothing has been
-/// pending for a while. Dropping the last clone stops the timer and drops what is pending, whose
-/// handles then say that it was cancelled; it does not wait for tasks that are running.
-/// [`stop`](Self::stop) waits, and hands back what is pending.
+/// A `Timer` is cheap to clone and meant to be shared; clones are the same timer. Its first thread
+/// starts with the first task, sleeps until the next deadline, and ends after a while without
+/// pending tasks.
 ///
-/// A child process that was made with `fork` has the memory of its parent's timers but not their
-/// threads, and perhaps a lock that was held at that moment. It must not use them, not even to
-/// cancel or drop: make new timers in the child, or `exec` at once, as
-/// [`Command`](std::process::Command) does. The same goes for the process-wide timer.
+/// Dropping the last clone stops the timer and drops its pending tasks, whose handles then report
+/// that they are cancelled. It does not wait for running tasks. [`stop`](Self::stop) does, and hands
+/// the pending tasks back.
+///
+/// A child process created with `fork` inherits the memory of its parent's timers, but not their
+/// threads, and possibly a locked lock. The child must not use these timers, the process-wide one
+/// included; it must not even cancel or drop them. Create new timers in the child, or call `exec` at
+/// once, as [`Command`](std::process::Command) does.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -94,13 +96,13 @@ pub struct Timer {
     owner: Arc<Owner>,
 }
 
-/// What all clones of a timer hold, and its threads and handles do not: so it knows when the
-/// last clone is gone.
+/// Shared by all clones of a timer, but not by its threads and handles. Dropped with the last clone,
+/// it stops the timer.
 struct Owner {
     core: Arc<Core>,
 }
 
-/// Whether a timer runs.
+/// The phase in the life of a timer.
 ///
 /// ```
 /// use tickwheel::{Timer, TimerState};
@@ -116,39 +118,25 @@ struct Owner {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum TimerState {
-    /// Neither was a task scheduled yet, nor `start` called.
+    /// No task was scheduled and `start` was not called.
     NotStarted,
-    /// Tasks are taken and run.
+    /// The timer accepts and runs tasks.
     Running,
-    /// No more tasks are taken; those that are pending still run.
+    /// The timer runs its pending tasks and accepts no new ones.
     Draining,
-    /// Nothing runs any more.
+    /// The timer runs no tasks.
     Stopped,
 }
 
 impl Timer {
-    /// A timer with a tick of 1 ms and a hierarchical wheel: nothing to tune.
-    ///
-    /// ```
-    /// use tickwheel::Timer;
-    ///
-    /// let timer = Timer::new();
-    /// assert_eq!(timer.pending(), 0);
-    /// ```
-    #[allow(clippy::missing_panics_doc, reason = "the defaults are possible")]
+    /// Creates a timer with the default settings: a tick of 1 ms, a hierarchical wheel, and no limit
+    /// on pending tasks.
+    #[allow(clippy::missing_panics_doc, reason = "the default settings are valid")]
     pub fn new() -> Self {
-        Self::builder().build().expect("the defaults are possible")
+        Self::builder().build().expect("the default settings are valid")
     }
 
-    /// Sets up a timer that differs from the defaults.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::Timer;
-    ///
-    /// let timer = Timer::builder().tick(Duration::from_micros(100)).inline().build()?;
-    /// # Ok::<(), tickwheel::BuildError>(())
-    /// ```
+    /// Returns a builder, for a timer with other settings.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -158,7 +146,7 @@ impl Timer {
         Self { owner: Arc::new(Owner { core }) }
     }
 
-    /// A timer for the futures of one that was stopped.
+    /// Creates the timer that serves the futures of a stopped one.
     #[cfg(feature = "async")]
     fn successor_of(driver: &Driver) -> Self {
         Self::of(Core::new(driver.config.for_successor(&driver.clock), driver.clock.clone()))
@@ -169,7 +157,7 @@ impl Timer {
         &self.owner.core
     }
 
-    /// Runs a task once, after a delay. [`Duration::MAX`] is never.
+    /// Runs a task once, after a delay. A delay of [`Duration::MAX`] means never.
     ///
     /// ```
     /// use std::time::Duration;
@@ -183,7 +171,7 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// If the timer is stopped, full, or could not start its thread.
+    /// Returns an error if the timer is stopped or full, or cannot start a thread.
     #[inline]
     pub fn after(
         &self,
@@ -195,18 +183,18 @@ impl Timer {
         core.schedule(at, Job::new(task))
     }
 
-    /// Runs a task once, at an [`Instant`] or a
-    /// [`SystemTime`](std::time::SystemTime). The latter follows the wall clock: if that is set,
-    /// the task starts accordingly sooner or later, within a second. What lies in the past is due
-    /// at once.
+    /// Runs a task once, at an [`Instant`] or a [`SystemTime`](std::time::SystemTime).
+    ///
+    /// A `SystemTime` follows the wall clock: when that clock is set, the task's start moves within a
+    /// second. A time in the past is due at once.
     ///
     /// ```
     /// use std::time::{Duration, Instant, SystemTime};
     /// use tickwheel::Timer;
     ///
     /// let timer = Timer::new();
-    /// timer.at(Instant::now() + Duration::from_secs(60), || println!("a minute later"))?;
-    /// timer.at(SystemTime::now() + Duration::from_secs(60), || println!("by the clock"))?;
+    /// timer.at(Instant::now() + Duration::from_secs(60), || println!("monotonic clock"))?;
+    /// timer.at(SystemTime::now() + Duration::from_secs(60), || println!("wall clock"))?;
     /// # Ok::<(), tickwheel::ScheduleError>(())
     /// ```
     ///
@@ -221,9 +209,10 @@ impl Timer {
         tasks::when::at(self.core(), None, when.into(), task)
     }
 
-    /// Runs a task again and again, at a fixed rate: the first time after one period. It does not
-    /// drift, and it never runs beside itself; runs that it could not start in time are left out
-    /// ([`periodic`](Self::periodic) has the other choices). A panic does not end it.
+    /// Runs a task periodically at a fixed rate, the first time after one period.
+    ///
+    /// The rate does not drift. Runs of the task never overlap. Runs that could not start in time are
+    /// skipped; [`periodic`](Self::periodic) offers other policies. A panic does not end the series.
     ///
     /// ```
     /// use std::time::Duration;
@@ -237,7 +226,7 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// As [`after`](Self::after), and for a period of zero.
+    /// As [`after`](Self::after), and if the period is zero.
     pub fn every(
         &self,
         period: Duration,
@@ -246,15 +235,15 @@ impl Timer {
         self.periodic(period).start(task)
     }
 
-    /// Runs a task again and again, with a fixed delay between the end of one run and the start
-    /// of the next.
+    /// Runs a task periodically, with a fixed delay between the end of one run and the start of the
+    /// next. The first run is due after one delay.
     ///
     /// ```
     /// use std::time::Duration;
     /// use tickwheel::Timer;
     ///
     /// let timer = Timer::new();
-    /// let poll = timer.every_after(Duration::from_secs(5), || println!("ask again"))?;
+    /// let poll = timer.every_after(Duration::from_secs(5), || println!("poll"))?;
     /// # poll.cancel();
     /// # Ok::<(), tickwheel::ScheduleError>(())
     /// ```
@@ -270,7 +259,7 @@ impl Timer {
         self.periodic(delay).fixed_delay().start(task)
     }
 
-    /// Sets up a periodic task with all its choices.
+    /// Returns a builder of a periodic task: first run, fixed rate or delay, missed ticks.
     ///
     /// ```
     /// use std::time::Duration;
@@ -291,8 +280,10 @@ impl Timer {
         Periodic::new(self, period)
     }
 
-    /// Schedules by key: a pending task with the same key is replaced, so of all that were
-    /// scheduled with a key the last one fires, once.
+    /// Selects a key, to schedule a task with it or to access the pending one.
+    ///
+    /// Scheduling a key again replaces its pending task, so only the last task scheduled with a key
+    /// fires.
     ///
     /// ```
     /// use std::time::Duration;
@@ -307,7 +298,7 @@ impl Timer {
         Keyed::new(self, key.into())
     }
 
-    /// Cancels the pending task with this key; `false` if there is none.
+    /// Cancels the pending task with this key. Returns `false` if there is none.
     ///
     /// ```
     /// use std::time::Duration;
@@ -323,8 +314,8 @@ impl Timer {
         self.core().cancel_key(&key.into())
     }
 
-    /// How many tasks have neither run nor been cancelled, and how many futures wait for their
-    /// time. Exact, at the moment of asking.
+    /// Returns the number of pending tasks plus sleeping futures. A periodic task is pending until its
+    /// series ends. The number is exact at one moment during the call.
     ///
     /// ```
     /// use std::time::Duration;
@@ -337,14 +328,14 @@ impl Timer {
     /// timer.every(Duration::from_secs(1), || {})?;
     /// assert_eq!(timer.pending(), 3);
     /// clock.advance(Duration::from_secs(5));
-    /// assert_eq!(timer.pending(), 2); // a series is pending until it ends
+    /// assert_eq!(timer.pending(), 2); // a series stays pending until it ends
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn pending(&self) -> usize {
         self.core().pending()
     }
 
-    /// What the timer has done so far.
+    /// Returns the timer's counters and its lateness histogram.
     ///
     /// ```
     /// use std::time::Duration;
@@ -362,8 +353,8 @@ impl Timer {
         self.core().stats()
     }
 
-    /// How many bytes are allocated for what is pending, without what tasks and long keys have on the
-    /// heap.
+    /// Returns the bytes allocated for pending tasks and futures. Memory that closures and long keys
+    /// allocate themselves is not included.
     ///
     /// ```
     /// use std::time::Duration;
@@ -380,16 +371,7 @@ impl Timer {
         self.core().memory_usage()
     }
 
-    /// Whether the timer runs.
-    ///
-    /// ```
-    /// use tickwheel::{Timer, TimerState};
-    ///
-    /// let timer = Timer::new();
-    /// assert_eq!(timer.state(), TimerState::NotStarted);
-    /// timer.stop();
-    /// assert_eq!(timer.state(), TimerState::Stopped);
-    /// ```
+    /// Returns the timer's phase.
     pub fn state(&self) -> TimerState {
         match self.core().driver.roster().phase {
             Phase::NotStarted => TimerState::NotStarted,
@@ -399,7 +381,7 @@ impl Timer {
         }
     }
 
-    /// Starts the timer's thread now instead of with the first task.
+    /// Starts the timer's first thread now instead of with the first task.
     ///
     /// ```
     /// use tickwheel::{ScheduleError, Timer, TimerState};
@@ -414,22 +396,24 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// If the timer was stopped, or the thread could not be started.
+    /// Returns an error if the timer is stopped or cannot start a thread.
     pub fn start(&self) -> Result<(), ScheduleError> {
         self.core().driver.start()
     }
 
-    /// Stops the timer and gives back every task that has not started, by deadline (those of the
-    /// same tick in any order). Waits for tasks that are running, unless it is called from one. A
-    /// periodic task that is running ends with that run and is not given back. A second call gives
-    /// nothing. Futures are not tasks: those that wait get ready at their time all the same.
+    /// Stops the timer and returns every task that has not started, in order of deadline.
+    ///
+    /// Waits for running tasks, except when called from a task of this timer. A periodic task that is
+    /// running ends with that run and is not returned. Tasks due in the same tick are in no particular
+    /// order. A second call returns an empty list. Sleeping futures are not tasks: they still complete
+    /// at their deadlines.
     ///
     /// # Deadlocks
     ///
-    /// A task may stop its own timer, but two timers must not be stopped by each other's tasks: if a
+    /// A task may stop its own timer, but tasks of two timers must not stop each other's timer: if a
     /// task of timer A calls `b.stop()` while a task of timer B calls `a.stop()`, each waits for the
-    /// other to end. Use [`stop_timeout`](Self::stop_timeout) there, or stop both from a thread that
-    /// belongs to neither.
+    /// other to end. Use [`stop_timeout`](Self::stop_timeout) instead, or stop both timers from a
+    /// thread that belongs to neither.
     ///
     /// ```
     /// use std::time::Duration;
@@ -448,7 +432,7 @@ impl Timer {
         unfired
     }
 
-    /// As [`stop`](Self::stop), but waits only so long for tasks that are running.
+    /// Stops the timer like [`stop`](Self::stop), but waits for running tasks at most for `limit`.
     ///
     /// ```
     /// use std::sync::mpsc;
@@ -471,29 +455,31 @@ impl Timer {
     ///
     /// # Errors
     ///
-    /// If tasks are still running then. The error has the tasks that never started; the timer is
-    /// stopped all the same.
+    /// Returns [`StillRunning`] if tasks are still running after `limit`. The error holds the tasks
+    /// that have not started. The timer is stopped in either case.
     pub fn stop_timeout(&self, limit: Duration) -> Result<Vec<Unfired>, StillRunning> {
         let unfired = self.core().end(Fate::Unfired);
         if self.core().wait_ended(limit) {
             return Ok(unfired);
         }
         match self.core().running() {
-            // Only threads that had nothing to do have not ended yet.
+            // Only idle threads have not ended yet.
             0 => Ok(unfired),
             running => Err(StillRunning { unfired, running }),
         }
     }
 
-    /// Takes no more tasks, lets the pending ones run at their time for up to `limit`, those that a
-    /// custom executor has queued included, then stops and gives back what is left. Periodic tasks
-    /// end at once. Tasks that are running then are waited for, as [`stop`](Self::stop) does. From
-    /// inside a task it does not wait, and neither
-    /// does it where no thread would run anything: on a manual clock, or caller-driven.
+    /// Refuses new tasks, runs the pending ones at their deadlines for up to `limit`, then stops and
+    /// returns the remaining tasks.
     ///
-    /// Pacers on the timer take no more tasks either, and start what they have queued at their
-    /// rate. A pacer that still has tasks at the end is one entry of the answer, which does nothing
-    /// when it is run; `Pacer::stop` hands the tasks back.
+    /// Periodic tasks are cancelled at once. Tasks queued in a custom executor count as pending. At
+    /// the end it waits for running tasks like [`stop`](Self::stop). It does not wait for pending
+    /// tasks when called from a task of this timer, or on a timer without threads (manual clock or
+    /// caller-driven).
+    ///
+    /// Pacers on the timer refuse new tasks too, and start their queued ones at their rate. A pacer
+    /// that still has queued tasks at the end is one entry of the returned list. Running that entry
+    /// does nothing; `Pacer::stop` hands the tasks back.
     ///
     /// ```
     /// use std::time::Duration;
@@ -502,8 +488,8 @@ impl Timer {
     /// let timer = Timer::new();
     /// timer.after(Duration::from_millis(5), || println!("soon enough"))?;
     /// timer.after(Duration::from_secs(3_600), || println!("too late"))?;
-    /// let left = timer.drain(Duration::from_millis(100));
-    /// assert_eq!(left.len(), 1);
+    /// let unfired = timer.drain(Duration::from_millis(100));
+    /// assert_eq!(unfired.len(), 1);
     /// # Ok::<(), tickwheel::ScheduleError>(())
     /// ```
     pub fn drain(&self, limit: Duration) -> Vec<Unfired> {
@@ -511,8 +497,8 @@ impl Timer {
         self.stop()
     }
 
-    /// When something may be due next: for how long an event loop may sleep. It may be early,
-    /// never late; `None` if nothing is pending.
+    /// Returns the time until which an event loop may sleep. Nothing is due before it: the time may
+    /// be early, never late. Returns `None` if nothing is pending.
     ///
     /// ```
     /// use std::time::Duration;
@@ -530,9 +516,9 @@ impl Timer {
         core.clock().instant(core.sleep_until_next()?)
     }
 
-    /// Runs what is due, on this thread, and says how many tasks that were: for timers that were
-    /// built [`caller_driven`](Builder::caller_driven) or with a manual clock. On another timer,
-    /// or from inside a task, it does nothing.
+    /// Runs all due tasks on the calling thread and returns their number. For timers that are
+    /// [`caller_driven`](Builder::caller_driven) or have a manual clock. On other timers, and when
+    /// called from a task, it does nothing and returns 0.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -541,7 +527,7 @@ impl Timer {
     /// let timer = Timer::builder().caller_driven().build()?;
     /// timer.after(Duration::from_millis(2), || println!("tick"))?;
     /// while let Some(deadline) = timer.next_deadline() {
-    ///     // An event loop would wait for events up to then.
+    ///     // An event loop would wait for events until then.
     ///     std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
     ///     timer.turn();
     /// }

@@ -1,4 +1,4 @@
-//! Keys that callers give to tasks.
+//! The keys that callers give to tasks.
 
 use core::cmp::Ordering;
 use core::fmt;
@@ -8,11 +8,11 @@ use std::boxed::Box;
 use std::string::String;
 use std::sync::Arc;
 
-/// The name that a caller gives to a task: a string or a number. It is not
-/// [`wheel::Key`](crate::wheel::Key), which a wheel makes to say where it keeps a timer.
+/// A key of a task, chosen by the caller: a string or a number. Not to be confused with
+/// [`wheel::Key`](crate::wheel::Key), which a wheel returns to identify a timer.
 ///
-/// Anything that converts into a key can be given where one is wanted. Scheduling a key again
-/// replaces its task. A number, or a text of up to 22 bytes, is kept without an allocation.
+/// Functions that take a key accept anything that converts into one. Scheduling a key again replaces
+/// its task. Numbers, and strings of up to 22 bytes, are stored without an allocation.
 ///
 /// ```
 /// use tickwheel::Key;
@@ -23,28 +23,29 @@ use std::sync::Arc;
 /// assert_eq!(Key::from("order-42").to_string(), "order-42");
 /// ```
 #[derive(Clone, PartialEq, Eq)]
-pub struct Key(Name);
+pub struct Key(Repr);
 
-/// So many bytes of a text fit where a number would be.
-const SHORT: usize = 22;
+/// The length of the longest string that is stored inline.
+const MAX_INLINE_BYTES: usize = 22;
 
-/// A text is `Short` if it fits, so that equal texts are kept in the same way.
+/// The representation of a key. A string that fits is always `Short`, so that equal keys have equal
+/// representations.
 #[derive(Clone, PartialEq, Eq)]
-enum Name {
-    /// The halves of an `i128`, which would be aligned to 16 bytes and make a key larger.
+enum Repr {
+    /// The halves of an `i128`. An `i128` itself is aligned to 16 bytes and would make keys larger.
     Number {
         high: i64,
         low: u64,
     },
-    /// Bytes behind the text are zero.
+    /// The bytes after the text are zero.
     Short {
         len: u8,
-        bytes: [u8; SHORT],
+        bytes: [u8; MAX_INLINE_BYTES],
     },
     Long(Arc<str>),
 }
 
-/// What a key is to those who order or show it: numbers come before texts.
+/// A borrowed view of a key, for ordering and formatting. Numbers sort before strings.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum View<'a> {
     Number(i128),
@@ -53,27 +54,27 @@ enum View<'a> {
 
 impl Key {
     fn number(number: i128) -> Self {
-        Self(Name::Number { high: (number >> 64) as i64, low: number.cast_unsigned() as u64 })
+        Self(Repr::Number { high: (number >> 64) as i64, low: number.cast_unsigned() as u64 })
     }
 
     fn text<T: AsRef<str> + Into<Arc<str>>>(text: T) -> Self {
         let short = text.as_ref().as_bytes();
-        if short.len() > SHORT {
-            return Self(Name::Long(text.into()));
+        if short.len() > MAX_INLINE_BYTES {
+            return Self(Repr::Long(text.into()));
         }
-        let mut bytes = [0; SHORT];
+        let mut bytes = [0; MAX_INLINE_BYTES];
         bytes[..short.len()].copy_from_slice(short);
-        Self(Name::Short { len: short.len() as u8, bytes })
+        Self(Repr::Short { len: short.len() as u8, bytes })
     }
 
     fn view(&self) -> View<'_> {
         match &self.0 {
-            Name::Number { high, low } => View::Number(i128::from(*high) << 64 | i128::from(*low)),
-            Name::Short { len, bytes } => {
+            Repr::Number { high, low } => View::Number(i128::from(*high) << 64 | i128::from(*low)),
+            Repr::Short { len, bytes } => {
                 let text = core::str::from_utf8(&bytes[..usize::from(*len)]);
-                View::Text(text.expect("it was taken from a text as a whole"))
+                View::Text(text.expect("the bytes were copied from a whole `str`"))
             }
-            Name::Long(text) => View::Text(text),
+            Repr::Long(text) => View::Text(text),
         }
     }
 }
@@ -91,18 +92,18 @@ impl Ord for Key {
 }
 
 impl Hash for Key {
-    /// What most numbers have in their upper half is left out: it follows from the lower one.
+    /// Hashes the upper half of a number only if it is not the sign extension of the lower half.
     #[inline]
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         match &self.0 {
-            Name::Number { high, low } => {
+            Repr::Number { high, low } => {
                 low.hash(hasher);
                 if *high != low.cast_signed() >> 63 {
                     high.hash(hasher);
                 }
             }
-            Name::Short { len, bytes } => bytes[..usize::from(*len)].hash(hasher),
-            Name::Long(text) => text.as_bytes().hash(hasher),
+            Repr::Short { len, bytes } => bytes[..usize::from(*len)].hash(hasher),
+            Repr::Long(text) => text.as_bytes().hash(hasher),
         }
     }
 }

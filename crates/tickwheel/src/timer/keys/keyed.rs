@@ -7,8 +7,8 @@ use crate::timer::tasks::job::Job;
 use crate::timer::tasks::when;
 use crate::timer::{Key, Periodic, ScheduleError, Timeout, Timer, When};
 
-/// A key of a timer: schedules a task under it, or asks about the one that is pending. Made by
-/// [`Timer::key`].
+/// A key of a timer, returned by [`Timer::key`]: schedules a task with the key, or accesses the
+/// pending one.
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::timer::{Key, Periodic, ScheduleError, Timeout, Timer, When};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "a key alone does nothing"]
+#[must_use = "a `Keyed` does nothing until a method is called"]
 pub struct Keyed<'a> {
     timer: &'a Timer,
     key: Key,
@@ -34,7 +34,7 @@ impl<'a> Keyed<'a> {
         Self { timer, key }
     }
 
-    /// As [`Timer::after`], in place of the pending task with this key.
+    /// Runs a task like [`Timer::after`], replacing the pending task with this key.
     ///
     /// ```
     /// use std::time::Duration;
@@ -70,7 +70,7 @@ impl<'a> Keyed<'a> {
     ///
     /// let timer = Timer::new();
     /// timer.key("session-7").after(Duration::from_secs(60), || println!("log out"))?;
-    /// assert!(timer.key("session-7").reset(Duration::from_secs(60))); // a sign of life
+    /// assert!(timer.key("session-7").reset(Duration::from_secs(60))); // the user is active
     /// assert!(!timer.key("session-8").reset(Duration::from_secs(60)));
     /// # Ok::<(), tickwheel::ScheduleError>(())
     /// ```
@@ -87,12 +87,12 @@ impl<'a> Keyed<'a> {
     }
 
     /// Returns `true` if a task with this key is pending. A periodic task is pending until its
-    /// series ends, also while it runs.
+    /// series ends, even while it runs.
     pub fn is_pending(&self) -> bool {
         self.timer.core().has_key(&self.key)
     }
 
-    /// As [`Timer::at`], in place of the pending task with this key.
+    /// Runs a task like [`Timer::at`], replacing the pending task with this key.
     ///
     /// ```
     /// use std::time::Duration;
@@ -102,7 +102,7 @@ impl<'a> Keyed<'a> {
     /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let noon = clock.wall() + Duration::from_secs(3_600);
     /// timer.key("lunch").at(noon, || println!("lunch"))?;
-    /// clock.set_wall(noon); // somebody sets the clock
+    /// clock.set_wall(noon); // the wall clock is set
     /// assert_eq!(timer.stats().fired, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -118,7 +118,7 @@ impl<'a> Keyed<'a> {
         when::at(self.timer.core(), Some(self.key), when.into(), task)
     }
 
-    /// As [`Timer::every`], in place of the pending task with this key.
+    /// Runs a task like [`Timer::every`], replacing the pending task with this key.
     ///
     /// ```
     /// use std::time::Duration;
@@ -128,7 +128,7 @@ impl<'a> Keyed<'a> {
     /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// timer.key("beat").every(Duration::from_secs(5), || {})?;
     /// clock.advance(Duration::from_secs(10));
-    /// timer.key("beat").every(Duration::from_secs(1), || {})?; // faster from here
+    /// timer.key("beat").every(Duration::from_secs(1), || {})?; // faster from now on
     /// clock.advance(Duration::from_secs(10));
     /// assert_eq!(timer.stats().fired, 12);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -145,20 +145,7 @@ impl<'a> Keyed<'a> {
         self.periodic(period).start(task)
     }
 
-    /// As [`Timer::every_after`], in place of the pending task with this key.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::{ManualClock, Timer};
-    ///
-    /// let clock = ManualClock::new();
-    /// let timer = Timer::builder().clock(clock.clone()).build()?;
-    /// timer.key("poll").every_after(Duration::from_secs(5), || {})?;
-    /// clock.advance(Duration::from_secs(10));
-    /// assert_eq!(timer.stats().fired, 2);
-    /// assert!(timer.cancel("poll"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Runs a task like [`Timer::every_after`], replacing the pending task with this key.
     ///
     /// # Errors
     ///
@@ -171,7 +158,8 @@ impl<'a> Keyed<'a> {
         self.periodic(delay).fixed_delay().start(task)
     }
 
-    /// As [`Timer::periodic`], in place of the pending task with this key.
+    /// Returns a builder like [`Timer::periodic`], of a task that replaces the pending one with this
+    /// key.
     ///
     /// ```
     /// use std::time::Duration;
@@ -189,7 +177,7 @@ impl<'a> Keyed<'a> {
         self.timer.periodic(period).key(self.key)
     }
 
-    /// As [`Timer::cron`], in place of the pending task with this key.
+    /// Runs a task like [`Timer::cron`], replacing the pending task with this key.
     ///
     /// ```
     /// use tickwheel::Timer;
@@ -213,7 +201,8 @@ impl<'a> Keyed<'a> {
         self.calendar(crate::cron::Schedule::new(expression, zone)?).start(task)
     }
 
-    /// As [`Timer::calendar`], in place of the pending task with this key.
+    /// Returns a builder like [`Timer::calendar`], of a task that replaces the pending one with this
+    /// key.
     ///
     /// ```
     /// use tickwheel::Timer;
@@ -230,17 +219,7 @@ impl<'a> Keyed<'a> {
         self.timer.calendar(schedule).key(self.key)
     }
 
-    /// Cancels the pending task with this key; `false` if there is none.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::Timer;
-    ///
-    /// let timer = Timer::new();
-    /// timer.key(42).after(Duration::from_secs(1800), || {})?;
-    /// assert!(timer.key(42).cancel());
-    /// # Ok::<(), tickwheel::ScheduleError>(())
-    /// ```
+    /// Cancels the pending task with this key. Returns `false` if there is none.
     pub fn cancel(self) -> bool {
         self.timer.cancel(self.key)
     }

@@ -1,4 +1,4 @@
-//! What a caller holds of a task.
+//! The handle of a scheduled task.
 
 use core::fmt;
 use core::ops::Deref;
@@ -13,19 +13,19 @@ use crate::timer::sync::AtomicBool;
 use crate::timer::tasks::record::{Fate, Record};
 use crate::wheel;
 
-/// A scheduled task: cancel it, reset it, ask about it.
+/// A handle to a scheduled task: cancels it, moves its deadline, tells its state.
 ///
-/// Dropping a `Timeout` changes nothing: the task stays scheduled.
-/// [`cancel_on_drop`](Self::cancel_on_drop) makes a guard of it for which that is different.
+/// Dropping a `Timeout` does not cancel the task. [`cancel_on_drop`](Self::cancel_on_drop) turns the
+/// handle into a guard that does.
 ///
-/// A task has one end, and its handle tells which for as long as the handle lives, also when the
-/// timer is gone. Until then all three are `false`.
+/// A task has exactly one fate. Its handle reports the fate as long as the handle lives, even after
+/// the timer is gone. While the task is pending, all three methods return `false`.
 ///
-/// | what became of the task | |
+/// | fate of the task | reported by |
 /// |---|---|
-/// | it has started; a series has ended by itself | [`is_expired`](Self::is_expired) |
-/// | it was cancelled, replaced by the next task of its key, or dropped with its timer | [`is_cancelled`](Self::is_cancelled) |
-/// | [`stop`](crate::timer::Timer::stop) has handed it back | [`is_unfired`](Self::is_unfired) |
+/// | it started; a periodic task ended by itself | [`is_expired`](Self::is_expired) |
+/// | it was cancelled, replaced by the next task with its key, or dropped with its timer | [`is_cancelled`](Self::is_cancelled) |
+/// | [`stop`](crate::timer::Timer::stop) handed it back | [`is_unfired`](Self::is_unfired) |
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,17 +44,12 @@ pub struct Timeout {
 }
 
 enum TaskOf {
-    /// Nobody but this handle can cancel it, so this handle knows if that was done.
-    Plain {
-        wheel_key: wheel::Key,
-        cancelled: AtomicBool,
-    },
-    /// It can be cancelled by its key as well: the timer knows of that for as long as this handle
-    /// is there.
-    Keyed {
-        wheel_key: wheel::Key,
-        cancelled: AtomicBool,
-    },
+    /// A task without a key. Only its handle can cancel it, so the handle records that.
+    Plain { wheel_key: wheel::Key, cancelled: AtomicBool },
+    /// A task with a key, which can also be cancelled by the key. The key table records that as long
+    /// as this handle lives.
+    Keyed { wheel_key: wheel::Key, cancelled: AtomicBool },
+    /// A periodic task, or one with a wall-clock deadline.
     Record(Arc<Record>),
 }
 
@@ -73,10 +68,12 @@ impl Timeout {
         Self { shard, task: TaskOf::Record(record) }
     }
 
-    /// Cancels the task. `true` for exactly one caller, and then the task never starts (again, if
-    /// it is a periodic one), and its closure has been dropped, unless it is running just now.
-    /// `false` if it has started, was cancelled before, was handed back by
-    /// [`stop`](crate::timer::Timer::stop), or its timer is gone.
+    /// Cancels the task. Returns `true` for exactly one caller.
+    ///
+    /// After `true` the task never starts, or never starts again if it is periodic, and its closure
+    /// has been dropped unless it is running at this moment. Returns `false` if the task has started,
+    /// was cancelled before, or was handed back by [`stop`](crate::timer::Timer::stop), or if its
+    /// timer is gone.
     ///
     /// ```
     /// use std::time::Duration;
@@ -100,9 +97,11 @@ impl Timeout {
         }
     }
 
-    /// Sets the deadline to `delay` from now, earlier or later than it was. `false` if the task
-    /// is not pending. A periodic task goes on from there; one with a wall-clock deadline has
-    /// none any more.
+    /// Sets the deadline to `delay` from now, whether that is earlier or later than before. Returns
+    /// `false` if the task is not pending.
+    ///
+    /// A periodic task continues from the new deadline. A task with a wall-clock deadline follows the
+    /// monotonic clock from now on.
     ///
     /// ```
     /// use std::time::Duration;
@@ -132,7 +131,7 @@ impl Timeout {
         match &self.task {
             TaskOf::Plain { wheel_key, cancelled } | TaskOf::Keyed { wheel_key, cancelled } => {
                 match self.shard.fate(*wheel_key) {
-                    // Asked last: a task that is cancelled meanwhile must not look expired.
+                    // Read last: a task that is cancelled meanwhile must not appear expired.
                     Fate::Fired if cancelled.load(Ordering::Acquire) => Fate::Cancelled,
                     fate => fate,
                 }
@@ -141,31 +140,20 @@ impl Timeout {
         }
     }
 
-    /// Whether the task has started, or is about to: its time has come, and it can no longer be
-    /// cancelled. A periodic task is expired when its series has ended by itself. A task that an
-    /// executor dropped instead of running it is expired too.
+    /// Returns `true` if the task has started or is about to start, so that it can no longer be
+    /// cancelled. A periodic task expires when its series ends by itself. A task that an executor
+    /// dropped without running it has expired too.
     ///
-    /// A task that never ran because its timer is gone is not: it [was
-    /// cancelled](Self::is_cancelled) with the timer, or [handed back](Self::is_unfired).
+    /// A task that never ran because its timer is gone has not expired: it was
+    /// [cancelled](Self::is_cancelled) with the timer, or [handed back](Self::is_unfired).
     ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::{ManualClock, Timer};
-    ///
-    /// let clock = ManualClock::new();
-    /// let timer = Timer::builder().clock(clock.clone()).build()?;
-    /// let timeout = timer.after(Duration::from_secs(5), || {})?;
-    /// assert!(!timeout.is_expired());
-    /// clock.advance(Duration::from_secs(5));
-    /// assert!(timeout.is_expired());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn is_expired(&self) -> bool {
         self.fate() == Fate::Fired
     }
 
-    /// Whether the task was cancelled, replaced by another with its key, or dropped with the last
-    /// clone of its timer. So is a periodic task that was running when its timer was stopped.
+    /// Returns `true` if the task was cancelled, replaced by another task with its key, or dropped
+    /// with the last clone of its timer. A periodic task that was running when its timer was stopped
+    /// counts as cancelled.
     ///
     /// ```
     /// use std::time::Duration;
@@ -183,8 +171,8 @@ impl Timeout {
         self.fate() == Fate::Cancelled
     }
 
-    /// Whether the task was handed back as [`Unfired`](crate::timer::Unfired) when its timer was stopped.
-    /// It is the caller's then, and whether the caller runs it makes no difference here.
+    /// Returns `true` if the task was handed back as [`Unfired`](crate::timer::Unfired) when its timer
+    /// was stopped. Whether the caller then runs it makes no difference.
     ///
     /// ```
     /// use std::time::Duration;
@@ -212,7 +200,8 @@ impl Timeout {
         }
     }
 
-    /// When the task is due, rounded up to a tick; `None` if it is not pending, or due never.
+    /// Returns the task's deadline, rounded up to a tick. Returns `None` if the task is not pending or
+    /// is never due.
     ///
     /// ```
     /// use std::time::Duration;
@@ -230,8 +219,8 @@ impl Timeout {
         self.shard.driver.clock.instant(self.due_at()?)
     }
 
-    /// How long it is until the task is due, zero if it is late; `None` if it is not pending. A
-    /// task that is due never has [`Duration::MAX`] left.
+    /// Returns the time until the task is due: zero if it is late, and [`Duration::MAX`] if it is
+    /// never due. Returns `None` if the task is not pending.
     ///
     /// ```
     /// use std::time::Duration;
@@ -248,7 +237,7 @@ impl Timeout {
         Some(self.shard.driver.clock.remaining(self.due_at()?))
     }
 
-    /// Makes a guard of the handle: dropping it cancels the task.
+    /// Turns the handle into a guard that cancels the task when it is dropped.
     ///
     /// ```
     /// use std::time::Duration;
@@ -256,12 +245,12 @@ impl Timeout {
     ///
     /// let timer = Timer::new();
     /// let guard = timer.after(Duration::from_secs(5), || println!("too slow"))?.cancel_on_drop();
-    /// // ... do the work that must be quick ...
+    /// // ... work that must finish within 5 seconds ...
     /// drop(guard);
     /// assert_eq!(timer.pending(), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use = "the guard cancels the task when it is dropped, which is at once here"]
+    #[must_use = "dropping the guard cancels the task"]
     pub fn cancel_on_drop(self) -> TimeoutGuard {
         TimeoutGuard { timeout: Some(self) }
     }
@@ -295,19 +284,19 @@ impl fmt::Debug for Timeout {
 /// let timer = Timer::builder().clock(clock.clone()).build()?;
 /// {
 ///     let guard = timer.after(Duration::from_secs(5), || println!("too slow"))?.cancel_on_drop();
-///     assert!(guard.reset(Duration::from_secs(9))); // it is still a handle
+///     assert!(guard.reset(Duration::from_secs(9))); // a guard is still a handle
 /// }
 /// assert_eq!(timer.stats().cancelled, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct TimeoutGuard {
-    /// There until the guard is gone.
+    /// `None` only after `disarm`.
     timeout: Option<Timeout>,
 }
 
 impl TimeoutGuard {
-    /// Gives the handle back: the task stays scheduled.
+    /// Turns the guard back into a plain handle. The task stays scheduled.
     ///
     /// ```
     /// use std::time::Duration;
@@ -321,9 +310,9 @@ impl TimeoutGuard {
     /// assert_eq!(timer.stats().fired, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[allow(clippy::missing_panics_doc, reason = "only dropping the guard empties it")]
+    #[allow(clippy::missing_panics_doc, reason = "only this method takes the handle")]
     pub fn disarm(mut self) -> Timeout {
-        self.timeout.take().expect("a guard holds its handle until it is gone")
+        self.timeout.take().expect("only `disarm` takes the handle")
     }
 }
 
@@ -331,7 +320,7 @@ impl Deref for TimeoutGuard {
     type Target = Timeout;
 
     fn deref(&self) -> &Timeout {
-        self.timeout.as_ref().expect("a guard holds its handle until it is gone")
+        self.timeout.as_ref().expect("only `disarm` takes the handle")
     }
 }
 

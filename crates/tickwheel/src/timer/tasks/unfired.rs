@@ -1,4 +1,4 @@
-//! What `stop` hands back.
+//! The tasks that `stop` hands back.
 
 use core::fmt;
 use std::time::Instant;
@@ -11,8 +11,8 @@ use crate::timer::tasks::record::Work;
 
 /// A task that had not started when its timer was stopped.
 ///
-/// It belongs to the caller now: [`run`](Self::run) it, note its key and deadline down for the
-/// next start, or drop it.
+/// It now belongs to the caller: [`run`](Self::run) it, save its key and deadline for the next start
+/// of the program, or drop it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -28,9 +28,9 @@ use crate::timer::tasks::record::Work;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Unfired {
-    /// There until it was run.
+    /// `None` after `run`.
     job: Option<Job>,
-    /// The key of a plain task; a record has its own.
+    /// The key of a plain task. A record holds its key itself.
     key: Option<Key>,
     deadline: Option<Instant>,
     panic_hook: Option<PanicHook>,
@@ -46,7 +46,7 @@ impl Unfired {
         Self { job: Some(job), key, deadline, panic_hook }
     }
 
-    /// The key that the task was scheduled with, if it was.
+    /// Returns the key that the task was scheduled with, if any.
     ///
     /// ```
     /// use std::time::Duration;
@@ -64,7 +64,8 @@ impl Unfired {
         self.key.as_ref().or_else(|| self.job.as_ref()?.record()?.key.as_ref())
     }
 
-    /// When it would have been due, rounded up to a tick of its timer; `None` if never.
+    /// Returns the task's deadline, rounded up to a tick of its timer. Returns `None` if the task was
+    /// never due.
     ///
     /// ```
     /// use std::time::Duration;
@@ -83,8 +84,8 @@ impl Unfired {
         self.deadline
     }
 
-    /// Runs the task now, on this thread; a periodic one once. A panic in it is caught and
-    /// logged, as the timer would have done. Says whether it ended without one.
+    /// Runs the task now, on the calling thread; a periodic task runs once. A panic is caught and
+    /// logged, as the timer would do. Returns `false` if the task panicked.
     ///
     /// ```
     /// use std::time::Duration;
@@ -114,15 +115,15 @@ impl Unfired {
 
 impl Drop for Unfired {
     fn drop(&mut self) {
-        // The closure goes now, whoever else still holds the record.
+        // Drops the closure now, even if a handle still holds the record.
         if let Some(record) = self.job.as_ref().and_then(Job::record) {
             drop(record.take_work());
         }
     }
 }
 
-/// Tasks were still running when [`Timer::stop_timeout`](crate::timer::Timer::stop_timeout) gave up
-/// waiting for them. The timer is stopped all the same.
+/// The error of [`Timer::stop_timeout`](crate::timer::Timer::stop_timeout): tasks were still running
+/// when the limit passed. The timer is stopped in any case.
 ///
 /// ```
 /// use std::sync::mpsc;
@@ -149,7 +150,7 @@ impl Drop for Unfired {
 pub struct StillRunning {
     /// The tasks that had not started.
     pub unfired: Vec<Unfired>,
-    /// How many were running.
+    /// The number of tasks that were still running.
     pub running: usize,
 }
 

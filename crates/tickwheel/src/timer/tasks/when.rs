@@ -1,4 +1,4 @@
-//! Points in time that a task can be scheduled for.
+//! The points in time that a task can be scheduled for.
 
 use std::time::{Instant, SystemTime};
 
@@ -8,20 +8,28 @@ use crate::timer::tasks::job::Job;
 use crate::timer::tasks::record::Work;
 use crate::timer::{Key, ScheduleError, Timeout};
 
-/// A point in time, by one of two clocks; both convert into it.
+/// A point in time on the monotonic clock or the wall clock. Converts from [`Instant`] and
+/// [`SystemTime`].
 ///
 /// ```
-/// use std::time::{Instant, SystemTime};
-/// use tickwheel::When;
+/// use std::time::{Duration, Instant, SystemTime};
+/// use tickwheel::{ScheduleError, Timer, When};
 ///
-/// assert!(matches!(When::from(Instant::now()), When::Monotonic(_)));
-/// assert!(matches!(When::from(SystemTime::now()), When::Wall(_)));
+/// fn remind(timer: &Timer, when: impl Into<When>) -> Result<(), ScheduleError> {
+///     timer.at(when, || println!("reminder")).map(drop)
+/// }
+///
+/// let timer = Timer::new();
+/// remind(&timer, Instant::now() + Duration::from_secs(60))?;
+/// remind(&timer, SystemTime::now() + Duration::from_secs(60))?;
+/// # Ok::<(), ScheduleError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum When {
-    /// By the clock that never is set, and stands still while the machine sleeps.
+    /// A time on the monotonic clock, which is never set. On Linux it stands still while the machine
+    /// is suspended.
     Monotonic(Instant),
-    /// By the clock on the wall, wherever it is set.
+    /// A time on the wall clock. Follows the clock when it is set.
     Wall(SystemTime),
 }
 

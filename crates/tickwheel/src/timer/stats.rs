@@ -1,17 +1,17 @@
-//! What a timer has done so far, and how late its tasks were.
+//! The counters of a timer and the lateness of its tasks.
 //!
-//! Everything is counted under the lock that the operation takes anyway, in plain integers.
+//! All counts are plain integers, updated under the lock that the operation takes anyway.
 
 use core::fmt;
 use core::time::Duration;
 use std::boxed::Box;
 use std::vec;
 
-/// Buckets to a doubling: a quantile is exact to an eighth.
+/// The number of buckets per power of two. Quantiles are therefore exact to an eighth.
 const STEPS: u32 = 8;
 const BUCKETS: usize = (u64::BITS * STEPS) as usize;
 
-/// Counts of a timer's life so far.
+/// The counters of a timer since it was created.
 ///
 /// ```
 /// use std::time::Duration;
@@ -31,34 +31,41 @@ const BUCKETS: usize = (u64::BITS * STEPS) as usize;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// Tasks that were accepted, and futures that began to wait. A periodic task counts once.
+    /// Accepted tasks, and futures that began to sleep. A periodic task counts once.
     pub scheduled: u64,
-    /// Starts of tasks, and futures whose time has come. A periodic task counts each time.
+    /// Started tasks, and futures whose deadline has passed. A periodic task counts once per run.
     pub fired: u64,
-    /// Tasks that were cancelled, or replaced by another of the same key, and futures that were
-    /// dropped while they waited, or went elsewhere when the timer was stopped.
+    /// Tasks that were cancelled or replaced by another task with their key, and futures that were
+    /// dropped while sleeping or moved to another timer when this one was stopped.
     pub cancelled: u64,
-    /// Tasks that were refused because the timer was full, and tasks that a custom executor
-    /// dropped without running them.
+    /// Tasks that were refused because the timer was full, and tasks that a custom executor dropped
+    /// without running them.
     pub rejected: u64,
-    /// Tasks that panicked, and wakers of futures that did.
+    /// Tasks and wakers that panicked.
     pub panicked: u64,
-    /// Tasks that are pending now, and futures that wait.
+    /// Pending tasks plus sleeping futures.
     pub pending: usize,
-    /// How often the thread that waits for deadlines woke up.
+    /// Wake-ups of the leader, the thread that waits for deadlines.
     pub wakeups: u64,
-    /// By how much tasks started, and futures were woken, after the tick of their deadline.
+    /// The time from a deadline, rounded up to a tick, to the start of the task or the waking of the
+    /// future.
     pub lateness: Histogram,
 }
 
-/// A histogram of durations, in buckets an eighth of a doubling wide.
+/// A histogram of durations, with eight buckets per power of two.
 ///
 /// ```
-/// use tickwheel::Timer;
+/// use std::time::Duration;
+/// use tickwheel::Histogram;
 ///
-/// let stats = Timer::new().stats();
-/// assert_eq!(stats.lateness.count(), 0);
-/// assert_eq!(stats.lateness.quantile(0.5), None);
+/// let mut histogram = Histogram::default();
+/// assert_eq!(histogram.quantile(0.5), None);
+/// for millis in 1..=100 {
+///     histogram.record(Duration::from_millis(millis));
+/// }
+/// assert_eq!((histogram.count(), histogram.max()), (100, Duration::from_millis(100)));
+/// let median = histogram.quantile(0.5).unwrap();
+/// assert!(median >= Duration::from_millis(50) && median <= Duration::from_millis(57));
 /// ```
 #[derive(Clone)]
 pub struct Histogram {
@@ -68,44 +75,19 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// How many durations it has seen.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::{ManualClock, Timer};
-    ///
-    /// let clock = ManualClock::new();
-    /// let timer = Timer::builder().clock(clock.clone()).build()?;
-    /// timer.every(Duration::from_secs(1), || {})?;
-    /// clock.advance(Duration::from_secs(3));
-    /// assert_eq!(timer.stats().lateness.count(), 3);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns the number of recorded durations.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The longest of them; zero if there was none.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::{ManualClock, Timer};
-    ///
-    /// let clock = ManualClock::new();
-    /// let timer = Timer::builder().clock(clock.clone()).build()?;
-    /// let slow = clock.clone();
-    /// timer.after(Duration::from_secs(1), move || slow.advance(Duration::from_secs(4)))?;
-    /// timer.after(Duration::from_secs(2), || {})?; // has to wait until 5 s
-    /// clock.advance(Duration::from_secs(1));
-    /// assert_eq!(timer.stats().lateness.max(), Duration::from_secs(3));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Returns the longest recorded duration, or zero if there is none.
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max)
     }
 
-    /// The duration that the given share of all stays within, from 0.0 to 1.0, rounded up by at
-    /// most an eighth; `None` if there was none.
+    /// Returns the duration that the given share of all recorded durations does not exceed. `share` is
+    /// clamped to 0.0..=1.0. The result is rounded up by at most an eighth. Returns `None` if nothing
+    /// was recorded.
     ///
     /// ```
     /// use std::time::Duration;
@@ -115,7 +97,7 @@ impl Histogram {
     /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let slow = clock.clone();
     /// timer.after(Duration::from_secs(1), move || slow.advance(Duration::from_secs(4)))?;
-    /// timer.after(Duration::from_secs(2), || {})?; // has to wait until 5 s
+    /// timer.after(Duration::from_secs(2), || {})?; // starts at 5 s
     /// clock.advance(Duration::from_secs(1));
     /// let lateness = timer.stats().lateness;
     /// assert_eq!(lateness.quantile(0.5), Some(Duration::ZERO));
@@ -135,8 +117,8 @@ impl Histogram {
         None
     }
 
-    /// The buckets that hold something, the shortest first: the longest duration that falls into
-    /// each, and how many did.
+    /// Iterates over the buckets that are not empty, shortest first: the longest duration of each, and
+    /// the number of durations in it.
     ///
     /// ```
     /// use std::time::Duration;
@@ -155,16 +137,7 @@ impl Histogram {
         buckets.map(|(bucket, &count)| (Duration::from_nanos(upper_bound(bucket)), count))
     }
 
-    /// Adds a duration; one that is too long for nanoseconds in 64 bits counts as the longest.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::Histogram;
-    ///
-    /// let mut histogram = Histogram::default();
-    /// histogram.record(Duration::from_millis(3));
-    /// assert_eq!((histogram.count(), histogram.max()), (1, Duration::from_millis(3)));
-    /// ```
+    /// Records a duration. Durations longer than `u64::MAX` nanoseconds count as that long.
     pub fn record(&mut self, duration: Duration) {
         self.record_nanos(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
     }
@@ -186,7 +159,8 @@ impl Histogram {
     }
 }
 
-/// Values below `STEPS` have a bucket each; above, the three bits behind the highest one count.
+/// Returns the bucket of a value. Values below `STEPS` have a bucket each; above, the highest bit and
+/// the three bits after it select the bucket.
 #[inline]
 fn bucket_of(nanos: u64) -> usize {
     if nanos < u64::from(STEPS) {
@@ -197,7 +171,7 @@ fn bucket_of(nanos: u64) -> usize {
     ((log - STEPS.ilog2() + 1) * STEPS) as usize + step as usize
 }
 
-/// The largest value of a bucket.
+/// Returns the largest value of a bucket.
 fn upper_bound(bucket: usize) -> u64 {
     let (bucket, steps) = (bucket as u64, u64::from(STEPS));
     if bucket < steps {

@@ -1,11 +1,10 @@
-//! What the threads of a timer and its callers meet at: locks, condition variables, atomics.
+//! The locks, condition variables and atomics that a timer's threads and callers share.
 //!
-//! They come from here so that the models in `tests/timer_loom.rs` and `tests/delay_queue/models.rs` can
-//! put loom's in their place (`--cfg tickwheel_loom`), which tries every order in which threads can
-//! meet. In such a build time stands still.
+//! They are imported from here so that the models in `tests/timer_loom.rs` and
+//! `tests/delay_queue/models.rs` can replace them with loom's (`--cfg tickwheel_loom`), which tries
+//! every interleaving of the threads. In such a build time stands still.
 //!
-//! `Arc` is always the standard one: nothing depends on the order in which clones are dropped
-//! except that the last one comes last.
+//! `Arc` is always the standard one: no code depends on the order in which clones are dropped.
 
 #[cfg(not(tickwheel_loom))]
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, fence};

@@ -1,13 +1,12 @@
-//! Where the time comes from: the one place that asks the operating system for it.
+//! The clocks of a timer. Only this module asks the operating system for the time.
 //!
-//! A timer counts nanoseconds from the moment its clock was made. Two clocks are read:
-//! * The **monotonic** one ([`Instant`]) decides when a task starts that was scheduled by a delay
-//!   or for an `Instant`. It never goes back and is never set. On Linux it is `CLOCK_MONOTONIC`,
-//!   which stands still while the machine is suspended: a delay of ten minutes is ten minutes of
-//!   running time.
-//! * The **wall** clock ([`SystemTime`]) decides for tasks scheduled for a `SystemTime`. It can be
-//!   set, and it moves on during a suspend. The timer looks at it when such a task comes due and,
-//!   while one is pending, once a second, so that a change is followed within that time.
+//! A timer counts nanoseconds from the creation of its clock. It reads two clocks:
+//! * The **monotonic clock** ([`Instant`]) decides about tasks that are scheduled with a delay or for
+//!   an `Instant`. It never goes back and is never set. On Linux it is `CLOCK_MONOTONIC`, which stands
+//!   still while the machine is suspended: a delay of ten minutes is ten minutes of running time.
+//! * The **wall clock** ([`SystemTime`]) decides about tasks that are scheduled for a `SystemTime`. It
+//!   can be set, and it advances during a suspend. The timer reads it when such a task is due and,
+//!   while one is pending, once a second. So a change is followed within a second.
 
 mod counter;
 
@@ -21,10 +20,11 @@ use std::vec::Vec;
 
 use crate::timer::core::Core;
 
-/// Nanoseconds since a timer's clock was made.
+/// Nanoseconds since a timer's clock was created.
 pub(crate) type Nanos = u64;
 
-/// The nanoseconds of a duration; `u64::MAX`, which is never, where they do not fit.
+/// Converts a duration to nanoseconds. A duration that does not fit becomes `u64::MAX`, which means
+/// never.
 #[inline]
 pub(crate) fn nanos(duration: Duration) -> Nanos {
     let seconds = duration.as_secs();
@@ -38,7 +38,8 @@ pub(crate) fn nanos(duration: Duration) -> Nanos {
 /// The clock of one timer.
 #[derive(Clone)]
 pub(crate) enum Clock {
-    /// The system's clock: since an instant, which is also known as the [counter] counts time.
+    /// The system's monotonic clock. `base_time` is the instant `base` on the time scale of the
+    /// [counter].
     System {
         base: Instant,
         base_time: Nanos,
@@ -55,15 +56,15 @@ impl Clock {
     #[inline]
     pub(crate) fn now(&self) -> Nanos {
         match self {
-            // Time stands still in a model: it would be different in each of its runs.
+            // Time stands still in a loom model, so that all its runs are alike.
             Self::System { .. } if cfg!(tickwheel_loom) => 0,
             Self::System { base, .. } => nanos(base.elapsed()),
             Self::Manual(clock) => clock.inner.elapsed.load(Ordering::Acquire),
         }
     }
 
-    /// When a delay that begins now ends. Cheaper than [`now`](Self::now), and late by a few
-    /// microseconds at most.
+    /// Returns the end of a delay that starts now. Cheaper than [`now`](Self::now), and late by at most
+    /// a few microseconds.
     #[inline]
     pub(crate) fn after(&self, delay: Nanos) -> Nanos {
         let now = match self {
@@ -74,7 +75,7 @@ impl Clock {
         now.saturating_add(delay)
     }
 
-    /// The wall clock, as nanoseconds since 1970 (0 for anything before).
+    /// Returns the wall-clock time in nanoseconds since 1970, or 0 if it is before 1970.
     pub(crate) fn wall(&self) -> Nanos {
         match self {
             Self::System { .. } => unix_nanos(SystemTime::now()),
@@ -89,12 +90,12 @@ impl Clock {
         }
     }
 
-    /// When an instant comes, on this clock: 0 if it lies before the clock was made.
+    /// Converts an instant to a time of this clock: 0 if it is before the clock's creation.
     pub(crate) fn at(&self, instant: Instant) -> Nanos {
         nanos(instant.saturating_duration_since(self.base()))
     }
 
-    /// The instant of a time on this clock; `None` if that is never.
+    /// Converts a time of this clock to an instant. Returns `None` if the time means never.
     pub(crate) fn instant(&self, at: Nanos) -> Option<Instant> {
         if at == Nanos::MAX {
             return None;
@@ -102,7 +103,7 @@ impl Clock {
         self.base().checked_add(Duration::from_nanos(at))
     }
 
-    /// How long it is until a time: zero if it has passed, `Duration::MAX` if it is never.
+    /// Returns the time until `at`: zero if it has passed, `Duration::MAX` if it means never.
     pub(crate) fn remaining(&self, at: Nanos) -> Duration {
         if at == Nanos::MAX {
             return Duration::MAX;
@@ -111,27 +112,27 @@ impl Clock {
     }
 }
 
-/// The monotonic time, for waiting with a limit.
+/// Returns the monotonic time, for waits with a limit.
 pub(crate) fn instant_now() -> Instant {
     Instant::now()
 }
 
-/// The wall-clock time, for a schedule that is asked what comes next.
+/// Returns the wall-clock time, to find the next time of a schedule.
 #[cfg(feature = "cron")]
 pub(crate) fn wall_now() -> SystemTime {
     SystemTime::now()
 }
 
-/// A point in wall-clock time as nanoseconds since 1970 (0 for anything before).
+/// Converts a wall-clock time to nanoseconds since 1970. Times before 1970 become 0.
 pub(crate) fn unix_nanos(time: SystemTime) -> Nanos {
     time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, nanos)
 }
 
-/// A clock that moves only when told to, for tests.
+/// A clock that is advanced by hand, for tests.
 ///
-/// Timers built with it start no thread: [`advance`](Self::advance) runs what becomes due, in
-/// order of deadline, on the thread that calls it, each task at exactly its time. A test of a
-/// half-hour timeout takes a microsecond and cannot be flaky.
+/// Timers built with it start no threads: [`advance`](Self::advance) runs the tasks that become due
+/// on the calling thread, in order of deadline, each at exactly its deadline. A test of a half-hour
+/// timeout takes a microsecond and cannot be flaky.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -157,23 +158,23 @@ pub struct ManualClock {
     inner: Arc<Manual>,
 }
 
-/// As for a timer, no panic leaves it half changed.
+/// No panic leaves a clock half changed: no user code runs under its locks.
 impl RefUnwindSafe for Manual {}
 
 struct Manual {
     base: Instant,
     wall_base: SystemTime,
     elapsed: AtomicU64,
-    /// What was added to the wall clock alone.
+    /// The nanoseconds by which the wall clock was set forward or back.
     wall_shift: AtomicI64,
     timers: Mutex<Vec<Weak<Core>>>,
-    /// The thread that moves the clock and runs what becomes due.
+    /// The thread that is advancing the clock and running due tasks.
     mover: Mutex<Option<ThreadId>>,
-    /// Where others wait for their turn to move it.
+    /// Other threads wait here for their turn to advance the clock.
     turn: Condvar,
 }
 
-/// The turn of one thread to move a clock.
+/// The exclusive right of a thread to advance a clock.
 struct Turn<'a> {
     clock: &'a Manual,
 }
@@ -186,14 +187,7 @@ impl Drop for Turn<'_> {
 }
 
 impl ManualClock {
-    /// A clock that shows the present, and stands.
-    ///
-    /// ```
-    /// use tickwheel::ManualClock;
-    ///
-    /// let clock = ManualClock::new();
-    /// assert_eq!(clock.now(), clock.now());
-    /// ```
+    /// Creates a clock that shows the current time and stands still.
     pub fn new() -> Self {
         Self {
             inner: Arc::new(Manual {
@@ -208,7 +202,7 @@ impl ManualClock {
         }
     }
 
-    /// The clock's monotonic time.
+    /// Returns the clock's monotonic time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -223,7 +217,7 @@ impl ManualClock {
         self.inner.base + Duration::from_nanos(self.inner.elapsed.load(Ordering::Acquire))
     }
 
-    /// The clock's wall-clock time.
+    /// Returns the clock's wall-clock time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -241,12 +235,14 @@ impl ManualClock {
         if shift < 0 { plain - distance } else { plain + distance }
     }
 
-    /// Moves time on, and runs what becomes due: in order of deadline, each task at its own time,
-    /// on this thread. What those tasks schedule runs too if it is due by then.
+    /// Advances the clock by a duration and runs the tasks that become due.
     ///
-    /// Called from inside a task it only moves the clock: the call that runs the task goes on
-    /// with what became due. Calls from several threads take turns, so a task must not wait for
-    /// another thread that moves the clock.
+    /// The tasks run on the calling thread, in order of deadline, each at its own deadline. Tasks that
+    /// they schedule run too if they become due within the duration.
+    ///
+    /// Called from a task, it only advances the clock; the outer call then runs the tasks that became
+    /// due. Calls from several threads take turns, so a task must not wait for another thread that
+    /// advances the clock.
     ///
     /// ```
     /// use std::time::Duration;
@@ -262,8 +258,7 @@ impl ManualClock {
     pub fn advance(&self, by: Duration) {
         let _turn = self.take_turn();
         let target = self.later(by);
-        // Timers whose tasks run already: further out on this thread, or where `Timer::turn` was
-        // called.
+        // Timers that are already running tasks: in an outer call on this thread, or in `Timer::turn`.
         let mut busy: Vec<Arc<Core>> = Vec::new();
         loop {
             let is_busy = |timer: &Arc<Core>| busy.iter().any(|other| Arc::ptr_eq(other, timer));
@@ -279,14 +274,15 @@ impl ManualClock {
         }
     }
 
-    /// Moves time on by as much, but from one deadline to the next: each step of the iterator
-    /// moves the clock to the next deadline that a timer has, runs what is due there, and says
-    /// what time it is then; the last one ends the way. There may be a step more on the way to a
-    /// deadline that is far away.
+    /// Advances the clock by a duration, from one deadline to the next.
     ///
-    /// That is how to drive futures. [`advance`](Self::advance) wakes them, but they go on only
-    /// when their executor polls them, and by then the clock is at the end of its way. Between two
-    /// steps they can, and what they begin to wait for meanwhile is on the way too.
+    /// Each step of the iterator advances the clock to the next deadline of any timer, runs the due
+    /// tasks, and returns the new time. The last step reaches the end of the duration. A deadline that
+    /// is far away may take extra steps.
+    ///
+    /// Use this for futures. [`advance`](Self::advance) wakes them, but their executor polls them only
+    /// after it has returned, when the clock is already at the end. Between two steps they can be
+    /// polled, and the deadlines of new futures are reached too.
     ///
     #[cfg_attr(feature = "async", doc = "```")]
     #[cfg_attr(not(feature = "async"), doc = "```ignore")]
@@ -303,7 +299,7 @@ impl ManualClock {
     ///     let clock = clock.clone();
     ///     async move {
     ///         for _ in 0..10 {
-    ///             timer.sleep(Duration::from_secs(1)).await; // counts from when the last ended
+    ///             timer.sleep(Duration::from_secs(1)).await; // starts when the last one ended
     ///         }
     ///         assert_eq!(clock.now(), end);
     ///     }
@@ -320,9 +316,10 @@ impl ManualClock {
         Steps { clock: self.clone(), target: Some(target) }
     }
 
-    /// Sets the wall clock, as an administrator would: the monotonic time does not change.
-    /// Tasks scheduled for a `SystemTime` that has come by the new time run at once. Takes turns
-    /// with [`advance`](Self::advance).
+    /// Sets the wall clock, as an administrator would. The monotonic time does not change.
+    ///
+    /// Tasks that are scheduled for a `SystemTime` run at once if they are due by the new time. Calls
+    /// take turns with [`advance`](Self::advance).
     ///
     /// ```
     /// use std::time::Duration;
@@ -349,13 +346,14 @@ impl ManualClock {
         }
     }
 
-    /// The time that it is so much later. It is never `Nanos::MAX`: never does not come.
+    /// Returns the time after `by`, capped below `Nanos::MAX`, which means never.
     fn later(&self, by: Duration) -> Nanos {
         let now = self.inner.elapsed.load(Ordering::Acquire);
         now.saturating_add(nanos(by)).min(Nanos::MAX - 1)
     }
 
-    /// Waits until no other thread moves the clock; `None` where this one does already.
+    /// Waits until no other thread advances the clock. Returns `None` if the calling thread is already
+    /// doing so.
     fn take_turn(&self) -> Option<Turn<'_>> {
         let this = thread::current().id();
         let mut mover = self.inner.mover.lock().unwrap_or_else(PoisonError::into_inner);
@@ -399,7 +397,7 @@ impl fmt::Debug for ManualClock {
     }
 }
 
-/// The way of a clock from deadline to deadline: made by [`ManualClock::steps`].
+/// An iterator that advances a clock from deadline to deadline, returned by [`ManualClock::steps`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -416,10 +414,10 @@ impl fmt::Debug for ManualClock {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "the clock moves when the steps are taken"]
+#[must_use = "the clock advances only when the iterator is used"]
 pub struct Steps {
     clock: ManualClock,
-    /// Where the way ends; `None` if it has.
+    /// The time at which the iterator ends; `None` afterwards.
     target: Option<Nanos>,
 }
 

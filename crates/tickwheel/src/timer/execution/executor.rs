@@ -1,4 +1,4 @@
-//! Where tasks run.
+//! The places where tasks can run.
 
 use core::fmt;
 use std::sync::Arc;
@@ -7,25 +7,25 @@ use crate::timer::core::shard::Shard;
 use crate::timer::core::state::Fire;
 use crate::timer::execution::panics;
 
-/// Where a timer runs its tasks.
+/// The place where a timer runs its tasks.
 #[derive(Clone)]
 pub(crate) enum Executor {
-    /// On up to so many threads of its own.
+    /// On threads of the timer, up to this many.
     Workers(usize),
-    /// On the one thread that waits for deadlines.
+    /// On the leader, the timer's only thread.
     Inline,
-    /// Wherever this takes them.
+    /// Wherever this function runs them.
     Custom(Arc<dyn Fn(Task) + Send + Sync>),
-    /// On the thread that calls `turn`, or advances the manual clock.
+    /// On the thread that calls `turn` or advances the manual clock.
     Caller,
 }
 
-/// A due task on its way to a custom executor. [`run`](Self::run) it, on any thread, once.
+/// A due task, passed to a custom executor: [`run`](Self::run) it on any thread.
 ///
-/// Dropping it instead rejects the task: that is logged and counted, and the timer goes on.
+/// Dropping it without running rejects the task. That is logged and counted, and the timer continues.
 ///
-/// The task has left the timer: it cannot be cancelled any more. [`drain`](crate::timer::Timer::drain)
-/// waits for it; `stop` does not unless it is running. It can still be run after the timer was
+/// The task has left the timer and can no longer be cancelled. [`drain`](crate::timer::Timer::drain)
+/// waits for it; `stop` waits for it only if it is running. It can still be run after the timer was
 /// stopped.
 ///
 /// ```
@@ -49,20 +49,7 @@ impl Task {
         Self { shard, fire: Some(fire) }
     }
 
-    /// Runs the task. A panic in it is caught, counted and logged.
-    ///
-    /// ```
-    /// use std::sync::mpsc;
-    /// use std::time::Duration;
-    /// use tickwheel::{Task, Timer};
-    ///
-    /// let (sender, receiver) = mpsc::channel::<Task>();
-    /// let timer = Timer::builder().executor(move |task| drop(sender.send(task))).build()?;
-    /// timer.after(Duration::ZERO, || panic!("caught"))?;
-    /// receiver.recv()?.run();
-    /// assert_eq!(timer.stats().panicked, 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Runs the task on the calling thread. A panic is caught, counted and logged.
     pub fn run(mut self) {
         if let Some(fire) = self.fire.take() {
             let _inside = panics::enter(&self.shard.driver);

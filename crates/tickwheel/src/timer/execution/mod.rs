@@ -1,10 +1,10 @@
-//! How due tasks are run: the threads, their roles, executors, and what happens when a task panics.
+//! The execution of due tasks: threads and their roles, executors, and panics.
 //!
-//! * `worker`: what the threads do; who leads, who guards, who is idle.
-//! * `roster`: who does what at the moment.
-//! * `threads`: how threads are started, and what happens when that fails.
-//! * `executor`: where tasks run.
-//! * `panics`: panics of user code are caught and logged.
+//! * `worker`: the work of a thread, and its roles: leader, guard, idle.
+//! * `roster`: the current roles and the number of threads.
+//! * `threads`: starting threads, and failures to do so.
+//! * `executor`: the places where tasks can run.
+//! * `panics`: catching and logging panics of user code.
 
 pub(crate) mod executor;
 pub(crate) mod panics;

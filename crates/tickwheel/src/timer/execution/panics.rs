@@ -1,5 +1,5 @@
-//! Panics of what belongs to callers are caught here and logged; and a thread knows here whether
-//! it is *inside* a timer: whether it runs a task, or anything else of a caller's, for it.
+//! Catches and logs panics of user code, and tracks which timers a thread is *inside*: those for which
+//! it is running a task or other user code.
 
 use core::cell::{Cell, RefCell};
 use std::any::Any;
@@ -14,10 +14,10 @@ use crate::timer::builder::Config;
 use crate::timer::core::driver::Driver;
 use crate::timer::sync::thread_local;
 
-/// What a timer calls when a task panics, with what the task said.
+/// A callback that receives the payload of a task's panic.
 pub(crate) type PanicHook = Arc<dyn Fn(&(dyn Any + Send)) + Send + Sync>;
 
-/// Calls something of a caller's; says whether it panicked.
+/// Calls user code. Returns `true` if it panicked.
 #[inline]
 pub(crate) fn catch(config: &Config, call: impl FnOnce()) -> bool {
     catch_with(config.panic_hook.as_ref(), call)
@@ -49,10 +49,10 @@ fn report(hook: Option<&PanicHook>, payload: Box<dyn Any + Send>) {
     discard(payload);
 }
 
-/// Writes to the log. The subscriber may panic, and it may use a timer: what that logs in turn is
-/// left out, or it could go on without end. No lock may be held.
+/// Writes to the log. A panic of the `tracing` subscriber is caught. If the subscriber uses a timer
+/// that logs in turn, the inner message is dropped, to avoid endless recursion. No lock may be held.
 pub(crate) fn log(write: impl FnOnce()) {
-    // Where the thread-local is gone already, the thread ends.
+    // Without its thread-locals, the thread is ending.
     let is_first = LOGGING.try_with(|logging| !logging.replace(true)).unwrap_or(false);
     if !is_first {
         return;
@@ -63,7 +63,7 @@ pub(crate) fn log(write: impl FnOnce()) {
     let _ = LOGGING.try_with(|logging| logging.set(false));
 }
 
-/// Calls something of a caller's that may fail; a panic is a failure too.
+/// Calls user code that returns a result. A panic becomes an error.
 pub(crate) fn result(call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|payload| {
         let error = io::Error::other(String::from(message(&*payload)));
@@ -72,7 +72,7 @@ pub(crate) fn result(call: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
     })
 }
 
-/// Calls a hook of the timer's owner. A panic in it is logged and goes no further.
+/// Calls a hook of the timer. A panic is logged and not propagated.
 pub(crate) fn call_hook(name: &str, hook: &dyn Fn()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(hook)) {
         log(|| tracing::error!(panic = message(&*payload), "the {name} of a timer panicked"));
@@ -80,7 +80,7 @@ pub(crate) fn call_hook(name: &str, hook: &dyn Fn()) {
     }
 }
 
-/// Drops what a panic carried, which may panic again; then it is leaked.
+/// Drops the payload of a panic. If that panics again, the second payload is leaked.
 fn discard(payload: Box<dyn Any + Send>) {
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         core::mem::forget(again);
@@ -93,7 +93,7 @@ fn message(payload: &(dyn Any + Send)) -> &str {
 }
 
 thread_local! {
-    /// The timers that this thread is inside: usually one, more where tasks turn other timers.
+    /// The timers that this thread is inside: usually one, more if a task turns another timer.
     #[allow(clippy::missing_const_for_thread_local, reason = "loom's macro has no such form")]
     static INSIDE: RefCell<Vec<*const Driver>> = RefCell::new(Vec::new());
     /// Whether this thread is writing to the log.
@@ -101,11 +101,11 @@ thread_local! {
     static LOGGING: Cell<bool> = Cell::new(false);
 }
 
-/// While it lives, the thread is inside a timer.
+/// Keeps the thread inside a timer until it is dropped.
 pub(crate) struct Inside;
 
 pub(crate) fn enter(driver: &Driver) -> Inside {
-    // Where the thread-local is gone already, the thread ends and waits for nobody.
+    // Without its thread-locals, the thread is ending and will not wait.
     let _ = INSIDE.try_with(|inside| inside.borrow_mut().push(core::ptr::from_ref(driver)));
     Inside
 }
@@ -116,7 +116,7 @@ impl Drop for Inside {
     }
 }
 
-/// Whether this thread is inside that timer.
+/// Returns `true` if the calling thread is inside a timer.
 pub(crate) fn is_inside(driver: &Driver) -> bool {
     let this = core::ptr::from_ref(driver);
     INSIDE.try_with(|inside| inside.borrow().contains(&this)).unwrap_or(true)

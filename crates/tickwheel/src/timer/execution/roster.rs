@@ -1,4 +1,4 @@
-//! Who does what among the threads of a timer. The [driver](crate::timer::core::driver) has the lock.
+//! The roles of a timer's threads. The [driver](crate::timer::core::driver) holds the roster's lock.
 
 use core::time::Duration;
 use std::borrow::ToOwned;
@@ -7,13 +7,13 @@ use std::string::String;
 use crate::timer::clock::{Nanos, nanos};
 use crate::timer::core::driver::{NEVER, Phase};
 
-/// How long tasks may be held up before another thread steps in.
+/// The time for which a blocked call may delay other tasks before another thread steps in.
 pub(crate) const GRACE: Duration = Duration::from_millis(1);
 
-/// The shortest time after which a thread steps in is `GRACE` divided by two to this power: 31 µs.
+/// The guard's waiting time is halved up to this many times, from `GRACE` down to 31 µs.
 const MAX_HALVINGS: u32 = 5;
 
-/// How often in a row starting a thread may fail before attempts are spaced out.
+/// The number of failures in a row to start a thread before attempts are spaced out.
 const EAGER_ATTEMPTS: u32 = 4;
 
 /// The longest time between two attempts to start a thread.
@@ -40,24 +40,25 @@ pub(crate) struct Roster {
     pub(crate) caller_until: Nanos,
 }
 
-/// What happens while the first thread is being started.
+/// Events while the first thread is being started.
 #[derive(Default)]
 pub(crate) struct Starting {
-    /// A task was accepted because of that thread.
+    /// A task was accepted in the expectation of that thread.
     pub(crate) promised: bool,
     /// The body of that thread was dropped.
     pub(crate) body_dropped: bool,
 }
 
+/// The state of the guard.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Guard {
     None,
-    /// A thread was told to become guard.
+    /// A thread was told to become the guard.
     Coming,
-    /// Looks once in a `GRACE`.
+    /// The guard wakes up once per `GRACE` and checks for progress.
     Watching,
-    /// Sleeps until tasks run again.
+    /// The guard sleeps until tasks run again.
     Resting,
 }
 
@@ -74,24 +75,24 @@ impl Default for Roster {
             step_ins: 0,
             idle: 0,
             wakeups: 0,
-            // An event loop that has not asked for a deadline yet may sleep for ever.
+            // An event loop that has not asked for a deadline yet may sleep without end.
             caller_until: NEVER,
         }
     }
 }
 
 impl Roster {
-    /// How long the guard waits before it steps in.
+    /// Returns the time after which the guard steps in.
     pub(crate) fn grace(&self) -> Duration {
         GRACE / (1 << self.step_ins.min(MAX_HALVINGS))
     }
 
-    /// Returns `true` if the last attempt to start a thread failed a moment ago.
+    /// Returns `true` if starting a thread failed recently and the next attempt is not due yet.
     pub(crate) fn backs_off(&self, now: Nanos) -> bool {
         self.failures > 0 && now < self.retry_at
     }
 
-    /// Notes that a thread could not be started.
+    /// Records that a thread could not be started.
     pub(crate) fn note_failure(&mut self, why: &str, now: Nanos) {
         self.failures = self.failures.saturating_add(1);
         why.clone_into(&mut self.failure);

@@ -1,12 +1,11 @@
-//! How the threads of a timer are started.
+//! Starting the threads of a timer.
 //!
 //! Ground rules:
-//! * While anything is pending, a thread is there. The first task is accepted once its thread was
-//!   started, and the leader stays until nothing is pending. If a [thread
-//!   hook](crate::timer::Builder::thread_hook) fails after a task was accepted because of it, a thread is
-//!   started without the hook.
-//! * A thread that could not be started is tried again at once a few times, then after 1 ms, 2 ms
-//!   and so on up to a second.
+//! * While anything is pending, the timer has a thread. The first task is accepted only after its
+//!   thread was started, and the leader does not end while anything is pending. If a [thread
+//!   hook](crate::timer::Builder::thread_hook) fails after a task was accepted in the expectation of its
+//!   thread, a thread is started without the hook.
+//! * A failed start is retried at once a few times, then after 1 ms, 2 ms and so on up to a second.
 //! * Nothing is logged under a lock or while `starting` is set: a subscriber may schedule.
 
 use std::boxed::Box;
@@ -21,23 +20,23 @@ use crate::timer::execution::panics;
 use crate::timer::execution::roster::{Guard, Roster, Starting};
 use crate::timer::sync::MutexGuard;
 
-/// How a thread begins.
+/// The role in which a thread begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Any,
     Guard,
 }
 
-/// How a thread is started.
+/// The way in which a thread is started.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Spawn {
-    /// By the thread hook, if there is one.
+    /// With the thread hook, if there is one.
     Hook,
     Plain,
 }
 
-/// A counted thread. Its work uncounts it under the lock under which it decides to leave; dropping
-/// this uncounts threads that never began or panicked.
+/// A thread that is counted in the roster. `Core::work` uncounts it under the lock under which it
+/// decides to end. Dropping this value uncounts threads that never began or that panicked.
 struct Thread {
     core: Arc<Core>,
     role: Role,
@@ -70,14 +69,14 @@ impl Drop for Thread {
         if roster.count > 0 || !self.core.has_pending() {
             return;
         }
-        // The hook said that it would run the body, and tasks were accepted because of that.
+        // The hook promised to run the body, and tasks were accepted because of that.
         roster.count += 1;
         drop(roster);
         let _ = driver.spawn(&self.core, Role::Any, Spawn::Plain).map_err(Failure::log);
     }
 }
 
-/// A thread could not be started. Log it when no lock is held.
+/// The error of starting a thread. To be logged when no lock is held.
 struct Failure(io::Error);
 
 impl Failure {
@@ -96,8 +95,8 @@ impl Core {
 }
 
 impl Driver {
-    /// Starts the timer's thread, if it has none and needs one. While another call does so, waits
-    /// for the result: a task is accepted only if there is a thread to run it.
+    /// Starts the timer's first thread if it has none and needs one. If another call is doing so,
+    /// waits for its result: a task is accepted only if there is a thread to run it.
     pub(crate) fn start(&self) -> Result<(), ScheduleError> {
         let mut roster = self.roster();
         while roster.starting.is_some() && !panics::is_inside(self) {
@@ -109,7 +108,7 @@ impl Driver {
             Phase::Stopped => return Err(ScheduleError::Stopped),
         }
         if let Some(starting) = &mut roster.starting {
-            // Called by the thread hook, or by a task that an executor runs: it cannot wait.
+            // Called by the thread hook, or by a task on an executor: waiting would deadlock.
             starting.promised = true;
             return Ok(());
         }
@@ -126,7 +125,7 @@ impl Driver {
         self.start_first(&core).map_err(Failure::log)
     }
 
-    /// The first task was scheduled, or `start` was called.
+    /// Starts the timer: the first task was scheduled, or `start` was called.
     fn begin(&self, roster: &mut Roster) {
         self.set_phase(roster, Phase::Running);
         if !self.has_threads() {
@@ -135,7 +134,7 @@ impl Driver {
         }
     }
 
-    /// Starts the first thread, which is counted already.
+    /// Starts the first thread, which is already counted.
     fn start_first(&self, core: &Arc<Core>) -> Result<(), Failure> {
         let mut started = self.spawn(core, Role::Any, Spawn::Hook);
         let mut roster = self.roster();
@@ -157,7 +156,7 @@ impl Driver {
         started
     }
 
-    /// Starts a thread that was counted already.
+    /// Starts a thread, which is already counted.
     fn spawn(&self, core: &Arc<Core>, role: Role, how: Spawn) -> Result<(), Failure> {
         let thread = Thread { core: Arc::clone(core), role, counted: true };
         let body = Box::new(move || thread.run());
@@ -184,7 +183,7 @@ impl Driver {
         }
     }
 
-    /// Makes a thread guard, if there is none that watches.
+    /// Wakes or starts a guard, if none is watching.
     #[cold]
     pub(crate) fn call_guard(&self) {
         if self.max_threads() <= 1 {
@@ -207,7 +206,7 @@ impl Driver {
         }
     }
 
-    /// Starts a guard, unless that has just failed.
+    /// Starts a guard thread, unless starting one failed recently.
     fn start_guard(&self, mut roster: MutexGuard<'_, Roster>) {
         if roster.phase == Phase::Stopped || roster.backs_off(self.clock.now()) {
             return;

@@ -1,21 +1,21 @@
-//! What the threads of a timer do: who waits, who runs, who steps in.
+//! The work of a timer's threads, and their roles.
 //!
 //! All threads are alike and take turns in these roles:
-//! * The **leader** sleeps until the next deadline of all shards. Then it serves the shards in which
-//!   something is due: it takes one due task at a time out of the wheel and runs it. There is no
-//!   queue between the wheel and the threads: until a task starts it can be cancelled, reset or
-//!   handed back.
-//! * The **guard** makes sure that a task or a waker that blocks delays nothing else. While they run
-//!   it looks once in a [`GRACE`] whether any still start. If none does and no thread is asleep as
-//!   leader, the guard steps in: it takes the lead, and another thread becomes guard. While one
-//!   blocked call follows another, each guard waits half as long as the one before, so that many
-//!   blocked calls do not add up. The guard takes part as well when tasks are late, and a core is
-//!   free or they get later still.
-//! * All others are **idle**, and end after a while. The leader ends last.
+//! * The **leader** sleeps until the earliest deadline of all shards. Then it serves the shards with
+//!   due tasks: it takes one due task at a time out of the wheel and runs it. There is no queue
+//!   between the wheel and the threads, so a task can be cancelled, reset or handed back until it
+//!   starts.
+//! * The **guard** ensures that a task or waker that blocks does not delay others. While tasks run, it
+//!   checks once per [`GRACE`] whether new ones still start. If none does and no thread sleeps as
+//!   leader, the guard steps in: it becomes the leader, and another thread becomes the guard. While
+//!   one blocked call follows another, each guard waits half as long as the one before, so that the
+//!   delays of many blocked calls do not add up. The guard also runs tasks if they are late and
+//!   either a core is free or the lateness grows.
+//! * All other threads are **idle** and end after [`KEEP_ALIVE`]. The leader ends last.
 //!
-//! So short tasks run on one warm thread; a second one wakes at most every millisecond while
-//! tasks fire, and while none do only the leader wakes, for what is due next. A timer that runs its
-//! tasks inline, or hands them to an executor, has a leader only.
+//! So short tasks run on one warm thread. A second thread wakes up at most every millisecond while
+//! tasks fire; otherwise only the leader wakes up, for the next deadline. A timer that runs its tasks
+//! inline, or passes them to an executor, has only a leader.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -32,16 +32,17 @@ use crate::timer::execution::roster::{GRACE, Guard, Roster};
 use crate::timer::execution::threads::Role;
 use crate::timer::sync::{Condvar, MutexGuard, fence};
 
-/// How long a thread without work stays. The tests have no time to wait for that.
+/// The time after which an idle thread ends. Shorter in tests.
 const KEEP_ALIVE: Duration = Duration::from_millis(if cfg!(test) { 50 } else { 10_000 });
 
-/// After so many tasks or batches of wakers of one shard, a thread looks for a more urgent shard.
+/// The number of tasks or batches of wakers of one shard after which a thread looks for a more urgent
+/// shard.
 const SHARD_BATCH: usize = 64;
 
 type Locked<'a> = MutexGuard<'a, Roster>;
 
 impl Core {
-    /// The life of a thread.
+    /// Runs a thread from its start to its end.
     pub(crate) fn work(self: &Arc<Self>, role: Role) {
         let driver = &self.driver;
         let mut roster = driver.roster();
@@ -50,8 +51,8 @@ impl Core {
             driver.set_leader_until(AWAKE);
         }
         let mut stays = true;
-        // If the timer was stopped while this thread was being started, it must not wait: the
-        // notification came before its time.
+        // If the timer was stopped while this thread was being started, the thread must not wait: it
+        // has missed the notification.
         if role == Role::Guard && roster.phase != Phase::Stopped {
             (roster, stays) = self.watch(roster);
         }
@@ -70,8 +71,8 @@ impl Core {
         driver.uncount(&mut roster);
     }
 
-    /// The shard in which something has been due for the longest time. A shard that another thread
-    /// serves counts as due a little later, so that threads spread over the shards.
+    /// Returns the shard whose first task has been due for the longest time. A shard that another
+    /// thread serves gets a handicap, so that threads spread over the shards.
     #[inline]
     fn most_urgent(&self, now: Nanos) -> Option<&Arc<Shard>> {
         let due = self.shards().filter(|shard| shard.next() <= now);
@@ -81,7 +82,7 @@ impl Core {
         })
     }
 
-    /// Runs a number of tasks of a shard and calls due wakers, while any are due.
+    /// Runs due tasks and wakers of a shard, up to [`SHARD_BATCH`].
     fn serve(self: &Arc<Self>, shard: &Arc<Shard>) {
         shard.begin_serving();
         let mut state = shard.lock();
@@ -94,7 +95,7 @@ impl Core {
             match state.pop(self.clock()) {
                 Popped::Fire(fire) => state = self.run(shard, state, fire),
                 Popped::Again => state = shard.relock(state),
-                // Not done: the next batch of wakers first.
+                // The next batch of wakers is due.
                 Popped::Nothing if more => {}
                 Popped::Nothing => {
                     let searched;
@@ -110,8 +111,8 @@ impl Core {
         shard.end_serving();
     }
 
-    /// Runs a task that was taken out of the wheel, here or where the executor takes it, and locks
-    /// again.
+    /// Runs a task that was taken out of the wheel, or passes it to the executor. Returns with the
+    /// shard locked again.
     #[inline]
     fn run<'a>(
         self: &'a Arc<Self>,
@@ -129,8 +130,8 @@ impl Core {
         }
     }
 
-    /// Releases the lock, having made sure that a guard watches whether what is called next blocks.
-    /// If there can be no guard it is called all the same, and what is due after it waits.
+    /// Releases the lock before user code is called, and ensures that a guard watches the call. If
+    /// there can be no guard, the call is made anyway, and later tasks wait for it.
     #[inline]
     pub(crate) fn unlock_guarded(&self, shard: &Shard, state: MutexGuard<'_, State>) {
         shard.note_start();
@@ -141,9 +142,9 @@ impl Core {
         }
     }
 
-    /// Releases the lock before a number of wakers is called. One that is called while nothing else
-    /// is pending is not worth a guard: it takes microseconds as a rule. A call that schedules
-    /// something meanwhile calls the guard.
+    /// Releases the lock before `count` wakers are called. A single waker, called while nothing else is
+    /// pending, usually takes microseconds and is not worth a guard. A caller that schedules
+    /// something meanwhile starts the guard.
     pub(crate) fn unlock_for_wakers(
         &self,
         shard: &Shard,
@@ -158,7 +159,7 @@ impl Core {
         }
     }
 
-    /// Nothing is due: sleeps in one of the roles. Returns `false` if the thread is to end.
+    /// Sleeps in one of the roles, as nothing is due. Returns `false` if the thread must end.
     fn wait_for_work<'a>(&'a self, roster: Locked<'a>) -> (Locked<'a>, bool) {
         if self.driver.leader_until() == AWAKE {
             self.lead(roster)
@@ -169,7 +170,7 @@ impl Core {
         }
     }
 
-    /// Sleeps as leader until something may be due. Returns `false` if the thread is to end.
+    /// Sleeps as leader until a task may be due. Returns `false` if the thread must end.
     fn lead<'a>(&'a self, mut roster: Locked<'a>) -> (Locked<'a>, bool) {
         let driver = &self.driver;
         roster.step_ins = 0;
@@ -184,18 +185,18 @@ impl Core {
         };
         driver.set_leader_until(AWAKE);
         roster.wakeups += 1;
-        // The leader is the last to leave: while another thread is there, one must lead it.
+        // The leader is the last to end: as long as there are threads, one must be the leader.
         let leaves = timed_out && roster.count == 1 && self.may_end();
         (roster, !leaves)
     }
 
-    /// Publishes until when this thread sleeps, and returns it: the earliest `next` of all shards.
+    /// Publishes the leader's wake-up time, the earliest `next` of all shards, and returns it.
     fn announce_sleep(&self) -> Nanos {
         let mut until = self.next();
         loop {
             self.driver.set_leader_until(until.min(NEVER));
             fence(Ordering::SeqCst);
-            // A caller that has not seen this time has published its own before.
+            // A caller that did not see this wake-up time has published its `next` before.
             let next = self.next();
             if next >= until {
                 return until;
@@ -204,12 +205,12 @@ impl Core {
         }
     }
 
-    /// Returns `true` if nothing is pending, so that the last thread may end: from then on, callers
-    /// that schedule start another. A series that runs elsewhere is pending.
+    /// Returns `true` if nothing is pending, so that the last thread may end. From then on, callers
+    /// that schedule start a new thread. A series that is running on an executor counts as pending.
     fn may_end(&self) -> bool {
         self.driver.set_leader_until(NOBODY);
-        // A caller that schedules after a shard was looked at finds `NOBODY`, as it takes that
-        // shard's lock later.
+        // A caller that schedules after its shard was checked takes that shard's lock later, and so
+        // sees `NOBODY`.
         let has_pending = self.has_pending();
         if has_pending {
             self.driver.set_leader_until(AWAKE);
@@ -217,7 +218,7 @@ impl Core {
         !has_pending
     }
 
-    /// Sleeps as guard until tasks are held up. Returns `false` if the thread is to end.
+    /// Sleeps as guard until tasks are blocked or late. Returns `false` if the thread must end.
     fn watch<'a>(&'a self, mut roster: Locked<'a>) -> (Locked<'a>, bool) {
         let driver = &self.driver;
         driver.set_guard(&mut roster, Guard::Watching);
@@ -259,8 +260,8 @@ impl Core {
 
     /// Lets the guard rest until a task starts, unless one has started since `starts` was read.
     ///
-    /// A thread that starts a task counts it and reads the guard's state under its shard's lock. So
-    /// either it sees that the guard rests, and calls it, or the count is seen here.
+    /// A thread that starts a task counts it and reads the guard's state, both under its shard's lock.
+    /// So either that thread sees the resting guard and wakes it, or this one sees the new count.
     fn rest_as_guard(&self, roster: &mut Roster, starts: u64) {
         self.driver.set_guard(roster, Guard::Resting);
         let now: u64 = self.shards().map(|shard| (shard.lock(), shard.starts()).1).sum();
@@ -269,26 +270,26 @@ impl Core {
         }
     }
 
-    /// Tasks and batches of wakers that were taken out of all shards so far.
+    /// Returns the number of tasks and batches of wakers taken out of all shards so far.
     fn starts(&self) -> u64 {
         self.shards().map(|shard| shard.starts()).sum()
     }
 
-    /// Tasks that are running, each shard at a moment of its own.
+    /// Returns the number of running tasks. The shards are read one after the other.
     fn running_now(&self) -> usize {
         self.shards().map(|shard| shard.lock().running).sum()
     }
 
-    /// For how long the first due task of all has been due.
+    /// Returns how long the earliest due task has been due.
     fn lateness(&self) -> Nanos {
         let now = self.driver.clock.now();
         let due = self.shards().filter(|shard| shard.next() < now);
-        // While a thread serves a shard, its `next` is that of tasks which were taken out already.
+        // While a thread serves a shard, its `next` may belong to a task that was already taken out.
         let first = due.filter_map(|shard| shard.lock().next_wake()).min();
         now.saturating_sub(first.unwrap_or(Nanos::MAX))
     }
 
-    /// Sleeps until there is something to do. Returns `false` if the thread is to end.
+    /// Sleeps as an idle thread. Returns `false` if the thread must end.
     fn rest<'a>(&'a self, mut roster: Locked<'a>) -> (Locked<'a>, bool) {
         roster.idle += 1;
         let (mut roster, timed_out) = sleep(&self.driver.idle, roster, KEEP_ALIVE);
@@ -300,7 +301,7 @@ impl Core {
     }
 }
 
-/// Waits on a condition variable. Returns `true` beside the lock if the time ran out.
+/// Waits on a condition variable. Returns the lock, and `true` if the time ran out.
 fn sleep<'a>(condition: &Condvar, roster: Locked<'a>, limit: Duration) -> (Locked<'a>, bool) {
     let (roster, result) =
         condition.wait_timeout(roster, limit).unwrap_or_else(PoisonError::into_inner);
@@ -315,7 +316,7 @@ mod tests {
     use std::sync::mpsc;
     use std::{io, thread};
 
-    /// Had the leader gone, the next run would need a new thread, which may not be had.
+    /// If the leader ended, the next run would need a new thread, and starting one may fail.
     #[test]
     fn the_leader_stays_while_a_series_runs_elsewhere() {
         let starts = AtomicUsize::new(0);

@@ -1,8 +1,8 @@
 //! Keys of tasks: scheduling a key again replaces its pending task.
 //!
-//! * `key`: what a key is.
+//! * `key`: the type of keys.
 //! * `keyed`: scheduling, resetting and inspecting a task by its key.
-//! * `table`: which pending task has which key.
+//! * `table`: the table that finds the pending task of a key.
 
 mod key;
 mod keyed;

@@ -1,23 +1,24 @@
-//! Which pending task has which key.
+//! The table that finds the pending task of a key.
 //!
-//! A task with a key is an entry of the wheel like any other. What its key adds is kept beside the
-//! wheel, in pages that are addressed as the wheel's entries are: a [`Slot`] with the key at the
-//! index of the entry. A [`HashIndex`] finds the index by the key's hash. So neither
-//! direction allocates for a task, and a key costs 32 bytes and some 16 of the table; both are in
-//! huge pages once they are large. Where only a few entries of a page have a key, their slots are
-//! in a map instead, so that some keys among many tasks do not cost a page each. A task that has a
-//! [`Record`] (a series, a wall-clock deadline) moves about in the wheel, and is kept by key in a
-//! map.
+//! A task with a key is an entry of the wheel like any other. The table keeps the key beside the
+//! wheel, in pages that are addressed like the wheel's entries: the [`Slot`] with the key has the
+//! index of the entry. A [`HashIndex`] finds that index by the key's hash. Neither direction allocates
+//! per task. A key costs 32 bytes for its slot and about 16 for the index; both use huge pages once
+//! they are large.
 //!
-//! The handle of a task cannot know that somebody else cancelled it by its key. So a slot knows
-//! whether the handle is still there (`watched`), and what was cancelled over its head is noted
-//! among the `cancelled` until the handle is gone.
+//! If only a few entries of a page have a key, their slots are in a map instead, so that a few keys
+//! among many tasks do not cost a page each. A task with a [`Record`] (a series, or a wall-clock
+//! deadline) changes its place in the wheel, so its key is in a map as well.
+//!
+//! The handle of a task does not learn that another caller cancelled the task by its key. So a slot
+//! records whether the handle still exists (`watched`). If it does when the task is cancelled by key,
+//! the task is listed in `cancelled` until the handle is dropped.
 //!
 //! Ground rules:
 //! * Everything here is used under the shard's lock.
-//! * A slot is in use exactly while the entry of its index is in the wheel and its job
+//! * A slot is in use exactly while the entry with its index is in the wheel and its job
 //!   [has a key](crate::timer::tasks::job::Job::has_key).
-//! * A key is in the table or in the map, never in both.
+//! * A key is in the index or in the map of records, never in both.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -30,14 +31,14 @@ use crate::wheel;
 use crate::wheel::block::Block;
 use crate::wheel::hash_index::HashIndex;
 
-/// Slots in a page, which has the size of a huge page of the system then.
-const PAGE: usize = 1 << 16;
-/// A page has at least so many places.
-const SMALLEST: usize = 64;
-/// Up to so many slots of a page are in a map: clearing a page takes as long as using the map a
-/// thousand times. The tests have both with few steps.
-const FEW: usize = if cfg!(test) { 16 } else { 1024 };
-/// Set in the mark of a slot: the handle of the task is still there.
+/// The number of slots in a page. A page then has the size of a huge page of the system.
+const PAGE_SLOTS: usize = 1 << 16;
+/// The minimum number of slots in the first page.
+const MIN_SLOTS: usize = 64;
+/// Up to this many slots of a page are in a map: clearing a page takes as long as using the map a
+/// thousand times. Tests use a smaller number, to reach both forms in few steps.
+const MAX_SPARSE: usize = if cfg!(test) { 16 } else { 1024 };
+/// Set in the mark of a slot while the task's handle exists.
 const WATCHED: u32 = 1 << 31;
 
 /// The task that has a key.
@@ -49,32 +50,32 @@ pub(crate) enum KeyHolder {
 }
 
 pub(crate) struct KeyTable {
-    /// The first one alone grows, by doubling, so that few keys take little memory.
+    /// Only the first page grows, by doubling, so that few keys take little memory.
     pages: Vec<Page>,
-    /// The slots of a page that was emptied, kept for the next one that needs some.
+    /// The slots of a page that became empty, kept for the next page that needs some.
     spare: Block<Slot>,
     index: HashIndex,
     records: HashMap<Key, Arc<Record>>,
-    /// Plain tasks that were cancelled by their key, and whose handle is still there.
+    /// Plain tasks that were cancelled by key and whose handle still exists.
     cancelled: HashSet<wheel::Key>,
 }
 
 #[derive(Default)]
 struct Page {
-    /// How many slots are in use.
+    /// The number of slots in use.
     used: usize,
-    /// Those in use, by offset, while they are few.
-    few: HashMap<u16, Slot>,
-    /// All of them since they are many, until none is in use.
+    /// The slots in use, by offset, while they are few.
+    sparse: HashMap<u16, Slot>,
+    /// All slots, once many are in use, until none is.
     slots: Block<Slot>,
 }
 
-/// What is known of the key at an index of the wheel.
+/// The key of the wheel's entry with the same index.
 #[derive(Default)]
 struct Slot {
     key: Option<Key>,
     generation: u32,
-    /// What the table finds the key by, and whether it is watched.
+    /// The bits of the key's hash that the index uses, and the bit [`WATCHED`].
     mark: u32,
 }
 
@@ -89,11 +90,16 @@ impl KeyTable {
         }
     }
 
-    /// Which task has a key. `near` is told the index of a plain one as soon as it is likely, so
-    /// that its entry can be fetched while its key is.
+    /// Finds the task with a key. Calls `on_candidate` with the index of each plain task whose hash
+    /// matches, so that its entry can be prefetched while the key is compared.
     #[inline]
-    pub(crate) fn find(&self, key: &Key, hash: u64, near: impl Fn(u32)) -> Option<KeyHolder> {
-        if let Some(wheel_key) = self.find_plain(key, short(hash), near) {
+    pub(crate) fn find(
+        &self,
+        key: &Key,
+        hash: u64,
+        on_candidate: impl Fn(u32),
+    ) -> Option<KeyHolder> {
+        if let Some(wheel_key) = self.find_plain(key, short(hash), on_candidate) {
             return Some(KeyHolder::Plain(wheel_key));
         }
         if self.records.is_empty() {
@@ -103,23 +109,23 @@ impl KeyTable {
     }
 
     #[inline]
-    fn find_plain(&self, key: &Key, hash: u32, near: impl Fn(u32)) -> Option<wheel::Key> {
+    fn find_plain(&self, key: &Key, hash: u32, on_candidate: impl Fn(u32)) -> Option<wheel::Key> {
         let mut generation = 0;
         let index = self.index.find(hash, |index| {
-            near(index);
+            on_candidate(index);
             let slot = self.slot(index).filter(|slot| slot.key.as_ref() == Some(key));
             slot.inspect(|slot| generation = slot.generation).is_some()
         })?;
         Some(wheel::Key { index, generation })
     }
 
-    /// Has the memory fetched in which a key will be looked for.
+    /// Prefetches the memory in which the key with this hash will be searched.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         self.index.prefetch(short(hash));
     }
 
-    /// A key that no task has is given to a plain one, whose handle is there.
+    /// Adds the key of a plain task whose handle exists. The key must not be in the table.
     #[inline]
     pub(crate) fn insert(&mut self, key: Key, hash: u64, wheel_key: wheel::Key) {
         let hash = short(hash);
@@ -131,33 +137,34 @@ impl KeyTable {
                 page.used += 1;
                 page.slots[offset] = slot;
             }
-            _ => self.insert_in_new_room(number, offset, slot),
+            _ => self.grow_and_insert(number, offset, slot),
         }
     }
 
-    /// Puts a slot where a page has no memory for it.
+    /// Adds a slot to a page that has no memory for it.
     #[cold]
-    fn insert_in_new_room(&mut self, number: usize, offset: usize, slot: Slot) {
+    fn grow_and_insert(&mut self, number: usize, offset: usize, slot: Slot) {
         if number >= self.pages.len() {
             self.pages.resize_with(number + 1, Page::default);
         }
         let page = &mut self.pages[number];
         page.used += 1;
-        if number > 0 && page.used <= FEW {
-            page.few.insert(offset as u16, slot);
+        if number > 0 && page.used <= MAX_SPARSE {
+            page.sparse.insert(offset as u16, slot);
             return;
         }
         let slots = &mut page.slots;
         if slots.is_empty() {
             *slots = core::mem::take(&mut self.spare);
         }
-        let len = if number == 0 { (offset + 1).next_power_of_two().max(SMALLEST) } else { PAGE };
+        let len =
+            if number == 0 { (offset + 1).next_power_of_two().max(MIN_SLOTS) } else { PAGE_SLOTS };
         if slots.len() < len {
             *slots = core::mem::take(slots).with_other_capacity(len);
             slots.fill_up(Slot::default);
         }
         slots[offset] = slot;
-        for (offset, slot) in core::mem::take(&mut page.few) {
+        for (offset, slot) in core::mem::take(&mut page.sparse) {
             slots[usize::from(offset)] = slot;
         }
     }
@@ -172,26 +179,26 @@ impl KeyTable {
         self.take(wheel_key).map(|(key, _)| key)
     }
 
-    /// As [`forget`](Self::forget), for a task that was cancelled by somebody who does not have
-    /// its handle.
+    /// Removes the key of a plain task that was cancelled by key. If the task's handle exists, the
+    /// table remembers the cancellation for it.
     pub(crate) fn forget_cancelled(&mut self, wheel_key: wheel::Key) {
         if let Some((_, true)) = self.take(wheel_key) {
             self.cancelled.insert(wheel_key);
         }
     }
 
-    /// Gives the key, and whether the task's handle is still there.
+    /// Empties a slot. Returns its key, and whether the task's handle exists.
     fn take(&mut self, wheel_key: wheel::Key) -> Option<(Key, bool)> {
         let (number, offset) = split(wheel_key.index);
         let page = self.pages.get_mut(number)?;
         let Slot { key, mark, .. } = match page.slots.get_mut(offset) {
             Some(slot) => core::mem::take(slot),
-            None => page.few.remove(&(offset as u16))?,
+            None => page.sparse.remove(&(offset as u16))?,
         };
         let key = key?;
         page.used -= 1;
         if page.slots.is_empty() {
-            shrink(&mut page.few);
+            shrink(&mut page.sparse);
         } else if page.used == 0 {
             self.spare = core::mem::take(&mut page.slots);
         }
@@ -199,7 +206,7 @@ impl KeyTable {
         Some((key, mark & WATCHED != 0))
     }
 
-    /// The key of a record that is no longer pending is out of use.
+    /// Removes the key of a record that has ended, unless another task has the key.
     pub(crate) fn forget_record(&mut self, record: &Arc<Record>) {
         if let Some(key) = &record.key
             && self.records.get(key).is_some_and(|holder| Arc::ptr_eq(holder, record))
@@ -209,13 +216,13 @@ impl KeyTable {
         }
     }
 
-    /// Takes all keys out. What was cancelled over the head of a handle stays known.
+    /// Takes all keys out, except the cancellations that handles do not know of yet.
     pub(crate) fn take_all(&mut self) -> Self {
         let cancelled = core::mem::take(&mut self.cancelled);
         core::mem::replace(self, Self { cancelled, ..Self::new() })
     }
 
-    /// The handle of a plain task is gone.
+    /// Notes that the handle of a plain task was dropped.
     pub(crate) fn unwatch(&mut self, wheel_key: wheel::Key) {
         if let Some(slot) = self.slot_mut(wheel_key.index)
             && slot.key.is_some()
@@ -227,17 +234,17 @@ impl KeyTable {
         }
     }
 
-    /// Whether a plain task was cancelled by its key, while its handle is there.
+    /// Returns `true` if a plain task was cancelled by key and its handle exists.
     pub(crate) fn was_cancelled(&self, wheel_key: wheel::Key) -> bool {
         self.cancelled.contains(&wheel_key)
     }
 
-    /// Bytes that are allocated for keys, not counting texts that are too long to be kept in place.
+    /// Returns the bytes allocated for keys, without strings that are too long to be stored inline.
     pub(crate) fn memory_usage(&self) -> usize {
         let slots = self.pages.iter().map(|page| page.slots.capacity()).sum::<usize>();
-        let few = self.pages.iter().map(|page| page.few.capacity()).sum::<usize>();
+        let sparse = self.pages.iter().map(|page| page.sparse.capacity()).sum::<usize>();
         (slots + self.spare.capacity()) * size_of::<Slot>()
-            + few * size_of::<(u16, Slot)>()
+            + sparse * size_of::<(u16, Slot)>()
             + self.pages.capacity() * size_of::<Page>()
             + self.index.memory_usage()
             + self.records.capacity() * size_of::<(Key, Arc<Record>)>()
@@ -248,24 +255,24 @@ impl KeyTable {
     fn slot(&self, index: u32) -> Option<&Slot> {
         let (number, offset) = split(index);
         let page = self.pages.get(number)?;
-        page.slots.get(offset).or_else(|| page.few.get(&(offset as u16)))
+        page.slots.get(offset).or_else(|| page.sparse.get(&(offset as u16)))
     }
 
     fn slot_mut(&mut self, index: u32) -> Option<&mut Slot> {
         let (number, offset) = split(index);
         let page = self.pages.get_mut(number)?;
-        page.slots.get_mut(offset).or_else(|| page.few.get_mut(&(offset as u16)))
+        page.slots.get_mut(offset).or_else(|| page.sparse.get_mut(&(offset as u16)))
     }
 }
 
-/// The bits of a hash that are kept.
+/// Returns the bits of a hash that the index uses.
 fn short(hash: u64) -> u32 {
     hash as u32 & !WATCHED
 }
 
-/// Which page an index is on, and where.
+/// Returns the page of an index, and the offset in it.
 fn split(index: u32) -> (usize, usize) {
-    (index as usize / PAGE, index as usize % PAGE)
+    (index as usize / PAGE_SLOTS, index as usize % PAGE_SLOTS)
 }
 
 #[cfg(test)]
@@ -274,11 +281,11 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    fn place(index: u32, generation: u32) -> wheel::Key {
+    fn wheel_key(index: u32, generation: u32) -> wheel::Key {
         wheel::Key { index, generation }
     }
 
-    /// Few hashes, so that they collide, and some that wrap around the end of the table.
+    /// Few different hashes, so that they collide, and some that wrap around the end of the table.
     fn hash(key: u16) -> u64 {
         u64::from(match key % 4 {
             0 => 7,
@@ -298,7 +305,7 @@ mod tests {
 
     fn steps() -> impl Strategy<Value = Vec<Step>> {
         let key = 0..200_u16;
-        // On the first page, and on others that have a few slots in use or many.
+        // On the first page, and on others with a few or many slots in use.
         let index =
             prop_oneof![2 => 0..3_000_u32, 1 => 65_500..65_600_u32, 1 => 200_000..200_020_u32];
         let step = prop_oneof![
@@ -312,7 +319,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn names_do_what_a_map_does(steps in steps()) {
+        fn the_table_behaves_like_a_map(steps in steps()) {
             let mut keys = KeyTable::new();
             let mut model: HashMap<u16, (wheel::Key, bool)> = HashMap::new();
             let mut cancelled = HashSet::new();
@@ -321,8 +328,8 @@ mod tests {
                     Step::Insert(key, index) => {
                         let free = model.values().all(|(at, _)| at.index != index);
                         if free && !model.contains_key(&key) {
-                            keys.insert(key.into(), hash(key), place(index, n));
-                            model.insert(key, (place(index, n), true));
+                            keys.insert(key.into(), hash(key), wheel_key(index, n));
+                            model.insert(key, (wheel_key(index, n), true));
                         }
                     }
                     Step::Forget(key) => {
@@ -364,27 +371,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_leaves_no_memory_behind() {
+    fn removed_keys_free_their_memory() {
         let mut keys = KeyTable::new();
         let count = 100_000;
         for n in 0..count {
-            keys.insert(n.into(), u64::from(n).wrapping_mul(0x9E37_79B9), place(n, 0));
+            keys.insert(n.into(), u64::from(n).wrapping_mul(0x9E37_79B9), wheel_key(n, 0));
         }
         let full = keys.memory_usage();
         assert!(full < 64 * count as usize, "{full}");
         for n in 0..count {
-            assert_eq!(keys.forget(place(n, 0)), Some(n.into()));
+            assert_eq!(keys.forget(wheel_key(n, 0)), Some(n.into()));
         }
-        // One page is kept, as the wheel keeps a segment.
+        // One page is kept as the spare.
         assert!(keys.memory_usage() <= (2 << 20) + (64 << 10), "{}", keys.memory_usage());
     }
 
     #[test]
-    fn few_names_among_many_entries_are_small() {
+    fn few_keys_among_many_entries_take_little_memory() {
         let mut keys = KeyTable::new();
-        keys.insert("near".into(), 1, place(3, 0));
+        keys.insert("near".into(), 1, wheel_key(3, 0));
         assert!(keys.memory_usage() < 8 << 10, "{}", keys.memory_usage());
-        let far = |n| place(100_000 * (n + 1), n);
+        let far = |n| wheel_key(100_000 * (n + 1), n);
         for n in 0..100 {
             keys.insert(n.into(), 1, far(n));
         }
@@ -397,16 +404,16 @@ mod tests {
     }
 
     #[test]
-    fn what_handles_had_to_know_is_forgotten_with_them() {
+    fn cancellations_are_forgotten_with_their_handles() {
         let mut keys = KeyTable::new();
         let count = 20_000;
         for n in 0..count {
-            keys.insert("same".into(), 1, place(0, n));
-            keys.forget_cancelled(place(0, n));
+            keys.insert("same".into(), 1, wheel_key(0, n));
+            keys.forget_cancelled(wheel_key(0, n));
         }
-        assert!(keys.was_cancelled(place(0, 7)));
+        assert!(keys.was_cancelled(wheel_key(0, 7)));
         for n in 0..count {
-            keys.unwatch(place(0, n));
+            keys.unwatch(wheel_key(0, n));
         }
         assert!(keys.memory_usage() < 32 << 10, "{}", keys.memory_usage());
     }

@@ -1,16 +1,15 @@
-//! Tasks that run by the calendar.
+//! Tasks that run at the times of a cron expression.
 //!
-//! Such a task is a periodic one with a deadline by the wall clock: each time that it has run, it
-//! is placed again for the next time of its schedule. What was missed meanwhile is up to its
-//! [`Misfire`] policy.
+//! Such a task is a periodic task with a wall-clock deadline: after each run it is scheduled for the
+//! next time of its schedule. The [`Misfire`] policy decides about times that were missed.
 //!
 //! Ground rules:
-//! * The search for the next time of a schedule takes microseconds, and for rare times much longer.
-//!   It is done without the lock: by the worker after a run, and where a time is skipped or the
-//!   clock was set back, as `wall.rs` describes.
-//! * A time of the schedule that has had its run has none again when the clock is set back a
-//!   little ([`CORRECTION`]): otherwise a job could be done twice because a clock ran fast. If it
-//!   is set back further, it was wrong before, and what it shows now is followed.
+//! * The search for the next time of a schedule takes microseconds, and much longer for rare times.
+//!   It is done without the lock: by the worker after a run, and otherwise (a time is skipped, or the
+//!   clock was set back) as `wall.rs` describes.
+//! * When the clock is set back by less than [`MAX_CORRECTION`], times that have had their run are not
+//!   repeated: a job must not run twice because a clock ran fast. When it is set back further, it was
+//!   wrong before, and the new time is followed.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
@@ -25,15 +24,15 @@ use crate::timer::tasks::periodic::Series;
 use crate::timer::tasks::record::Work;
 use crate::timer::{Key, Timeout, Timer};
 
-/// The wall clock was wrong if it is set back by more than this. Cron has the same limit.
-const CORRECTION: Nanos = 3 * 3600 * 1_000_000_000;
+/// A wall clock that is set back by more than this was wrong before. Cron uses the same limit.
+const MAX_CORRECTION: Nanos = 3 * 3600 * 1_000_000_000;
 
-/// How late a run may start and still not count as missed, unless said otherwise.
-const GRACE: Duration = Duration::from_secs(10);
+/// The default grace: a run that starts later than this counts as missed.
+const DEFAULT_GRACE: Duration = Duration::from_secs(10);
 
-/// What a task by the calendar does about times that it missed: because the machine slept or its
-/// clock was set forward, because the process was stopped (see [`CalendarTask::since`]), because
-/// it was still running, or because all workers were busy.
+/// The policy for times that a calendar task missed: because the machine was suspended, its clock was
+/// set forward, the process was not running (see [`CalendarTask::since`]), the task was still running,
+/// or all workers were busy.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,46 +44,46 @@ const GRACE: Duration = Duration::from_secs(10);
 ///     clock.set_wall(std::time::UNIX_EPOCH);
 ///     let timer = Timer::builder().clock(clock.clone()).build()?;
 ///     timer.calendar(Schedule::new("0 * * * *", "UTC")?).misfire(misfire).start(|| {})?;
-///     clock.set_wall(clock.wall() + Duration::from_secs(9_000)); // asleep until 02:30
+///     clock.set_wall(clock.wall() + Duration::from_secs(9_000)); // suspended until 02:30
 ///     Ok::<_, Box<dyn std::error::Error>>(timer.stats().fired)
 /// };
-/// assert_eq!(runs(Misfire::Skip)?, 0); // the next is at 03:00
+/// assert_eq!(runs(Misfire::Skip)?, 0); // the next run is at 03:00
 /// assert_eq!(runs(Misfire::Once)?, 1);
 /// assert_eq!(runs(Misfire::All { limit: 100 })?, 2); // for 01:00 and 02:00
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Misfire {
-    /// Leave them out, and go on with the next time to come. A run that starts late by no more
+    /// Skip them, and continue with the next time in the future. A run that starts late by no more
     /// than the [grace](CalendarTask::grace) is not missed.
     Skip,
-    /// Run once, as soon as possible, for all of them.
+    /// Run once for all of them, as soon as possible.
     #[default]
     Once,
-    /// Run for each of them, one right after the other, but at most `limit` times in a row; the
-    /// rest is left out. A limit of 0 is [`Skip`](Self::Skip).
+    /// Run for each of them, one immediately after the other, but at most `limit` times in a row. The
+    /// rest are skipped. A limit of 0 means [`Skip`](Self::Skip).
     All {
-        /// The largest number of runs in a row.
+        /// The maximum number of runs in a row.
         limit: usize,
     },
 }
 
-/// How a task goes on by the calendar.
+/// The schedule of a calendar task and its progress.
 #[derive(Debug)]
 pub(crate) struct Course {
     schedule: Schedule,
     misfire: Misfire,
     grace: Nanos,
-    /// No time of the schedule counts up to this, which was to come when the task was started.
+    /// Times of the schedule up to this one do not count. Set if the task begins in the future.
     begin: Nanos,
-    /// All times of the schedule up to this have had their run, or were left out; 0 if none had.
+    /// The last time of the schedule that has had its run or was skipped; 0 if there is none.
     handled: AtomicU64,
-    /// How many runs in a row have ended when the next time had come already.
+    /// The number of runs in a row that ended after the next time had already passed.
     behind: AtomicUsize,
 }
 
 impl Course {
-    /// The next time of the schedule; `Nanos::MAX` if that is never.
+    /// Returns the next time of the schedule, or `Nanos::MAX` if there is none.
     fn next_after(&self, wall: Nanos) -> Nanos {
         let after = i128::from(wall.max(self.begin));
         let after = Timestamp::from_nanosecond(after).unwrap_or(Timestamp::MAX);
@@ -92,35 +91,35 @@ impl Course {
         next.map_or(Nanos::MAX, |next| unix_nanos(next.into()))
     }
 
-    /// Whether a time came so long ago that the task does not run for it.
+    /// Returns `true` if a time has passed so long ago that its run is skipped.
     pub(crate) fn is_missed(&self, due: Nanos, now: Nanos) -> bool {
         self.misfire == Misfire::Skip && now.saturating_sub(due) > self.grace
     }
 
-    /// The task runs for a time of the schedule, or because it was reset (`None`).
+    /// Notes the start of a run, for a time of the schedule or because of a reset (`None`).
     pub(crate) fn start(&self, due: Option<Nanos>, now: Nanos) {
         let each = matches!(self.misfire, Misfire::All { .. });
         let handled = due.filter(|_| each).unwrap_or(now);
         self.handled.store(handled, Ordering::Relaxed);
     }
 
-    /// The time for which the pending task runs instead of `due`: a later one if that was missed,
-    /// an earlier one if the clock was set back.
+    /// Returns the time for which the pending task runs instead of `due`: a later one if that was
+    /// missed, an earlier one if the clock was set back.
     pub(crate) fn search(&self, due: Nanos, now: Nanos) -> Nanos {
         if due > now {
             self.set_back(due, now)
         } else if self.is_missed(due, now) {
-            // A time that came just within the grace is not missed.
+            // A time that passed just within the grace is not missed.
             self.next_after((now - self.grace).saturating_sub(1))
         } else {
             due
         }
     }
 
-    /// A run has ended: when the next is due.
+    /// Returns the time of the next run, after a run has ended.
     pub(crate) fn next(&self, now: Nanos) -> Nanos {
         let mut handled = self.handled.load(Ordering::Relaxed);
-        if handled > now.saturating_add(CORRECTION) {
+        if handled > now.saturating_add(MAX_CORRECTION) {
             handled = now;
         }
         match self.misfire {
@@ -140,17 +139,17 @@ impl Course {
         }
     }
 
-    /// The wall clock was set back while the task was pending: when it is due now.
+    /// Returns the new time of a pending task, after the wall clock was set back.
     fn set_back(&self, due: Nanos, now: Nanos) -> Nanos {
         let handled = self.handled.load(Ordering::Relaxed);
-        if handled > 0 && handled <= now.saturating_add(CORRECTION) {
+        if handled > 0 && handled <= now.saturating_add(MAX_CORRECTION) {
             return due;
         }
         due.min(self.next_after(now))
     }
 }
 
-/// A task by the calendar about to be started: made by [`Timer::calendar`].
+/// A builder of a calendar task, returned by [`Timer::calendar`].
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -158,18 +157,18 @@ impl Course {
 /// use tickwheel::cron::{Misfire, Schedule};
 ///
 /// let timer = Timer::new();
-/// let last_report = SystemTime::now() - Duration::from_secs(3 * 86_400); // noted down somewhere
+/// let last_report = SystemTime::now() - Duration::from_secs(3 * 86_400); // read from a file
 /// timer
 ///     .calendar(Schedule::new("0 9 * * *", "Europe/Berlin")?)
 ///     .key("report")
 ///     .misfire(Misfire::All { limit: 7 })
 ///     .since(last_report)
-///     .start(|| println!("one report"))?; // three at once, and then one a day
+///     .start(|| println!("one report"))?; // three at once, then one a day
 /// # timer.stop();
 /// # Ok::<(), tickwheel::cron::CronError>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "a task by the calendar runs once it is started"]
+#[must_use = "a calendar task does nothing until `start` is called"]
 pub struct CalendarTask<'a> {
     timer: &'a Timer,
     key: Option<Key>,
@@ -181,23 +180,13 @@ pub struct CalendarTask<'a> {
 }
 
 impl CalendarTask<'_> {
-    /// Gives the task a key; a pending task with the same key is replaced.
-    ///
-    /// ```
-    /// use tickwheel::Timer;
-    /// use tickwheel::cron::Schedule;
-    ///
-    /// let timer = Timer::new();
-    /// timer.calendar(Schedule::new("@daily", "UTC")?).key("report").start(|| {})?;
-    /// assert!(timer.cancel("report"));
-    /// # Ok::<(), tickwheel::cron::CronError>(())
-    /// ```
+    /// Sets the key of the task. A pending task with the same key is replaced.
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// What to do about times that were missed; [`Misfire::Once`] unless said here.
+    /// Sets the policy for missed times. Defaults to [`Misfire::Once`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -208,7 +197,7 @@ impl CalendarTask<'_> {
     /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let hourly = Schedule::new("@hourly", "UTC")?;
     /// timer.calendar(hourly).misfire(Misfire::All { limit: 24 }).start(|| {})?;
-    /// clock.set_wall(clock.wall() + Duration::from_secs(10 * 3600)); // asleep for ten hours
+    /// clock.set_wall(clock.wall() + Duration::from_secs(10 * 3600)); // suspended for ten hours
     /// assert_eq!(timer.stats().fired, 10);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -217,8 +206,7 @@ impl CalendarTask<'_> {
         self
     }
 
-    /// How late a run may start and still not be [skipped](Misfire::Skip); 10 seconds unless said
-    /// here.
+    /// Sets how late a run may start without being [skipped](Misfire::Skip). Defaults to 10 seconds.
     ///
     /// ```
     /// use std::time::Duration;
@@ -231,7 +219,7 @@ impl CalendarTask<'_> {
     /// let hourly = Schedule::new("@hourly", "UTC")?;
     /// let grace = Duration::from_secs(900);
     /// timer.calendar(hourly).misfire(Misfire::Skip).grace(grace).start(|| {})?;
-    /// clock.set_wall(clock.wall() + Duration::from_secs(4_500)); // asleep until 01:15
+    /// clock.set_wall(clock.wall() + Duration::from_secs(4_500)); // suspended until 01:15
     /// assert_eq!(timer.stats().fired, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -240,9 +228,10 @@ impl CalendarTask<'_> {
         self
     }
 
-    /// Counts times from this one on, and not from now: with the time of the last run before the
-    /// process was stopped, what it missed is up to the [policy](Self::misfire). A time to come
-    /// makes the task begin later.
+    /// Sets the time from which times of the schedule count. Defaults to now.
+    ///
+    /// Pass the time of the last run before the process ended, and the [policy](Self::misfire) decides
+    /// about the times missed since then. With a time in the future, the task begins later.
     ///
     /// ```
     /// use std::time::Duration;
@@ -251,10 +240,10 @@ impl CalendarTask<'_> {
     ///
     /// let clock = ManualClock::new();
     /// let timer = Timer::builder().clock(clock.clone()).build()?;
-    /// let last_run = clock.wall() - Duration::from_secs(3 * 86_400); // noted down by then
+    /// let last_run = clock.wall() - Duration::from_secs(3 * 86_400); // read from a file
     /// timer.calendar(Schedule::new("@daily", "UTC")?).since(last_run).start(|| {})?;
     /// timer.turn();
-    /// assert_eq!(timer.stats().fired, 1); // once for all that was missed
+    /// assert_eq!(timer.stats().fired, 1); // one run for all missed times
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn since(mut self, time: impl Into<SystemTime>) -> Self {
@@ -262,7 +251,7 @@ impl CalendarTask<'_> {
         self
     }
 
-    /// Ends the series when a run panics, instead of going on with the next.
+    /// Ends the series when a run panics. By default the series continues.
     ///
     /// ```
     /// use std::time::Duration;
@@ -283,9 +272,9 @@ impl CalendarTask<'_> {
         self
     }
 
-    /// Schedules the task. It never runs beside itself: what comes due while it runs is missed,
-    /// and up to the [policy](Self::misfire). A [reset](Timeout::reset) moves the next run alone;
-    /// after it the schedule goes on.
+    /// Schedules the task. Its runs never overlap: times that pass while it runs are missed, and the
+    /// [policy](Self::misfire) decides about them. A [reset](Timeout::reset) moves only the next run;
+    /// then the schedule continues.
     ///
     /// ```
     /// use std::time::Duration;
@@ -306,7 +295,7 @@ impl CalendarTask<'_> {
     ///
     /// # Errors
     ///
-    /// [`CronError::Schedule`] if the timer is stopped, full, or could not start its thread.
+    /// Returns [`CronError::Schedule`] if the timer is stopped or full, or cannot start a thread.
     pub fn start(self, task: impl FnMut() + Send + 'static) -> Result<Timeout, CronError> {
         let misfire = match self.misfire {
             Misfire::All { limit: 0 } => Misfire::Skip,
@@ -315,7 +304,7 @@ impl CalendarTask<'_> {
         let core = self.timer.core();
         let now = core.clock().wall();
         let since = self.since.map(unix_nanos);
-        // What was noted of the last run is not to come; and what is to come has had no run.
+        // A time in the past has had its run. A time in the future delays the beginning.
         let (begin, handled) = match since {
             Some(since) if since > now => (since, 0),
             past => (0, past.unwrap_or(0)),
@@ -336,13 +325,14 @@ impl CalendarTask<'_> {
 }
 
 impl Timer {
-    /// Runs a task by the calendar: whenever the clock on the wall of a time zone shows a time
-    /// that a cron expression names. It follows a clock that is set, for which the timer looks at
-    /// it once a second, as for [`at`](Self::at). What happens then, and when summer time begins
-    /// and ends, is said in [`cron`](crate::cron).
+    /// Runs a task at the times of a cron expression, in a time zone.
     ///
-    /// The task never runs beside itself, and a panic does not end the series. Times that it
-    /// missed are made up for by one run; [`calendar`](Self::calendar) has the other choices.
+    /// The task follows the wall clock: the timer reads it once a second, as for [`at`](Self::at). The
+    /// module [`cron`](crate::cron) describes what happens when the clock is set, and when daylight
+    /// saving time begins and ends.
+    ///
+    /// Runs of the task never overlap, and a panic does not end the series. Missed times are made up
+    /// for by one run; [`calendar`](Self::calendar) offers other policies.
     ///
     /// ```
     /// use std::time::Duration;
@@ -355,7 +345,7 @@ impl Timer {
     ///
     /// let timer = Timer::builder().clock(clock.clone()).build()?;
     /// let report = timer.cron("0 9 * * MON-FRI", "Europe/Berlin", || println!("good morning"))?;
-    /// // Until Monday at 09:00, in the night when summer time ends.
+    /// // Until Monday 09:00; daylight saving time ends on the way.
     /// assert_eq!(report.remaining(), Some(Duration::from_secs((12 + 24 + 25 + 9) * 3600)));
     /// clock.advance(Duration::from_secs(7 * 86_400));
     /// assert_eq!(timer.stats().fired, 5);
@@ -374,7 +364,7 @@ impl Timer {
         self.calendar(Schedule::new(expression, zone)?).start(task)
     }
 
-    /// Sets up a task by the calendar with all its choices.
+    /// Returns a builder of a calendar task: key, missed times, beginning.
     ///
     /// ```
     /// use tickwheel::Timer;
@@ -391,7 +381,7 @@ impl Timer {
             key: None,
             schedule,
             misfire: Misfire::default(),
-            grace: GRACE,
+            grace: DEFAULT_GRACE,
             since: None,
             ends_on_panic: false,
         }

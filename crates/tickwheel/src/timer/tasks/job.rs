@@ -1,14 +1,13 @@
-//! What a timer holds for each task, in three words: a closure, or a record that several parties
-//! share.
+//! The wheel's value for a task: a closure, or a shared record. It is three words long.
 //!
-//! A closure that captures up to two words is stored in place, so scheduling it allocates
-//! nothing; a larger one is boxed. One whose task has a key is marked (`keys/table.rs`). Tasks
-//! that need more than to be called once (a period, a wall-clock deadline) have a [`Record`].
+//! A closure that captures up to two words is stored in place, so scheduling it allocates nothing. A
+//! larger one is boxed. The closure of a task with a key is marked (see `keys/table.rs`). Tasks with a
+//! period or a wall-clock deadline have a [`Record`] instead.
 //!
 //! Ground rules of the `unsafe` code here:
-//! * `data` holds what `vtable` was made for: an `F`, a `Box<F>` or an `Arc<Record>`, written by
-//!   the constructor and moved out exactly once: by `call`, `into_record` or `drop`.
-//! * Everything that goes in is `Send`.
+//! * `data` holds the type that `vtable` was made for: an `F`, a `Box<F>` or an `Arc<Record>`. The
+//!   constructor writes it, and it is moved out exactly once, by `call` or `drop`.
+//! * All stored values are `Send`.
 #![allow(unsafe_code)]
 
 use alloc::boxed::Box;
@@ -17,7 +16,7 @@ use std::sync::Arc;
 
 use crate::timer::tasks::record::Record;
 
-/// How much a closure may capture and still be stored in place.
+/// The number of words that a closure may capture and still be stored in place.
 const WORDS: usize = 2;
 
 type Data = [MaybeUninit<usize>; WORDS];
@@ -25,7 +24,7 @@ type Data = [MaybeUninit<usize>; WORDS];
 struct Vtable {
     call: unsafe fn(*mut Data),
     drop: unsafe fn(*mut Data),
-    /// Whether this is a closure whose task has a key. The key of a record is in the record.
+    /// Whether this is the closure of a task with a key. A record holds its key itself.
     keyed: bool,
 }
 
@@ -34,17 +33,17 @@ pub(crate) struct Job {
     vtable: &'static Vtable,
 }
 
-// SAFETY: the constructors take nothing that is not `Send`.
+// SAFETY: the constructors accept only values that are `Send`.
 unsafe impl Send for Job {}
 
 impl Job {
-    /// A job that calls a closure.
+    /// Creates a job from the closure of a task without a key.
     #[inline]
     pub(crate) fn new<F: FnOnce() + Send + 'static>(f: F) -> Self {
         Self::closure::<F, false>(f)
     }
 
-    /// As [`new`](Self::new), for a task with a key.
+    /// Creates a job from the closure of a task with a key.
     #[inline]
     pub(crate) fn keyed<F: FnOnce() + Send + 'static>(f: F) -> Self {
         Self::closure::<F, true>(f)
@@ -68,7 +67,7 @@ impl Job {
         }
     }
 
-    /// A job that stands for a record.
+    /// Creates a job from a record.
     pub(crate) fn of(record: Arc<Record>) -> Self {
         Self::store(record, &RECORD)
     }
@@ -77,12 +76,12 @@ impl Job {
     fn store<V>(value: V, vtable: &'static Vtable) -> Self {
         assert!(size_of::<V>() <= size_of::<Data>() && align_of::<V>() <= align_of::<Data>());
         let mut data = [MaybeUninit::uninit(); WORDS];
-        // SAFETY: the value fits, and is aligned as words are.
+        // SAFETY: the value fits, and words are aligned enough for it.
         unsafe { data.as_mut_ptr().cast::<V>().write(value) };
         Self { data, vtable }
     }
 
-    /// The record that the job stands for, if it does.
+    /// Returns the record, if the job holds one.
     #[inline]
     pub(crate) fn record(&self) -> Option<&Arc<Record>> {
         if !core::ptr::eq(self.vtable, &raw const RECORD) {
@@ -92,29 +91,29 @@ impl Job {
         Some(unsafe { &*self.data.as_ptr().cast::<Arc<Record>>() })
     }
 
-    /// Whether this is a closure whose task has a key.
+    /// Returns `true` if this is the closure of a task with a key.
     #[inline]
     pub(crate) fn has_key(&self) -> bool {
         self.vtable.keyed
     }
 
-    /// Calls the closure. A job that stands for a record does nothing.
+    /// Calls the closure. A job that holds a record does nothing.
     #[inline]
     pub(crate) fn call(self) {
         let mut job = ManuallyDrop::new(self);
-        // SAFETY: the data is what the vtable is for, and is not touched again.
+        // SAFETY: the data has the vtable's type, and is not used again.
         unsafe { (job.vtable.call)(&raw mut job.data) };
     }
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // SAFETY: the data is what the vtable is for, and is not touched again.
+        // SAFETY: the data has the vtable's type, and is not used again.
         unsafe { (self.vtable.drop)(&raw mut self.data) };
     }
 }
 
-/// Only its address is of use: it marks jobs that stand for a record.
+/// Identifies jobs that hold a record, by its address.
 static RECORD: Vtable =
     Vtable { call: drop_in_place::<Arc<Record>>, drop: drop_in_place::<Arc<Record>>, keyed: false };
 

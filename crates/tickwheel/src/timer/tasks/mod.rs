@@ -1,12 +1,12 @@
-//! What a pending task is, and the handles that callers hold.
+//! The forms of a pending task, and the handles that callers hold.
 //!
-//! * `job`: what the wheel holds for each task, in three words.
+//! * `job`: the wheel's value for a task, three words long.
 //! * `record`: a task that is more than a closure to call once.
 //! * `timeout`: the handle of a task.
-//! * `when`: deadlines by either clock.
+//! * `when`: deadlines on either clock.
 //! * `periodic`: tasks that run at a fixed rate or with a fixed delay.
-//! * `calendar`: tasks that run by a calendar.
-//! * `unfired`: what `stop` hands back.
+//! * `calendar`: tasks that run at the times of a cron expression.
+//! * `unfired`: tasks that `stop` hands back.
 
 #[cfg(feature = "cron")]
 pub(crate) mod calendar;

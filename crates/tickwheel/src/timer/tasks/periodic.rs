@@ -1,4 +1,4 @@
-//! Tasks that run again and again.
+//! Periodic tasks.
 
 use core::time::Duration;
 use std::boxed::Box;
@@ -9,8 +9,8 @@ use crate::timer::tasks::calendar::Course;
 use crate::timer::tasks::record::Work;
 use crate::timer::{Key, ScheduleError, Timeout, Timer};
 
-/// What a periodic task does about runs that it could not start in time: because it was still
-/// running, because all workers were busy, or because the machine was suspended.
+/// The policy for runs that a periodic task could not start in time: because it was still running,
+/// all workers were busy, or the machine was suspended.
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::timer::{Key, ScheduleError, Timeout, Timer};
 /// let timer = Timer::builder().clock(clock.clone()).build()?;
 /// let slow = clock.clone();
 /// timer.periodic(Duration::from_secs(1)).missed(MissedTicks::Skip).start(move || {
-///     slow.advance(Duration::from_millis(2_500)); // takes as long as two and a half periods
+///     slow.advance(Duration::from_millis(2_500)); // a run takes two and a half periods
 /// })?;
 /// clock.advance(Duration::from_secs(1));
 /// assert_eq!(timer.stats().fired, 1); // at 1 s; the runs at 2 s and 3 s are skipped
@@ -28,17 +28,18 @@ use crate::timer::{Key, ScheduleError, Timeout, Timer};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum MissedTicks {
-    /// Run them all, one right after the other, until the schedule is caught up with.
+    /// Run all of them, one immediately after the other, until the schedule has caught up.
     Burst,
-    /// Run once, and let the schedule go on from then: the next run is a period later.
+    /// Run once, and restart the schedule at that time: the next run is due one period later.
     Delay,
-    /// Run once, and go on with the next time that the schedule has: what was missed is left out.
+    /// Run once, and continue with the next time of the original schedule. The missed runs are
+    /// skipped.
     #[default]
     Skip,
 }
 
 impl MissedTicks {
-    /// When the next run is due, after one that was due at `due_at` and ended at `now`.
+    /// Returns the time of the next run, after a run that was due at `due_at` and ended at `now`.
     pub(crate) fn next(self, due_at: Nanos, period: Nanos, now: Nanos) -> Nanos {
         let next = due_at.saturating_add(period);
         match self {
@@ -50,7 +51,7 @@ impl MissedTicks {
     }
 }
 
-/// How a periodic task goes on.
+/// The rule by which a periodic task repeats.
 #[derive(Debug)]
 pub(crate) struct Series {
     period: Nanos,
@@ -60,11 +61,11 @@ pub(crate) struct Series {
 
 #[derive(Debug)]
 enum Rhythm {
-    /// From start to start.
+    /// The period counts from start to start.
     FixedRate(MissedTicks),
-    /// From end to start.
+    /// The period counts from the end of one run to the start of the next.
     FixedDelay,
-    /// By the wall clock.
+    /// The wall-clock times of a cron expression.
     #[cfg(feature = "cron")]
     Calendar(Box<Course>),
 }
@@ -80,10 +81,10 @@ impl Series {
         if let Rhythm::Calendar(course) = &self.rhythm { Some(course) } else { None }
     }
 
-    /// When to run next, after a run that was due at `due_at` and has ended at `now`.
+    /// Returns the time of the next run, after a run that was due at `due_at` and ended at `now`.
     pub(crate) fn next(&self, due_at: Nanos, now: Nanos) -> Nanos {
         match self.rhythm {
-            // Its deadline is the wall clock's: the course has found it already.
+            // The deadline is on the wall clock, and the course has already found it.
             #[cfg(feature = "cron")]
             Rhythm::Calendar(_) => due_at,
             Rhythm::FixedRate(missed) => missed.next(due_at, self.period, now),
@@ -92,7 +93,7 @@ impl Series {
     }
 }
 
-/// A periodic task about to be started: made by [`Timer::periodic`].
+/// A builder of a periodic task, returned by [`Timer::periodic`].
 ///
 /// ```
 /// use std::time::Duration;
@@ -110,7 +111,7 @@ impl Series {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-#[must_use = "a periodic task runs once it is started"]
+#[must_use = "a periodic task does nothing until `start` is called"]
 pub struct Periodic<'a> {
     timer: &'a Timer,
     key: Option<Key>,
@@ -132,42 +133,19 @@ impl<'a> Periodic<'a> {
         }
     }
 
-    /// Gives the task a key; a pending task with the same key is replaced.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::{ManualClock, Timer};
-    ///
-    /// let clock = ManualClock::new();
-    /// let timer = Timer::builder().clock(clock.clone()).build()?;
-    /// timer.periodic(Duration::from_secs(60)).key("report").start(|| {})?;
-    /// assert!(timer.cancel("report"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Sets the key of the task. A pending task with the same key is replaced.
     pub fn key(mut self, key: impl Into<Key>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// When the first run is due: after one period unless said here.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel::{ManualClock, Timer};
-    ///
-    /// let clock = ManualClock::new();
-    /// let timer = Timer::builder().clock(clock.clone()).build()?;
-    /// timer.periodic(Duration::from_secs(60)).first_after(Duration::ZERO).start(|| {})?;
-    /// clock.advance(Duration::from_secs(120));
-    /// assert_eq!(timer.stats().fired, 3); // at 0 s, 60 s and 120 s
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Sets the delay until the first run. Defaults to one period.
     pub fn first_after(mut self, delay: Duration) -> Self {
         self.first = Some(delay);
         self
     }
 
-    /// What to do about runs that could not start in time; [`MissedTicks::Skip`] unless said here.
+    /// Sets the policy for missed runs, with a fixed rate. Defaults to [`MissedTicks::Skip`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -179,11 +157,11 @@ impl<'a> Periodic<'a> {
     /// let mut first = true;
     /// timer.periodic(Duration::from_secs(1)).missed(MissedTicks::Burst).start(move || {
     ///     if std::mem::take(&mut first) {
-    ///         slow.advance(Duration::from_millis(2_500)); // as long as two and a half periods
+    ///         slow.advance(Duration::from_millis(2_500)); // takes two and a half periods
     ///     }
     /// })?;
     /// clock.advance(Duration::from_secs(1));
-    /// assert_eq!(timer.stats().fired, 3); // at 1 s; then those of 2 s and 3 s, one after the other
+    /// assert_eq!(timer.stats().fired, 3); // at 1 s, then the runs of 2 s and 3 s at once
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn missed(mut self, missed: MissedTicks) -> Self {
@@ -191,8 +169,8 @@ impl<'a> Periodic<'a> {
         self
     }
 
-    /// Counts the period from the end of one run to the start of the next, instead of from start
-    /// to start.
+    /// Counts the period from the end of one run to the start of the next, instead of from start to
+    /// start.
     ///
     /// ```
     /// use std::time::Duration;
@@ -213,7 +191,7 @@ impl<'a> Periodic<'a> {
         self
     }
 
-    /// Ends the series when a run panics, instead of going on with the next.
+    /// Ends the series when a run panics. By default the series continues.
     ///
     /// ```
     /// use std::time::Duration;
@@ -232,8 +210,8 @@ impl<'a> Periodic<'a> {
         self
     }
 
-    /// Schedules the task. It never runs beside itself: a run that takes longer than the period
-    /// delays the next.
+    /// Schedules the task. Its runs never overlap: a run that takes longer than the period delays the
+    /// next one.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,13 +1,13 @@
-//! What the timer and its callers share of a task that is more than a closure to call once: one
-//! with a period or a wall-clock deadline.
+//! The shared record of a task that is more than a closure to call once: one with a period or a
+//! wall-clock deadline. The timer and the task's handles share it.
 //!
 //! Ground rules:
 //! * `fate`, `wheel_key`, `due_at`, `follows_wall` and `number` are written only under the shard's lock.
-//!   They are atomics so that a handle can ask without it, or because the record is shared.
-//! * `wall` changes only for a task by the calendar: under the lock, or while it is running, and
-//!   then by the worker that runs it.
-//! * `work` belongs to whoever took the task out of the wheel: a worker, or a caller that
-//!   cancelled it. Its lock is therefore never waited for.
+//!   They are atomics so that a handle can read them without the lock, or because the record is shared.
+//! * `wall` changes only for a calendar task: under the lock, or, while the task runs, by the worker
+//!   that runs it.
+//! * `work` belongs to the thread that took the task out of the wheel: a worker, or a caller that
+//!   cancelled it. So no thread ever waits for its lock.
 
 use core::ops::Index;
 use core::sync::atomic::Ordering;
@@ -26,23 +26,24 @@ use crate::wheel;
 pub(crate) struct Record {
     pub(crate) key: Option<Key>,
     pub(crate) series: Option<Series>,
-    /// Whether there is a deadline by the wall clock, and which, in nanoseconds since 1970.
+    /// Whether the task has a wall-clock deadline, and the deadline in nanoseconds since 1970.
     has_wall: bool,
     wall: AtomicU64,
     work: Mutex<Option<Work>>,
     fate: AtomicU8,
     wheel_key: AtomicU64,
     due_at: AtomicU64,
-    /// Whether the task is pending and its deadline is that of the wall clock.
+    /// Whether the task is pending and its deadline follows the wall clock.
     follows_wall: AtomicBool,
-    /// Where in the [`Records`] of the timer it is, if it is there.
+    /// The task's index in the timer's [`Records`].
     number: AtomicU64,
 }
 
-/// The records of a timer that have not come to their end, in no particular order.
+/// The records of a shard that have not ended, in no particular order.
 ///
-/// They can be visited in steps, from the last to the first, while others come and go: one that is
-/// added is after those visited already, and removing one moves the last into its place.
+/// They can be visited in steps, from the last to the first, while records are added and removed: a
+/// new record is placed after those already visited, and the last record takes the index of a removed
+/// one.
 #[derive(Default)]
 pub(crate) struct Records(Vec<Arc<Record>>);
 
@@ -58,7 +59,7 @@ impl Records {
 
     pub(crate) fn remove(&mut self, record: &Record) {
         let number = record.number.load(Ordering::Relaxed) as usize;
-        // It may have been removed before, or all of them were taken out by `stop`.
+        // It may have been removed before, or `stop` may have taken all of them.
         if !self.0.get(number).is_some_and(|other| core::ptr::eq(&raw const **other, record)) {
             return;
         }
@@ -71,9 +72,9 @@ impl Records {
         }
     }
 
-    /// Bytes that are allocated for the list and the records in it.
+    /// Returns the bytes allocated for the list and its records.
     pub(crate) fn memory_usage(&self) -> usize {
-        // An `Arc` has two counts beside its value.
+        // An `Arc` has two reference counts beside its value.
         let record = size_of::<Record>() + 2 * size_of::<usize>();
         self.0.capacity() * size_of::<Arc<Record>>() + self.0.len() * record
     }
@@ -87,21 +88,21 @@ impl Index<usize> for Records {
     }
 }
 
-/// What there is to do.
+/// The closure of a record.
 pub(crate) enum Work {
     Once(Job),
     Again(Box<dyn FnMut() + Send>),
 }
 
-/// What has become of a task so far.
+/// The state of a task: pending, or how it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Fate {
     Pending,
-    /// A periodic task that is running, and will be pending again.
+    /// A periodic task that is running and will be pending again.
     Running,
     Fired,
-    /// By a caller, by the next task of its key, or with the last clone of its timer.
+    /// Cancelled by a caller, replaced by the next task with its key, or dropped with its timer.
     Cancelled,
     /// Handed back by `stop`.
     Unfired,
@@ -142,7 +143,7 @@ impl Record {
         self.fate.store(fate as u8, Ordering::Release);
     }
 
-    /// The deadline by the wall clock, in nanoseconds since 1970.
+    /// Returns the wall-clock deadline, in nanoseconds since 1970.
     pub(crate) fn wall(&self) -> Option<Nanos> {
         self.has_wall.then(|| self.wall.load(Ordering::Relaxed))
     }
@@ -152,7 +153,7 @@ impl Record {
         self.wall.store(wall, Ordering::Relaxed);
     }
 
-    /// How the task goes on by the calendar, if it does.
+    /// Returns the calendar of the task, if it has one.
     #[cfg(feature = "cron")]
     pub(crate) fn course(&self) -> Option<&crate::timer::tasks::calendar::Course> {
         self.series.as_ref()?.course()
@@ -166,7 +167,7 @@ impl Record {
         self.follows_wall.store(follows, Ordering::Relaxed);
     }
 
-    /// Where in the wheel the task is, while it is pending.
+    /// Returns the task's key in the wheel. Valid while the task is pending.
     pub(crate) fn wheel_key(&self) -> wheel::Key {
         let wheel_key = self.wheel_key.load(Ordering::Relaxed);
         wheel::Key { index: wheel_key as u32, generation: (wheel_key >> 32) as u32 }
@@ -177,7 +178,7 @@ impl Record {
         self.wheel_key.store(packed, Ordering::Relaxed);
     }
 
-    /// The exact time at which the task is due next.
+    /// Returns the exact time at which the task is due next, not rounded to a tick.
     pub(crate) fn due_at(&self) -> Nanos {
         self.due_at.load(Ordering::Relaxed)
     }

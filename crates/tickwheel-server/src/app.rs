@@ -1,18 +1,17 @@
 //! What all requests share.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use tickwheel_queue::{Queues, Time};
-use tokio::sync::{Mutex, OwnedRwLockReadGuard, RwLock};
+use tokio::sync::Mutex;
 
 use crate::api::Code;
 use crate::auth::{Caller, Gate};
 use crate::config::Config;
 use crate::http::memory::Memory;
-use crate::idempotency::Markers;
+use crate::idempotency::OldMarkers;
 use crate::limits::Buckets;
 use crate::metrics::HttpCounts;
 use crate::problem::Failure;
@@ -36,12 +35,10 @@ struct Shared {
     memory: Memory,
     shutdown: Shutdown,
     counts: HttpCounts,
-    markers: Markers,
+    old_markers: OldMarkers,
     /// Whoever changes a part of a queue's settings reads them first, and nobody in between.
     settings: Mutex<()>,
     documents: Documents,
-    /// Held by what has to be finished before the queue is closed.
-    busy: Arc<RwLock<()>>,
 }
 
 /// Whose requests are counted together.
@@ -65,6 +62,7 @@ impl App {
         shutdown: Shutdown,
         routes: Vec<String>,
         documents: Documents,
+        old_markers: OldMarkers,
     ) -> Self {
         let rate = config.limits.rate;
         Self(Arc::new(Shared {
@@ -75,10 +73,9 @@ impl App {
             memory: Memory::new(config.limits.memory),
             shutdown,
             counts: HttpCounts::new(routes),
-            markers: Markers::default(),
+            old_markers,
             settings: Mutex::default(),
             documents,
-            busy: Arc::default(),
             config,
         }))
     }
@@ -103,18 +100,9 @@ impl App {
         &self.0.config.queue_limits
     }
 
-    /// Whether a put may find no room.
-    pub(crate) fn can_be_full(&self) -> bool {
-        let limits = self.queue_limits();
-        limits.pending < u64::MAX || limits.disk < u64::MAX
-    }
-
     /// The present, as the queue has it.
     pub(crate) fn now(&self) -> Time {
-        match &self.0.config.clock {
-            Some(clock) => clock.wall().into(),
-            None => now(),
-        }
+        now(&self.0.config)
     }
 
     pub(crate) fn gate(&self) -> &Arc<Gate> {
@@ -134,8 +122,8 @@ impl App {
         &self.0.memory
     }
 
-    pub(crate) fn markers(&self) -> &Markers {
-        &self.0.markers
+    pub(crate) fn old_markers(&self) -> OldMarkers {
+        self.0.old_markers
     }
 
     pub(crate) fn settings_lock(&self) -> &Mutex<()> {
@@ -144,16 +132,6 @@ impl App {
 
     pub(crate) fn documents(&self) -> &Documents {
         &self.0.documents
-    }
-
-    /// For work that has to be finished before the queue is closed.
-    pub(crate) async fn busy(&self) -> OwnedRwLockReadGuard<()> {
-        Arc::clone(&self.0.busy).read_owned().await
-    }
-
-    /// Waits for such work.
-    pub(crate) async fn not_busy(&self) {
-        drop(self.0.busy.write().await);
     }
 
     /// Refuses a client who asks too fast.
@@ -182,7 +160,10 @@ impl App {
 }
 
 /// Returns the millisecond that has begun, as the queue does when it decides what is due.
-fn now() -> Time {
+pub(crate) fn now(config: &Config) -> Time {
+    if let Some(clock) = &config.clock {
+        return clock.wall().into();
+    }
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Time::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
@@ -198,45 +179,6 @@ pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Locks by name, for as long as somebody holds or waits for one.
-#[derive(Default)]
-pub(crate) struct NamedLocks {
-    locks: std::sync::Mutex<HashMap<String, Arc<Mutex<()>>>>,
-}
-
-impl NamedLocks {
-    /// Does something while nobody else does something of the same name.
-    pub(crate) async fn with<T>(&self, name: &str, work: impl Future<Output = T>) -> T {
-        let lock = {
-            let mut locks = self.all();
-            Arc::clone(locks.entry(name.to_owned()).or_default())
-        };
-        let _cleanup = Cleanup { locks: self, name };
-        let _held = lock.lock().await;
-        work.await
-    }
-
-    fn all(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Mutex<()>>>> {
-        self.locks.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-    }
-}
-
-/// Forgets a lock that nobody else has, also if the request is dropped half-way.
-struct Cleanup<'a> {
-    locks: &'a NamedLocks,
-    name: &'a str,
-}
-
-impl Drop for Cleanup<'_> {
-    fn drop(&mut self) {
-        let mut locks = self.locks.all();
-        // One is the map's, one is that of the request which ends.
-        if locks.get(self.name).is_some_and(|lock| Arc::strong_count(lock) <= 2) {
-            locks.remove(self.name);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -248,19 +190,5 @@ mod tests {
         assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
         assert_eq!(of("::ffff:10.0.0.1"), of("10.0.0.1"));
         assert_ne!(of("10.0.0.1"), of("10.0.0.2"));
-    }
-
-    #[tokio::test]
-    async fn a_name_is_held_by_one_and_forgotten_after_the_last() {
-        let locks = NamedLocks::default();
-        let inside = std::cell::Cell::new(0);
-        let work = || async {
-            inside.set(inside.get() + 1);
-            assert_eq!(inside.get(), 1);
-            tokio::task::yield_now().await;
-            inside.set(inside.get() - 1);
-        };
-        tokio::join!(locks.with("a", work()), locks.with("a", work()), locks.with("a", work()));
-        assert!(locks.all().is_empty());
     }
 }

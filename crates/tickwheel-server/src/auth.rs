@@ -37,14 +37,6 @@ impl Caller {
         }
     }
 
-    /// The same, and the markers of idempotency keys.
-    pub(crate) fn access_with_markers(&self) -> &Access {
-        match self {
-            Self::Anyone(access) => access,
-            Self::Token(known) => &known.access_with_markers,
-        }
-    }
-
     /// Refuses a queue that a request names and the token does not include, whether that queue is
     /// there or not. Jobs and schedules are checked where they are looked up.
     pub(crate) fn may(&self, scope: Scope, queue: &str) -> Result<(), Failure> {

@@ -1,7 +1,6 @@
 //! Numbers for Prometheus, in its text format.
 //!
-//! The queue counts what it does, and this module what HTTP does. Markers of idempotency keys are
-//! jobs to the queue and none to its clients, so they are taken out again.
+//! The queue counts what it does, and this module what HTTP does.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -98,11 +97,6 @@ impl HttpCounts {
 /// The numbers of the service, as a client sees them who sees these queues.
 pub(crate) async fn stats(app: &App, seen: &[QueueInfo]) -> Result<Stats, Failure> {
     let mut stats = app.queues().stats().await?;
-    let markers = app.markers().counts();
-    stats.put = stats.put.saturating_sub(markers.put);
-    stats.cancelled = stats.cancelled.saturating_sub(markers.cancelled);
-    stats.delivered = stats.delivered.saturating_sub(markers.dropped);
-    stats.acked = stats.acked.saturating_sub(markers.dropped);
     stats.queues = seen.len() as u64;
     stats.leased = seen.iter().map(|queue| queue.leased).sum();
     stats.pending = seen.iter().map(|queue| queue.scheduled + queue.ready + queue.leased).sum();

@@ -83,6 +83,11 @@ impl From<Error> for Failure {
             }
             Error::KeyExists { id, .. } => about(Code::KeyExists, id).at("/key"),
             Error::IdExists { id } => about(Code::IdExists, id).at("/id"),
+            Error::IdempotencyConflict { .. } => {
+                let why = "this idempotency key was used with another request within 24 hours: take a \
+                           new key for a new request";
+                Self::new(Code::IdempotencyConflict, why).at("idempotency-key")
+            }
             Error::UnusableId { .. } => new(Code::InvalidField).at("/id"),
             Error::UnusableName(_) => new(Code::InvalidParameter).at("name"),
             Error::Forbidden(_) => new(Code::Forbidden),

@@ -20,7 +20,7 @@ use crate::auth::Gate;
 use crate::config::Config;
 use crate::http::descriptors::Descriptors;
 use crate::http::listener::Door;
-use crate::idempotency::{self, LARGEST_PART};
+use crate::idempotency::OldMarkers;
 use crate::shutdown::Shutdown;
 use crate::tls::{Certificate, TlsError};
 use crate::tokens::{TokenError, TokenStore, make_private};
@@ -50,7 +50,7 @@ pub enum StartError {
     Data(PathBuf, io::Error),
     /// The queue cannot be opened.
     Queue(OpenError),
-    /// The queue for idempotency keys cannot be made.
+    /// The idempotency keys of an earlier version cannot be read or removed.
     Markers(tickwheel_queue::Error),
     /// The tokens cannot be read.
     Tokens(TokenError),
@@ -82,7 +82,9 @@ impl fmt::Display for StartError {
                 path.display()
             ),
             Self::Queue(error) => error.fmt(f),
-            Self::Markers(error) => write!(f, "no room for idempotency keys: {error}"),
+            Self::Markers(error) => {
+                write!(f, "the idempotency keys of an earlier version: {error}")
+            }
             Self::Tokens(error) => error.fmt(f),
             Self::Tls(error) => error.fmt(f),
         }
@@ -114,6 +116,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     queues: Queues,
+    old_markers: OldMarkers,
     gate: Arc<Gate>,
     certificate: Option<(Arc<Certificate>, TlsAcceptor)>,
     descriptors: Descriptors,
@@ -153,11 +156,11 @@ impl Server {
         let descriptors = Descriptors::raise(config.limits.connections);
         let opening = config.clone();
         let opened = tokio::task::spawn_blocking(move || open(&opening, descriptors.store_files()));
-        let (gate, certificate, queues) = match opened.await {
+        let (gate, certificate, queues, old_markers) = match opened.await {
             Ok(opened) => opened?,
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         };
-        Ok(Self { config, listener, address, queues, gate, certificate, descriptors })
+        Ok(Self { config, listener, address, queues, old_markers, gate, certificate, descriptors })
     }
 
     /// The address that it listens on.
@@ -213,7 +216,8 @@ impl Server {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn run(self, shutdown: Shutdown) {
-        let Self { config, listener, address, queues, gate, certificate, descriptors } = self;
+        let Self { config, listener, address, queues, old_markers, gate, certificate, descriptors } =
+            self;
         let (router, api) = routes::all().split_for_parts();
         let document = openapi::finish(&api);
         let documents = Documents {
@@ -221,10 +225,9 @@ impl Server {
             openapi: serde_json::to_vec(&document).unwrap_or_default().into(),
         };
         let names = openapi::routes(&document);
-        let app = App::new(queues, config, gate, shutdown.clone(), names, documents);
+        let app = App::new(queues, config, gate, shutdown.clone(), names, documents, old_markers);
         let mut chores = JoinSet::new();
         chores.spawn(Arc::clone(app.gate()).keep_reading());
-        chores.spawn(idempotency::keep_dropping(app.clone()));
         let acceptor = certificate.map(|(certificate, acceptor)| {
             chores.spawn(certificate.keep_reading());
             acceptor
@@ -238,7 +241,6 @@ impl Server {
         drop(door);
         finish(&mut connections, &shutdown, app.config().shutdown_grace).await;
         chores.shutdown().await;
-        app.not_busy().await;
         // Closing waits for the disk.
         let closing = tokio::task::spawn_blocking(move || drop(app));
         if closing.await.is_err() {
@@ -248,7 +250,7 @@ impl Server {
     }
 }
 
-type Opened = (Arc<Gate>, Option<(Arc<Certificate>, TlsAcceptor)>, Queues);
+type Opened = (Arc<Gate>, Option<(Arc<Certificate>, TlsAcceptor)>, Queues, OldMarkers);
 
 /// Everything that reads files.
 fn open(config: &Config, files: usize) -> Result<Opened, StartError> {
@@ -270,14 +272,6 @@ fn open(config: &Config, files: usize) -> Result<Opened, StartError> {
         }
         None => None,
     };
-    let limits = &config.queue_limits;
-    let limits = tickwheel_queue::Limits {
-        // Markers of idempotency keys go with the jobs. What clients may do is checked before.
-        payload: limits.payload.max(2 * LARGEST_PART as u64),
-        batch: limits.batch + 1,
-        queues: limits.queues.saturating_add(1),
-        ..*limits
-    };
     make_private(&config.data).map_err(data)?;
     let mut queues = Queues::builder()
         .durability(config.durability)
@@ -290,13 +284,14 @@ fn open(config: &Config, files: usize) -> Result<Opened, StartError> {
         .open_files(files)
         .measure(crate::wire::encoded_len)
         .salvage(config.salvage)
-        .limits(limits);
+        .limits(config.queue_limits);
     if let Some(clock) = &config.clock {
         queues = queues.clock(clock.clone());
     }
     let queues = queues.open(config.data.join("queue")).map_err(StartError::Queue)?;
-    idempotency::make_queue(&queues).map_err(StartError::Markers)?;
-    Ok((Arc::new(gate), certificate, queues))
+    let now = crate::app::now(config);
+    let old_markers = OldMarkers::find(&queues, now).map_err(StartError::Markers)?;
+    Ok((Arc::new(gate), certificate, queues, old_markers))
 }
 
 /// Lets connections finish; those that take too long are dropped.

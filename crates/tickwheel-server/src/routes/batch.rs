@@ -18,7 +18,7 @@ use crate::auth::Caller;
 use crate::extract::{Body, BodyAndBytes};
 use crate::idempotency::{IdempotencyKey, Repeatable, verdict_of};
 use crate::problem::Failure;
-use crate::puts;
+use crate::puts::{self, Answered};
 use crate::tokens::Scope;
 use crate::wire::{IntoQueue, IntoWire, rfc3339, when_of};
 
@@ -69,17 +69,16 @@ pub(crate) async fn put(
     caller.has(Scope::Produce)?;
     let field = items_field(&body);
     check_size(&app, request.items.len(), field)?;
-    let (verdicts, replayed) = match key {
+    let Answered { verdicts, replayed } = match key {
         None => {
             let (jobs, now) = (request.items.into_iter(), app.now());
             let plan = jobs.map(|job| puts::plan(&app, &caller, job, None, now)).collect();
-            (puts::put_planned(&app, &caller, plan, None).await?, false)
+            puts::put_planned(&app, &caller, plan, None).await?
         }
         Some(key) => {
             let repeatable = Repeatable { app, caller, key, body, queue: None };
             // On the heap, so that it is no part of the future of a put without a key.
-            let answered = Box::pin(repeatable.put(request.items)).await?;
-            (answered.verdicts, answered.replayed)
+            Box::pin(repeatable.put(request.items)).await?
         }
     };
     let count = verdicts.len();

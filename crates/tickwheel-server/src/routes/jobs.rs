@@ -17,7 +17,7 @@ use crate::extract::{Body, BodyAndBytes, Params, PathId, PathKey, QueueName};
 use crate::http::answer;
 use crate::idempotency::{IdempotencyKey, Repeatable};
 use crate::problem::Failure;
-use crate::puts;
+use crate::puts::{self, Answered};
 use crate::tokens::Scope;
 use crate::wire::{IntoQueue, IntoWire, rfc3339, when_of};
 
@@ -46,16 +46,15 @@ pub(crate) async fn put(
     BodyAndBytes(request, body): BodyAndBytes<PutRequest>,
 ) -> Result<Response, Failure> {
     caller.may(Scope::Produce, &queue)?;
-    let (mut verdicts, replayed) = match key {
+    let Answered { mut verdicts, replayed } = match key {
         None => {
             let plan = puts::plan(&app, &caller, request, Some(&queue), app.now())?;
-            (puts::put_planned(&app, &caller, vec![Ok(plan)], None).await?, false)
+            puts::put_planned(&app, &caller, vec![Ok(plan)], None).await?
         }
         Some(key) => {
             let repeatable = Repeatable { app, caller, key, body, queue: Some(queue) };
             // On the heap, so that it is no part of the future of a put without a key.
-            let answered = Box::pin(repeatable.put(vec![request])).await?;
-            (answered.verdicts, answered.replayed)
+            Box::pin(repeatable.put(vec![request])).await?
         }
     };
     let none = || Err(Failure::new(Code::Internal, "the put has no answer"));

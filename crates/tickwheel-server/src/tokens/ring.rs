@@ -7,7 +7,6 @@ use subtle::ConstantTimeEq;
 use tickwheel_queue::Access;
 
 use super::{Token, hash_of};
-use crate::idempotency::MARKERS;
 
 /// Tokens by their ids, to check what clients show.
 #[derive(Debug, Default)]
@@ -22,16 +21,12 @@ pub(crate) struct KnownToken {
     pub(crate) token: Token,
     /// Access to its queues.
     pub(crate) access: Access,
-    /// Access to its queues and to the markers of idempotency keys, for a put with both.
-    pub(crate) access_with_markers: Access,
 }
 
 impl From<Token> for KnownToken {
     fn from(token: Token) -> Self {
-        let patterns = || token.queues.iter().map(ToString::to_string);
-        let access = Access::to(patterns());
-        let access_with_markers = Access::to(patterns().chain([MARKERS.to_owned()]));
-        Self { token, access, access_with_markers }
+        let access = Access::to(token.queues.iter().map(ToString::to_string));
+        Self { token, access }
     }
 }
 
@@ -51,7 +46,6 @@ impl Ring {
         for (id, old) in &self.tokens {
             if next.tokens.get(id).is_none_or(|kept| !Arc::ptr_eq(kept, old)) {
                 old.access.revoke();
-                old.access_with_markers.revoke();
             }
         }
         next
@@ -106,7 +100,7 @@ mod tests {
         assert!(Arc::ptr_eq(&next.find(&secrets[0]).unwrap(), &stays));
         assert!(!stays.access.is_revoked());
         for old in [goes, changes] {
-            assert!(old.access.is_revoked() && old.access_with_markers.is_revoked());
+            assert!(old.access.is_revoked());
         }
         assert!(next.find(&secrets[1]).is_none());
         assert!(!next.find(&secrets[2]).unwrap().access.is_revoked());

@@ -95,7 +95,7 @@ pub(crate) fn new_job(
     path_queue: Option<&str>,
     now: Time,
     max_payload: u64,
-) -> Result<(NewJob, Time), Failure> {
+) -> Result<NewJob, Failure> {
     let queue = queue_of(path_queue, request.queue)?;
     let due = due_of(request.delay, request.due, now)?.unwrap_or(now);
     let parcel = Parcel {
@@ -117,7 +117,7 @@ pub(crate) fn new_job(
         group: request.group,
     };
     traits.apply_to(&mut job);
-    Ok((job, due))
+    Ok(job)
 }
 
 fn queue_of(path: Option<&str>, body: Option<String>) -> Result<String, Failure> {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tickwheel::ManualClock;
-use tickwheel_queue::Queues;
+use tickwheel_queue::{NewJob, Queues};
 use tickwheel_server::Config;
 
-use crate::client::{Answer, PATIENCE, Request, Service};
+use crate::client::{Answer, Request, Service};
 
 const NEARLY_A_DAY: Duration = Duration::from_secs(24 * 3_600 - 1);
 
@@ -150,88 +150,70 @@ async fn two_keys_are_refused() {
 }
 
 #[tokio::test]
-async fn a_put_that_finds_no_room_for_its_key_changes_nothing() {
-    let service = Service::with(|config| config.queue_limits.pending = 3).await;
-    let old = json!({"text": "old", "key": "a", "delay": "1h"});
-    let first = service.post(JOBS, old).await.json()["id"].clone();
-    for key in ["b", "c"] {
-        service.post(JOBS, json!({"text": "", "key": key, "delay": "1h"})).await;
-    }
-    // It would take the place of the first job, and needs one more for its marker.
-    let new = json!({"text": "new", "key": "a", "delay": "1h"});
-    put(&service, JOBS, "k", &new).await.problem(429, "full");
-    let batch = json!({"jobs": [{"queue": "q", "text": "new", "key": "a"}]});
-    put(&service, "/v1/jobs/batch", "l", &batch).await.problem(429, "full");
-    let holder = service.get("/v1/queues/q/keys/a").await.json();
-    assert_eq!((&holder["id"], &holder["text"]), (&first, &json!("old")));
-    // With room for the marker, but not for what became of the job, nothing is put twice.
-    service.delete("/v1/queues/q/keys/b").await;
-    let replaced = put(&service, JOBS, "k", &new).await;
+async fn a_key_takes_no_room_of_the_jobs_and_is_in_no_numbers() {
+    let service = Service::with(|config| config.queue_limits.pending = 1).await;
+    let taken = json!({"text": "", "key": "a", "delay": "1h", "on_conflict": "reject"});
+    assert_eq!(put(&service, JOBS, "k", &taken).await.status, 201);
+    put(&service, JOBS, "l", &taken).await.problem(409, "key-exists");
+    let replace = json!({"text": "", "key": "a", "delay": "1h"});
+    let replaced = put(&service, JOBS, "m", &replace).await;
     assert_eq!(replaced.json()["outcome"], "replaced");
-    let again = put(&service, JOBS, "k", &new).await;
-    assert_eq!(again.header("idempotency-replayed"), Some("true"));
-    assert_eq!(again.json()["id"], replaced.json()["id"]);
+    assert_eq!(put(&service, JOBS, "m", &replace).await.body, replaced.body);
+    put(&service, JOBS, "n", &json!({"text": "", "delay": "1h"})).await.problem(429, "full");
+    let stats = service.get("/v1/stats").await.json();
+    let numbers = ["queues", "pending", "put", "cancelled", "delivered", "acked"];
+    assert_eq!(numbers.map(|name| stats[name].as_u64().unwrap()), [1, 1, 2, 1, 0, 0]);
     service.stop().await;
 }
 
 #[tokio::test]
-async fn markers_are_in_no_numbers_of_the_clients() {
-    // Limits make drafts of markers, which are replaced by them.
-    for pending in [u64::MAX, 1_000] {
-        let service = Service::with(|config| config.queue_limits.pending = pending).await;
-        let taken = json!({"text": "", "key": "a", "delay": "1h", "on_conflict": "reject"});
-        assert_eq!(put(&service, JOBS, "k", &taken).await.status, 201);
-        put(&service, JOBS, "l", &taken).await.problem(409, "key-exists");
-        let replace = json!({"text": "", "key": "a", "delay": "1h"});
-        assert_eq!(put(&service, JOBS, "m", &replace).await.status, 201);
-        let stats = service.get("/v1/stats").await.json();
-        let numbers = ["queues", "pending", "put", "cancelled", "delivered", "acked"];
-        assert_eq!(numbers.map(|name| stats[name].as_u64().unwrap()), [1, 1, 2, 1, 0, 0]);
-        service.stop().await;
-    }
-}
-
-#[tokio::test]
-async fn a_key_is_forgotten_after_a_day_and_its_marker_dropped() {
+async fn a_key_is_forgotten_after_a_day() {
     let clock = ManualClock::new();
-    let on_clock = |clock: &ManualClock| {
-        let clock = clock.clone();
-        move |config: &mut Config| config.clock = Some(clock)
-    };
-    let service = Service::with(on_clock(&clock)).await;
-    // One with an odd answer has a part besides.
+    let on_clock = clock.clone();
+    let service = Service::with(move |config| config.clock = Some(on_clock)).await;
     let body = json!({"text": "x", "key": "a", "delay": "30d", "on_conflict": "keep"});
     let first = put(&service, JOBS, "k", &body).await;
-    assert_eq!(put(&service, JOBS, "l", &body).await.json()["outcome"], "kept");
+    let kept = put(&service, JOBS, "l", &body).await;
+    assert_eq!(kept.json()["outcome"], "kept");
     clock.advance(NEARLY_A_DAY);
-    let again = put(&service, JOBS, "k", &body).await;
-    assert_eq!(again.header("idempotency-replayed"), Some("true"));
-    assert_eq!(again.body, first.body);
-
-    let commits = async || {
-        let metrics = service.get("/metrics").await.body;
-        let line = metrics.lines().find_map(|line| line.strip_prefix("tickwheel_commits_total "));
-        line.unwrap().parse::<u64>().unwrap()
-    };
-    let before = commits().await;
+    for (key, answer) in [("k", &first), ("l", &kept)] {
+        let again = put(&service, JOBS, key, &body).await;
+        assert_eq!(again.header("idempotency-replayed"), Some("true"));
+        assert_eq!(again.body, answer.body);
+    }
     clock.advance(Duration::from_secs(2));
-    // They are reserved, and acknowledged.
-    let dropped = async {
-        while commits().await < before + 2 {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, dropped).await.expect("markers are dropped");
-    let stats = service.get("/v1/stats").await.json();
-    let numbers = ["pending", "put", "delivered", "acked"];
-    assert_eq!(numbers.map(|name| stats[name].as_u64().unwrap()), [1, 1, 0, 0]);
     let late = put(&service, JOBS, "k", &body).await;
     assert_eq!((late.status, late.header("idempotency-replayed")), (200, None));
     assert_eq!(late.json()["outcome"], "kept");
+    service.stop().await;
+}
 
+/// A version before format 2 kept keys as jobs of a queue of their own.
+#[tokio::test]
+async fn a_key_of_an_earlier_version_is_refused_until_it_expires() {
+    let clock = ManualClock::new();
+    let folder = tempfile::tempdir().unwrap();
+    let queues = Queues::builder().clock(clock.clone()).open(folder.path().join("queue")).unwrap();
+    // The hash of a caller without a token and the key `k`.
+    let name = "f6dc1034b093dd79d1b96f328cb1e489ff00868c9a1fdb2f1f929e5bf31f9e51";
+    let marker = NewJob::new("tickwheel:idempotency", "{}").key(name);
+    queues.put(marker.delay(Duration::from_secs(24 * 3_600))).wait().unwrap();
+    drop(queues);
+    let on_clock = || {
+        let clock = clock.clone();
+        move |config: &mut Config| config.clock = Some(clock)
+    };
+    let service = Service::on(folder, on_clock()).await;
+    let body = json!({"text": "x"});
+    let refused = put(&service, JOBS, "k", &body).await;
+    assert_eq!(refused.problem(422, "idempotency-conflict").as_deref(), Some("idempotency-key"));
+    assert_eq!(put(&service, JOBS, "l", &body).await.status, 201);
+    assert_eq!(service.get("/v1/queues").await.json()["queues"].as_array().unwrap().len(), 1);
+    clock.advance(Duration::from_secs(24 * 3_600 + 1));
+    assert_eq!(put(&service, JOBS, "k", &body).await.status, 201);
+
+    let service = Service::on(service.stop().await, on_clock()).await;
     let folder = service.stop().await;
     let queues = Queues::builder().clock(clock).open(folder.path().join("queue")).unwrap();
-    let markers = queues.queue("tickwheel:idempotency").wait().unwrap().unwrap();
-    // Those of the last put: the marker, and its part.
-    assert_eq!((markers.scheduled, markers.ready, markers.leased, markers.dead), (2, 0, 0, 0));
+    assert!(queues.queue("tickwheel:idempotency").wait().unwrap().is_none());
 }

@@ -60,13 +60,13 @@ impl Sleep {
         Self { at: deadline.on(&timer), timer, progress }
     }
 
-    /// A sleep whose delay counts from when it is told to [`begin`](Self::begin).
+    /// Creates a sleep whose delay counts from the call of [`begin`](Self::begin).
     #[inline]
     pub(super) fn later(timer: Timer, delay: Duration) -> Self {
         Self { timer, at: nanos(delay), progress: Progress::New }
     }
 
-    /// Begins a delay, which nothing was done with so far.
+    /// Starts the delay of a sleep created by [`later`](Self::later).
     pub(super) fn begin(&mut self) {
         if self.at == 0 {
             self.progress = Progress::Elapsed;
@@ -94,7 +94,7 @@ impl Sleep {
     pub fn reset(&mut self, deadline: impl Into<Deadline>) {
         match self.set(deadline.into().on(&self.timer)) {
             Moved::Waits(nudge) if nudge.is_needed() => {
-                // While a future waits there is a thread: none has to be started, which could fail.
+                // While a future waits, the timer has a thread. So none is started, which could fail.
                 let _ = self.timer.core().nudge(nudge);
             }
             Moved::Passed(waker) => waker.wake(),
@@ -107,7 +107,7 @@ impl Sleep {
     fn set(&mut self, at: Nanos) -> Moved {
         self.at = at;
         let moved = match &mut self.progress {
-            Progress::Waits(place) => self.timer.core().sleep_till(place, at),
+            Progress::Waits(waiter) => self.timer.core().move_waiter(waiter, at),
             Progress::New | Progress::Elapsed => Moved::Woken,
         };
         match moved {
@@ -118,13 +118,13 @@ impl Sleep {
         moved
     }
 
-    /// Goes on to another deadline after the last has come, where it is known what time it is.
+    /// Sets the next deadline after the last one has passed. `now` is the current time.
     pub(super) fn next(&mut self, at: Nanos, now: Nanos) {
         self.at = at;
         self.progress = if at <= now { Progress::Elapsed } else { Progress::New };
     }
 
-    /// Sets the deadline and waits for it. Calls nothing of a caller's: the nudge is for when no
+    /// Sets the deadline and waits for it. Calls no user code. The returned nudge must be used when no
     /// lock is held.
     pub(super) fn wait_until(&mut self, at: Nanos, waker: &Waker) -> (Poll<()>, Nudge) {
         match self.set(at) {
@@ -133,11 +133,11 @@ impl Sleep {
         }
     }
 
-    /// Waits no more, for the time being.
+    /// Removes the waker from the wheel. The next poll registers again.
     #[inline]
-    pub(super) fn leave(&mut self) {
-        if let Progress::Waits(place) = self.progress {
-            self.timer.core().leave(place);
+    pub(super) fn stop_waiting(&mut self) {
+        if let Progress::Waits(waiter) = self.progress {
+            self.timer.core().remove_waiter(waiter);
             self.progress = Progress::New;
         }
     }
@@ -170,7 +170,7 @@ impl Sleep {
     /// assert!(!timer.sleep(Duration::from_secs(60)).is_elapsed());
     /// ```
     pub fn is_elapsed(&self) -> bool {
-        matches!(self.progress, Progress::Elapsed) || self.timer.core().has_come(self.at)
+        matches!(self.progress, Progress::Elapsed) || self.timer.core().has_elapsed(self.at)
     }
 
     pub(super) fn at(&self) -> Nanos {
@@ -187,34 +187,34 @@ impl Sleep {
         if nudge.is_needed()
             && let Err(error) = self.timer.core().nudge(nudge)
         {
-            self.leave();
-            panic!("nobody can wake this future: {error}");
+            self.stop_waiting();
+            panic!("nothing can wake this future: {error}");
         }
         polled
     }
 
-    /// As [`poll_elapsed`](Self::poll_elapsed), but leaves the nudge to the caller.
+    /// Polls like [`poll_elapsed`](Self::poll_elapsed), but leaves the nudge to the caller.
     #[inline]
     fn poll_quietly(&mut self, waker: &Waker) -> (Poll<()>, Nudge) {
         loop {
             let core = self.timer.core();
             let mut nudge = Nudge::NONE;
             match &self.progress {
-                Progress::Waits(place) if core.surely_sleeps(place, waker) => {
+                Progress::Waits(waiter) if core.surely_waits(waiter, waker) => {
                     return (Poll::Pending, nudge);
                 }
-                Progress::Waits(place) => {
-                    self.progress = core.go_on_sleeping(*place, waker);
+                Progress::Waits(waiter) => {
+                    self.progress = core.update_waker(*waiter, waker);
                 }
                 Progress::New => {
-                    nudge = core.fall_asleep(self.at, waker, &mut self.progress);
+                    nudge = core.register_waker(self.at, waker, &mut self.progress);
                 }
                 Progress::Elapsed => {}
             }
             match self.progress {
                 Progress::Waits(_) => return (Poll::Pending, nudge),
                 Progress::Elapsed => return (Poll::Ready(()), nudge),
-                // The timer was stopped, but a future has no other fate than to get ready.
+                // The timer was stopped. The future completes on its successor.
                 Progress::New => self.timer = core.successor(),
             }
         }
@@ -233,7 +233,7 @@ impl Future for Sleep {
 impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
-        self.leave();
+        self.stop_waiting();
     }
 }
 

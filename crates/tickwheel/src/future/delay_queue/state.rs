@@ -193,7 +193,7 @@ impl<T> State<T> {
     /// Refuses further items and returns the rest, by deadline.
     pub(super) fn close(&mut self) -> Vec<T> {
         self.closed = true;
-        self.alarm.leave();
+        self.alarm.stop_waiting();
         self.names = HashMap::new();
         let mut rest: Vec<_> = self.items.drain().collect();
         rest.sort_by_key(|due| due.deadline);
@@ -248,7 +248,7 @@ impl<T> State<T> {
 
     /// The alarm will not ring: there is no thread to ring it.
     pub(super) fn unset_alarm(&mut self) {
-        self.alarm.leave();
+        self.alarm.stop_waiting();
         self.alarm_tick = u64::MAX;
     }
 }

@@ -1,4 +1,4 @@
-//! The wheel of tasks: hierarchical or hashed, chosen when the timer is built.
+//! The wheel of tasks: hierarchical or hashed, as chosen in the builder.
 
 use std::vec::Vec;
 
@@ -6,7 +6,7 @@ use crate::timer::WheelKind;
 use crate::timer::tasks::job::Job;
 use crate::wheel::{self, Advance, HashedWheel, HierarchicalWheel};
 
-/// Does the same with either wheel.
+/// Calls the same method on either wheel.
 macro_rules! either {
     ($wheels:expr, $wheel:ident => $call:expr) => {
         match $wheels {
@@ -16,7 +16,7 @@ macro_rules! either {
     };
 }
 
-/// Either wheel, chosen when the timer is built.
+/// A hierarchical or a hashed wheel.
 pub(crate) enum AnyWheel {
     Hierarchical(HierarchicalWheel<Job>),
     Hashed(HashedWheel<Job>),
@@ -55,7 +55,7 @@ impl AnyWheel {
         either!(self, wheel => wheel.pop_due(now))
     }
 
-    /// Has the memory of a task fetched, while its caller does something else.
+    /// Prefetches the entry of a task.
     #[inline]
     pub(crate) fn prefetch(&self, wheel_key: wheel::Key) {
         either!(self, wheel => wheel.prefetch(wheel_key));
@@ -77,12 +77,12 @@ impl AnyWheel {
         either!(self, wheel => wheel.memory_usage())
     }
 
-    /// Takes everything out, and leaves a wheel that takes no memory.
+    /// Takes all tasks out and leaves an empty wheel that needs no memory.
     pub(crate) fn take(&mut self) -> Self {
         core::mem::replace(self, Self::new(WheelKind::Hierarchical))
     }
 
-    /// Takes all jobs out, in order of deadline.
+    /// Returns all jobs in order of deadline.
     pub(crate) fn into_jobs(mut self) -> Vec<wheel::Due<Job>> {
         let mut jobs: Vec<_> = either!(&mut self, wheel => wheel.drain()).collect();
         jobs.sort_by_key(|due| due.deadline);

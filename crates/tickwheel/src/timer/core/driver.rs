@@ -1,12 +1,12 @@
-//! The driver of a timer: the clock, the configuration, and who waits for the next deadline.
+//! The driver of a timer: its clock, its configuration, and the leader's wake-up time.
 //!
-//! The shards of a timer share one driver. Callers that schedule touch it only to read; they write
-//! to it when the leader has to be woken or a thread has to be started.
+//! The shards of a timer share one driver. A caller that schedules only reads from it, unless it must
+//! wake the leader or start a thread.
 //!
 //! # The handshake
 //!
-//! Each shard publishes its next wake-up time (`Shard::next`), and the leader publishes until when
-//! it sleeps (`leader_until`). A caller that schedules a task before its shard's `next`
+//! Each shard publishes its next wake-up time (`Shard::next`), and the leader publishes the time until
+//! which it sleeps (`leader_until`). A caller that schedules a task before its shard's `next`
 //! 1. stores the new `next`, under the shard's lock;
 //! 2. releases the lock and issues a `SeqCst` fence;
 //! 3. reads `leader_until`, and wakes the leader if that is later.
@@ -36,21 +36,21 @@ use crate::timer::execution::roster::{Guard, Roster};
 use crate::timer::sync::{AtomicU8, AtomicU64, Condvar, Mutex, MutexGuard, fence};
 use crate::timer::{Key, ScheduleError};
 
-/// `leader_until` while no thread sleeps as leader and at least one is awake: it will look at all
-/// shards before it sleeps.
+/// `leader_until` while no thread sleeps as leader and at least one is awake. That thread will check
+/// all shards before it sleeps.
 pub(crate) const AWAKE: Nanos = 0;
 
-/// A wake-up time that never comes: that of tasks with a delay of `Duration::MAX`.
+/// A wake-up time that is never reached: that of tasks with a delay of `Duration::MAX`.
 pub(crate) const NEVER: Nanos = Nanos::MAX - 1;
 
-/// `leader_until` while it is not certain that the timer has a thread.
+/// `leader_until` while the timer may have no thread.
 pub(crate) const NOBODY: Nanos = Nanos::MAX;
 
 /// Keeps a value on cache lines of its own. Processors fetch lines in pairs of 64 bytes.
 #[repr(align(128))]
 pub(crate) struct CacheAligned<T>(pub(crate) T);
 
-/// Whether a timer accepts and runs tasks.
+/// The phase in the life of a timer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub(crate) enum Phase {
@@ -67,54 +67,55 @@ impl Phase {
     }
 }
 
-/// What remains to be done after something was scheduled: the leader sleeps past the new deadline,
-/// or there is no thread yet.
+/// A wake-up that is still owed after something was scheduled: the leader sleeps past the new
+/// deadline, or there is no thread yet.
 #[must_use = "pass it to `nudge`: the leader may sleep past the new deadline"]
 #[derive(Clone, Copy)]
 pub(crate) struct Nudge {
-    /// When a thread has to look; `NOBODY` if a thread looks by then anyway.
+    /// The time at which a thread must wake up; `NOBODY` if one will be awake by then anyway.
     wake_at: Nanos,
-    /// A thread is calling wakers, and no guard watches whether one of them blocks.
+    /// Whether a thread is calling wakers and no guard watches for blocked ones.
     pub(crate) watch: bool,
 }
 
 impl Nudge {
     pub(crate) const NONE: Self = Self { wake_at: NOBODY, watch: false };
 
-    /// Returns `true` if there is anything to do.
+    /// Returns `true` if a thread must be woken or started.
     #[inline]
     pub(crate) fn is_needed(self) -> bool {
         self.wake_at != NOBODY || self.watch
     }
 }
 
+/// The part of a timer that its shards share.
 pub(crate) struct Driver {
     pub(crate) clock: Clock,
     pub(crate) config: Config,
-    /// The timer's core, for the threads that are started.
+    /// The timer's core, needed by new threads.
     core: Weak<Core>,
     /// Hashes keys, without a lock.
     hasher: RandomState,
     published: CacheAligned<Published>,
     roster: CacheAligned<Mutex<Roster>>,
-    /// Where the leader sleeps.
+    /// The leader sleeps here.
     pub(crate) leader: Condvar,
-    /// Where the guard sleeps.
+    /// The guard sleeps here.
     pub(crate) guard: Condvar,
-    /// Where threads without work sleep.
+    /// Idle threads sleep here.
     pub(crate) idle: Condvar,
-    /// Where callers wait for tasks and threads to end, and for the first thread to be started.
+    /// Callers wait here for tasks and threads to end, and for the first thread to be started.
     pub(crate) ended: Condvar,
 }
 
-/// What is read without the roster's lock.
+/// The part of the roster that is also read without its lock.
 struct Published {
-    /// Until when the leader sleeps, or [`AWAKE`] or [`NOBODY`]. On a caller-driven timer: until
-    /// when the event loop sleeps.
+    /// The time until which the leader sleeps, or [`AWAKE`] or [`NOBODY`]. On a caller-driven timer:
+    /// the time until which the event loop sleeps.
     leader_until: AtomicU64,
     phase: AtomicU8,
     guard: AtomicU8,
-    /// The part of `max_pending` that no shard has.
+    /// The part of `max_pending` that no shard has taken.
     credits: AtomicU64,
 }
 
@@ -149,7 +150,7 @@ impl Driver {
         self.roster.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The core; `None` if the last clone of the timer and its threads are gone.
+    /// Returns the core, or `None` after the last clone of the timer and its threads are gone.
     pub(crate) fn core(&self) -> Option<Arc<Core>> {
         self.core.upgrade()
     }
@@ -158,7 +159,7 @@ impl Driver {
         self.hasher.hash_one(key)
     }
 
-    /// Returns `true` if tasks run on threads of this timer, and not on a caller's.
+    /// Returns `true` if tasks run on threads of this timer, not on a caller's.
     pub(crate) fn has_threads(&self) -> bool {
         !matches!(self.config.executor, Executor::Caller)
     }
@@ -171,19 +172,19 @@ impl Driver {
         }
     }
 
-    /// Until when the leader sleeps, or [`AWAKE`] or [`NOBODY`].
+    /// Returns the time until which the leader sleeps, or [`AWAKE`] or [`NOBODY`].
     #[inline]
     pub(crate) fn leader_until(&self) -> Nanos {
         self.published.0.leader_until.load(Ordering::Acquire)
     }
 
-    /// Called under the roster's lock.
+    /// Sets the leader's wake-up time. The roster's lock must be held.
     pub(crate) fn set_leader_until(&self, until: Nanos) {
         self.published.0.leader_until.store(until, Ordering::Release);
     }
 
-    /// Returns `true` if the leader sleeps and wakes up no later than `at`. Whether an event loop
-    /// does is up to its owner.
+    /// Returns `true` if the leader sleeps and wakes up no later than `at`. Always `false` on a
+    /// caller-driven timer: its event loop may be late.
     #[inline]
     pub(crate) fn leader_wakes_by(&self, at: Nanos) -> bool {
         let until = self.leader_until();
@@ -200,8 +201,8 @@ impl Driver {
         self.published.0.phase.store(phase as u8, Ordering::Release);
     }
 
-    /// Returns `true` if no guard watches the calls of tasks and wakers. Exact under the lock of the
-    /// shard whose task is about to be called: see `Core::rest_as_guard`.
+    /// Returns `true` if no guard watches the calls of tasks and wakers. The answer is exact under the
+    /// lock of the shard whose task is about to be called: see `Core::rest_as_guard`.
     #[inline]
     pub(crate) fn is_unguarded(&self) -> bool {
         let guard = self.published.0.guard.load(Ordering::Acquire);
@@ -213,7 +214,7 @@ impl Driver {
         self.published.0.guard.store(guard as u8, Ordering::Release);
     }
 
-    /// Takes up to `wanted` of the credits that no shard has.
+    /// Takes up to `wanted` credits that no shard has taken.
     pub(crate) fn take_credits(&self, wanted: u64) -> u64 {
         let credits = &self.published.0.credits;
         let mut free = credits.load(Ordering::Relaxed);
@@ -230,13 +231,13 @@ impl Driver {
         }
     }
 
-    /// Sets the credits that no shard has. Called while all shards are locked.
+    /// Sets the number of credits that no shard has taken. All shards must be locked.
     pub(crate) fn set_credits(&self, credits: u64) {
         self.published.0.credits.store(credits, Ordering::Relaxed);
     }
 
-    /// Says what remains to be done after a shard's lock was released: something was scheduled for
-    /// `wake_at`, and `earlier` tells whether that is before the `next` that the shard had.
+    /// Returns the wake-up that is owed after something was scheduled for `wake_at`. `earlier` tells
+    /// whether that is before the shard's old `next`. Called after the shard's lock was released.
     #[inline]
     pub(crate) fn nudge_for(&self, wake_at: Nanos, earlier: bool, watch: bool) -> Nudge {
         if earlier {
@@ -247,7 +248,7 @@ impl Driver {
         Nudge { wake_at: if wakes { wake_at } else { NOBODY }, watch }
     }
 
-    /// Wakes or starts the leader. No lock may be held: hooks of the timer's owner are called.
+    /// Wakes or starts the leader. No lock may be held: this calls hooks of the timer.
     #[cold]
     pub(crate) fn nudge(&self, nudge: Nudge) -> Result<(), ScheduleError> {
         if nudge.watch {
@@ -274,7 +275,7 @@ impl Driver {
         if until == NOBODY || at >= until {
             return;
         }
-        // The next caller need not wake it again.
+        // The next caller with a later deadline need not wake the leader again.
         self.set_leader_until(at);
         drop(roster);
         match &self.config.wake_hook {
@@ -283,7 +284,7 @@ impl Driver {
         }
     }
 
-    /// Notes until when the event loop of a caller-driven timer sleeps.
+    /// Publishes the time until which the event loop of a caller-driven timer sleeps.
     pub(crate) fn set_caller_until(&self, until: Nanos) {
         if self.config.wake_hook.is_none() {
             return;
@@ -295,8 +296,8 @@ impl Driver {
         }
     }
 
-    /// Wakes callers that wait for the end, after a task has ended or was cancelled. No shard's lock
-    /// may be held.
+    /// Wakes callers that wait for the end of the timer, after a task has ended or was cancelled. No
+    /// shard's lock may be held.
     #[cold]
     pub(crate) fn note_progress(&self) {
         drop(self.roster());

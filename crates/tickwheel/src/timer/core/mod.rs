@@ -6,17 +6,17 @@
 //! Timeout ────────────────► Shard
 //! ```
 //!
-//! A thread schedules into the shard of its [thread index](crate::timer::core::thread_index), a task with a key
-//! goes to the shard of its key's hash, so that replacing it is one step under one lock. Shards are
-//! created when they are first used. A timer that runs its tasks in order of their deadlines
-//! (inline, caller-driven, manual clock) has one shard.
+//! A thread schedules into the shard of its [thread index](crate::timer::core::thread_index). A task
+//! with a key goes to the shard of its key's hash, so that replacing it is one step under one lock.
+//! Shards are created on first use. A timer that runs its tasks in order of deadline (inline,
+//! caller-driven, manual clock) has one shard.
 //!
 //! Ground rules:
 //! * Locks are taken in this order: the roster, then shards in order of their index.
-//! * Shards are created under the roster's lock, so whoever holds it sees all of them.
+//! * Shards are created under the roster's lock, so a thread that holds it sees all of them.
 //! * The sum of the shards' quotas and the driver's free credits is `max_pending`, and a shard holds
-//!   at most as many tasks as its quota. So the limit is exact, and a call that schedules touches
-//!   shared memory once in [`CREDITS`] tasks at most, unless the timer is nearly full.
+//!   at most as many tasks as its quota. So the limit is exact, and a call that schedules writes to
+//!   shared memory at most once per [`CREDITS`] tasks, unless the timer is nearly full.
 
 mod any_wheel;
 pub(crate) mod driver;
@@ -56,15 +56,16 @@ use crate::timer::tasks::record::{Record, Work};
 use crate::timer::{Key, ScheduleError, Timeout};
 use driver::{AWAKE, Driver, NEVER};
 
-/// How many tasks a shard may hold more each time it asks for a part of `max_pending`.
+/// The number of tasks by which a shard raises its quota at once.
 const CREDITS: u64 = 64;
 
+/// The core of a timer, shared by its clones, threads and futures.
 pub(crate) struct Core {
     pub(crate) driver: Arc<Driver>,
     shards: Box<[OnceLock<Arc<Shard>>]>,
-    /// A bit for each shard that was created, set after the shard.
+    /// A bit for each shard that was created. Set after the shard is in place.
     created: AtomicU64,
-    /// Serves futures when this timer is stopped.
+    /// The timer that serves futures after this one is stopped.
     #[cfg(feature = "async")]
     successor: OnceLock<crate::timer::Timer>,
     #[cfg(feature = "pace")]
@@ -97,7 +98,7 @@ impl Core {
         &self.driver.clock
     }
 
-    /// Nanoseconds in a tick.
+    /// Returns the length of a tick in nanoseconds.
     #[inline]
     pub(crate) fn tick(&self) -> Nanos {
         self.driver.config.tick
@@ -109,26 +110,26 @@ impl Core {
         self.driver.nudge(nudge)
     }
 
-    /// Calls user code; a panic is logged and not propagated.
+    /// Calls user code. A panic is logged and not propagated.
     #[cfg(feature = "async")]
     pub(crate) fn catch(&self, call: impl FnOnce()) {
         panics::catch(&self.driver.config, call);
     }
 
-    /// The timer that serves futures when this one is stopped. It has the same clock and nothing to
-    /// run but them. Nobody can stop it; it ends with the last of them.
+    /// Returns the timer that serves futures after this one is stopped. It has the same clock and runs
+    /// nothing else. Callers cannot stop it; it ends with the last of these futures.
     #[cfg(feature = "async")]
     pub(crate) fn successor(&self) -> crate::timer::Timer {
         self.successor.get_or_init(|| crate::timer::Timer::successor_of(&self.driver)).clone()
     }
 
-    /// The shard into which the calling thread schedules.
+    /// Returns the shard into which the calling thread schedules.
     #[inline]
     pub(crate) fn my_shard(&self) -> &Arc<Shard> {
         self.shard(thread_index() & (self.shards.len() - 1))
     }
 
-    /// The shard with an index.
+    /// Returns the shard with an index, and creates it if necessary.
     #[inline]
     pub(crate) fn shard(&self, index: usize) -> &Arc<Shard> {
         let created = self.created.load(Ordering::Acquire) & 1 << index != 0;
@@ -147,15 +148,15 @@ impl Core {
         shard
     }
 
-    /// The hash of a key, and the shard of tasks with that key.
+    /// Returns the hash of a key, and the shard that holds tasks with that key.
     fn key_shard(&self, key: &Key) -> (u64, &Arc<Shard>) {
         let hash = self.driver.hash(key);
-        // The key table uses the low bits.
+        // The key table uses the low bits of the hash.
         let index = (hash >> 48) as usize & (self.driver.config.key_shards - 1);
         (hash, self.shard(index))
     }
 
-    /// The shards that were created so far.
+    /// Iterates over the shards that exist.
     #[inline]
     pub(crate) fn shards(&self) -> impl Iterator<Item = &Arc<Shard>> {
         let created = self.created.load(Ordering::Acquire);
@@ -165,12 +166,12 @@ impl Core {
             .filter_map(|(_, shard)| shard.get())
     }
 
-    /// Locks all shards. The roster is locked as well, so no shard is created meanwhile.
+    /// Locks all shards. The caller holds the roster's lock, so that no shard is created meanwhile.
     pub(crate) fn lock_all<'a>(&'a self, _roster: &Roster) -> Vec<MutexGuard<'a, State>> {
         self.shards().map(|shard| shard.lock()).collect()
     }
 
-    /// Sums something over all shards, at one moment.
+    /// Sums a number over all shards, at one moment.
     fn sum(&self, of: impl Fn(&State) -> usize) -> usize {
         let roster = self.driver.roster();
         self.lock_all(&roster).iter().map(|state| of(state)).sum()
@@ -181,7 +182,7 @@ impl Core {
         self.sum(State::pending)
     }
 
-    /// Tasks that are running.
+    /// Returns the number of running tasks.
     pub(crate) fn running(&self) -> usize {
         self.sum(|state| state.running)
     }
@@ -208,14 +209,14 @@ impl Core {
         let wheel_key = state.insert(at, job);
         let timeout = Timeout::plain(Arc::clone(shard), wheel_key);
         match shard.announce(state, at) {
-            // Without a thread the task is refused and must not run later. But a thread that another
-            // caller started may have run it meanwhile, and then it was not refused.
+            // No thread could be started, so the task is refused. If the cancel fails, a thread that
+            // another caller started has run the task, and it was accepted after all.
             Err(error) if timeout.cancel() => Err(error),
             _ => Ok(timeout),
         }
     }
 
-    /// Schedules a closure with a key, and replaces the task that has the key.
+    /// Schedules a closure with a key, replacing the pending task with that key.
     pub(crate) fn schedule_keyed(
         &self,
         key: Key,
@@ -224,18 +225,18 @@ impl Core {
     ) -> Result<Timeout, ScheduleError> {
         let (hash, shard) = self.key_shard(&key);
         let mut state = shard.lock();
-        // The key table is a cache miss, and reading the clock takes a good part of one.
+        // Reading the clock hides a part of the cache miss in the key table.
         state.keys.prefetch(hash);
         let at = at(self.clock());
         let mut holder = state.find(&key, hash);
         if holder.is_some() {
-            state.admit_instead()?;
+            state.check_accepts_tasks()?;
         } else {
             state = self.admit(shard, state)?;
             // The lock may have been released: another thread may have scheduled the key.
             holder = state.find(&key, hash);
         }
-        // The task that is replaced makes room for this one; on a timer that takes none it stays.
+        // Replacing a task needs no room. A timer that is stopped keeps the old task.
         let replaced = holder.map_or(Cancelled::No, |holder| state.cancel_holder(&holder));
         state.scheduled += 1;
         let wheel_key = state.insert(at, job);
@@ -250,7 +251,7 @@ impl Core {
         }
     }
 
-    /// Schedules a task that has a period or a wall-clock deadline, and maybe a key.
+    /// Schedules a task with a period or a wall-clock deadline, and possibly a key.
     pub(crate) fn schedule_record(
         &self,
         key: Option<Key>,
@@ -267,7 +268,7 @@ impl Core {
         let find = |state: &State| key.as_ref().and_then(|key| state.find(key, hash));
         let mut state = shard.lock();
         if find(&state).is_some() {
-            state.admit_instead()?;
+            state.check_accepts_tasks()?;
         } else {
             state = self.admit(shard, state)?;
         }
@@ -280,7 +281,7 @@ impl Core {
         if let Some(key) = key {
             state.keys.insert_record(key, Arc::clone(&record));
         }
-        let at = state.look_at(&record);
+        let at = state.wake_time_of(&record);
         let announced = shard.announce(state, at);
         drop_cancelled(replaced);
         match announced {
@@ -310,15 +311,15 @@ impl Core {
         shard.key_due_at(key, hash)
     }
 
-    /// Checks that a shard may hold one more task. Releases its lock for a moment if other shards
-    /// have to be asked for room.
+    /// Checks that the timer accepts tasks and the shard has room for one. May release and retake the
+    /// shard's lock, to collect the room that other shards do not use.
     #[inline]
     fn admit<'a>(
         &'a self,
         shard: &'a Arc<Shard>,
         mut state: MutexGuard<'a, State>,
     ) -> Result<MutexGuard<'a, State>, ScheduleError> {
-        state.admit_instead()?;
+        state.check_accepts_tasks()?;
         if !state.is_full() {
             return Ok(state);
         }
@@ -326,7 +327,7 @@ impl Core {
         if state.is_full() { self.find_room(shard, state) } else { Ok(state) }
     }
 
-    /// Takes the room that other shards do not use. If there is none, the timer is full.
+    /// Collects the room that other shards do not use. Returns an error if the timer is full.
     #[cold]
     fn find_room<'a>(
         &'a self,
@@ -336,7 +337,7 @@ impl Core {
         drop(state);
         let roster = self.driver.roster();
         let mut states = self.lock_all(&roster);
-        let wheel_key = self.shards().position(|other| Arc::ptr_eq(other, shard));
+        let position = self.shards().position(|other| Arc::ptr_eq(other, shard));
         let limit = self.driver.config.max_pending;
         let pending: usize = states.iter().map(|state| state.pending_tasks()).sum();
         let free = limit.saturating_sub(pending);
@@ -345,9 +346,9 @@ impl Core {
             state.quota = state.pending_tasks();
         }
         self.driver.set_credits((free - given) as u64);
-        let mut state = states.swap_remove(wheel_key.unwrap_or(0));
+        let mut state = states.swap_remove(position.unwrap_or(0));
         state.quota += given;
-        state.admit_instead()?;
+        state.check_accepts_tasks()?;
         if given == 0 {
             state.rejected += 1;
             return Err(ScheduleError::Full { limit, pending });
@@ -355,19 +356,19 @@ impl Core {
         Ok(state)
     }
 
-    /// Returns when something may be due next.
+    /// Returns a time before which nothing is due. Returns `None` if nothing will be due.
     pub(crate) fn next_deadline(&self) -> Option<Nanos> {
         let next = self.shards().filter_map(|shard| shard.lock().next_wake()).min();
         next.filter(|&at| at < NEVER)
     }
 
-    /// As [`next_deadline`](Self::next_deadline), for an event loop that sleeps until then: from now
-    /// on, a task that is scheduled for an earlier time calls the wake hook.
+    /// Returns the same as [`next_deadline`](Self::next_deadline), to an event loop that will sleep
+    /// until then. From now on, scheduling something earlier calls the wake hook.
     pub(crate) fn sleep_until_next(&self) -> Option<Nanos> {
         if self.driver.config.wake_hook.is_none() {
             return self.next_deadline();
         }
-        // Before the look: a task that is scheduled after it finds the loop asleep.
+        // First of all: a task that is scheduled after the shard was read finds the loop asleep.
         self.driver.set_caller_until(NEVER);
         let shard = self.shard(0);
         let state = shard.lock();
@@ -377,8 +378,8 @@ impl Core {
         Some(shard.next()).filter(|&at| at < NEVER)
     }
 
-    /// Runs what is due, on this thread, and returns the number of tasks. Does nothing and returns
-    /// `None` while another call does so, or when it is called by a task that such a call runs.
+    /// Runs all due tasks on the calling thread and returns their number. Returns `None` and does
+    /// nothing while another call is doing so, or if it is called by a task of that call.
     pub(crate) fn turn(self: &Arc<Self>) -> Option<usize> {
         let shard = self.shard(0);
         let mut state = shard.lock();
@@ -386,7 +387,7 @@ impl Core {
             return None;
         }
         drop(state);
-        // The event loop is awake, and asks for the next deadline before it sleeps again.
+        // The event loop is awake, and will ask for the next deadline before it sleeps again.
         self.driver.set_caller_until(AWAKE);
         let _inside = panics::enter(&self.driver);
         let mut state = shard.lock();
@@ -403,7 +404,7 @@ impl Core {
                     state = shard.execute(fire);
                     count += 1;
                 }
-                Popped::Again => state = shard.relock(state),
+                Popped::Yield => state = shard.relock(state),
                 Popped::Nothing if more => {}
                 Popped::Nothing => {
                     let searched;
@@ -419,7 +420,7 @@ impl Core {
         Some(count)
     }
 
-    /// The earliest wake-up of all shards; [`EMPTY`] if nothing is pending.
+    /// Returns the earliest wake-up time of all shards, or [`EMPTY`] if nothing is pending.
     pub(crate) fn next(&self) -> Nanos {
         self.shards().map(|shard| shard.next()).min().unwrap_or(EMPTY)
     }

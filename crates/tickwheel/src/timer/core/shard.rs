@@ -35,20 +35,20 @@ pub(crate) const EMPTY: Nanos = Nanos::MAX;
 pub(crate) struct Shard {
     pub(crate) driver: Arc<Driver>,
     pub(crate) index: u32,
-    /// A time before which nothing is due here, or [`NEVER`] or [`EMPTY`].
+    /// A time before which nothing in this shard is due, or [`NEVER`] or [`EMPTY`].
     next: AtomicU64,
-    /// Tasks and batches of wakers that were taken out so far: a sign of life.
+    /// The number of tasks and batches of wakers taken out so far. The guard uses it to see progress.
     starts: AtomicU64,
-    /// Threads that run the tasks of this shard.
+    /// The number of threads that are running tasks of this shard.
     serving: AtomicU64,
     pub(crate) wakers: Wakers,
-    /// The places of the plain tasks that were pending when the timer was stopped, in order: so
-    /// their handles can tell what became of them. Locked after the state.
-    left: Mutex<Vec<wheel::Key>>,
+    /// The sorted wheel keys of the plain tasks that were pending when the timer was stopped. Their
+    /// handles need them to report the fate of the task. Locked after the state.
+    unfired_keys: Mutex<Vec<wheel::Key>>,
     state: CacheAligned<Mutex<State>>,
 }
 
-/// No panic leaves a shard half changed, as no user code runs under its lock.
+/// No panic leaves a shard half changed: no user code runs under its lock.
 impl UnwindSafe for Shard {}
 impl RefUnwindSafe for Shard {}
 
@@ -62,7 +62,7 @@ impl Shard {
             starts: AtomicU64::new(0),
             serving: AtomicU64::new(0),
             wakers: Wakers::new(),
-            left: Mutex::new(Vec::new()),
+            unfired_keys: Mutex::new(Vec::new()),
             state: CacheAligned(Mutex::new(state)),
         }
     }
@@ -72,26 +72,26 @@ impl Shard {
         self.state.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets other threads have the lock.
+    /// Releases the lock for a moment, so that other threads can take it.
     pub(crate) fn relock<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         drop(state);
         yield_now();
         self.lock()
     }
 
-    /// A time before which nothing is due here, or [`NEVER`] or [`EMPTY`].
+    /// Returns a time before which nothing in this shard is due, or [`NEVER`] or [`EMPTY`].
     #[inline]
     pub(crate) fn next(&self) -> Nanos {
         self.next.load(Ordering::Acquire)
     }
 
-    /// Publishes the shard's next wake-up, which may be later than the published one.
+    /// Publishes the shard's next wake-up time, which may be later than the published one.
     pub(crate) fn publish_next(&self, state: &State) {
         let next = state.next_wake().map_or(EMPTY, |at| at.min(NEVER));
         self.next.store(next, Ordering::Release);
     }
 
-    /// Counts a task or a batch of wakers about to be called. The lock must be held.
+    /// Counts a task or a batch of wakers that is about to be called. The lock must be held.
     #[inline]
     pub(crate) fn note_start(&self) {
         self.starts.store(self.starts.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
@@ -114,14 +114,14 @@ impl Shard {
         self.serving.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The places of the plain tasks that were pending when the timer was stopped. Waits while they
-    /// are being collected.
-    pub(crate) fn left(&self) -> MutexGuard<'_, Vec<wheel::Key>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the wheel keys of the plain tasks that were pending when the timer was stopped. Waits
+    /// while `stop` is collecting them.
+    pub(crate) fn unfired_keys(&self) -> MutexGuard<'_, Vec<wheel::Key>> {
+        self.unfired_keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Releases the lock after something was scheduled for `at`. The nudge is for when no other lock
-    /// is held either.
+    /// Releases the lock after something was scheduled for `at`. The returned nudge must be used when
+    /// no lock is held.
     #[inline]
     pub(crate) fn unlock_after(&self, state: MutexGuard<'_, State>, at: Nanos) -> Nudge {
         let wake_at = at.min(NEVER);
@@ -134,7 +134,8 @@ impl Shard {
         self.driver.nudge_for(wake_at, earlier, watch)
     }
 
-    /// As [`unlock_after`](Self::unlock_after), and wakes or starts the leader if necessary.
+    /// Releases the lock after something was scheduled for `at`, and wakes or starts the leader if
+    /// necessary.
     #[inline]
     pub(crate) fn announce(
         &self,
@@ -184,7 +185,7 @@ impl Shard {
         was_cancelled
     }
 
-    /// Notes that the handle of a task with a key is gone.
+    /// Notes that the handle of a task with a key was dropped.
     pub(crate) fn unwatch(&self, wheel_key: wheel::Key) {
         self.lock().keys.unwatch(wheel_key);
     }
@@ -192,7 +193,7 @@ impl Shard {
     /// Moves the deadline of a pending task.
     pub(crate) fn reset(&self, wheel_key: wheel::Key, delay: Nanos) -> bool {
         let mut state = self.lock();
-        // The task is a cache miss, and reading the clock takes a good part of one.
+        // Reading the clock hides a part of the cache miss on the task's entry.
         state.prefetch(wheel_key);
         let at = self.driver.clock.after(delay);
         if state.phase == Phase::Stopped || !state.reset(wheel_key, at) {
@@ -223,13 +224,13 @@ impl Shard {
         is_reset && self.announce(state, at).is_ok()
     }
 
-    /// Returns `true` if a task with this key is pending, or is a series that is running.
+    /// Returns `true` if a task with this key is pending, or is periodic and running.
     pub(crate) fn has_key(&self, key: &Key, hash: u64) -> bool {
         let state = self.lock();
         state.phase != Phase::Stopped && state.find(key, hash).is_some()
     }
 
-    /// Returns when the pending task with a key is due, rounded up to a tick.
+    /// Returns the deadline of the pending task with a key, rounded up to a tick.
     pub(crate) fn key_due_at(&self, key: &Key, hash: u64) -> Option<Nanos> {
         let state = self.lock();
         let wheel_key = match state.find(key, hash)? {
@@ -240,13 +241,13 @@ impl Shard {
         state.due_at(wheel_key)
     }
 
-    /// Returns when a task in the wheel is due, rounded up to a tick.
+    /// Returns the deadline of a task in the wheel, rounded up to a tick.
     pub(crate) fn due_at(&self, wheel_key: wheel::Key) -> Option<Nanos> {
         self.lock().due_at(wheel_key)
     }
 
-    /// Returns what has become of a plain task. One that is not in the wheel has fired, unless its
-    /// handle knows that it cancelled the task.
+    /// Returns the fate of a plain task. A task that is not in the wheel has fired, unless its handle
+    /// has recorded that it cancelled the task.
     pub(crate) fn fate(&self, wheel_key: wheel::Key) -> Fate {
         let state = self.lock();
         if state.keys.was_cancelled(wheel_key) {
@@ -256,17 +257,17 @@ impl Shard {
             let is_pending = state.wheel.deadline(wheel_key).is_some();
             return if is_pending { Fate::Pending } else { Fate::Fired };
         }
-        let left = state.left;
+        let fate = state.fate_at_stop;
         drop(state);
-        if self.left().binary_search(&wheel_key).is_ok() { left } else { Fate::Fired }
+        if self.unfired_keys().binary_search(&wheel_key).is_ok() { fate } else { Fate::Fired }
     }
 
     pub(crate) fn memory_usage(&self) -> usize {
-        self.lock().memory_usage() + self.left().capacity() * size_of::<wheel::Key>()
+        self.lock().memory_usage() + self.unfired_keys().capacity() * size_of::<wheel::Key>()
     }
 
-    /// Searches the next time of a calendar task that waits for that, without the lock. Returns
-    /// `true` if there was one.
+    /// Searches the next time of one calendar task that needs it, without holding the lock. Returns
+    /// the lock, and `false` if no task needs a search.
     #[cfg(feature = "cron")]
     pub(crate) fn search<'a>(
         &'a self,
@@ -277,8 +278,8 @@ impl Shard {
         let clock = &self.driver.clock;
         let next = record.course().map_or(due, |course| course.search(due, clock.wall()));
         let mut state = self.lock();
-        if let Some(at) = state.found(&record, due, next, clock) {
-            // A thread that cannot be started was logged; the next call tries again.
+        if let Some(at) = state.apply_search_result(&record, due, next, clock) {
+            // A failure to start a thread was logged; the next call tries again.
             let _ = self.announce(state, at);
         } else {
             drop(state);
@@ -294,7 +295,7 @@ impl Shard {
         (state, false)
     }
 
-    /// Calls a task's closure, counts it, and locks again.
+    /// Calls a task's closure and counts the run. Returns with the shard locked.
     #[inline]
     pub(crate) fn execute(&self, fire: Fire) -> MutexGuard<'_, State> {
         let config = &self.driver.config;
@@ -308,7 +309,7 @@ impl Shard {
         let mut again = None;
         let panicked = match work {
             Some(Work::Once(job)) => panics::catch(config, || job.call()),
-            Some(Work::Again(mut call)) => {
+            Some(Work::Repeat(mut call)) => {
                 let panicked = panics::catch(config, &mut call);
                 again = Some(call);
                 panicked
@@ -318,17 +319,16 @@ impl Shard {
         self.after_run(record, again, panicked)
     }
 
-    /// Counts a task that has run or was rejected by its executor, and schedules the next run of a
-    /// series.
+    /// Counts a task that has run or that an executor dropped, and schedules the next run of a series.
     fn after_run(
         &self,
         record: Option<Arc<Record>>,
         mut again: Option<Box<dyn FnMut() + Send>>,
         panicked: bool,
     ) -> MutexGuard<'_, State> {
-        // Before it can be due again, it needs its closure.
+        // The closure must be in place before the task can be due again.
         if let (Some(record), Some(call)) = (&record, again.take()) {
-            record.put_work(Work::Again(call));
+            record.put_work(Work::Repeat(call));
         }
         #[cfg(feature = "cron")]
         if let Some((record, course)) = record.as_ref().and_then(|r| Some((r, r.course()?))) {
@@ -338,8 +338,8 @@ impl Shard {
         state.panicked += u64::from(panicked);
         let Some(record) = record else { return self.leave_run(state) };
         if state.finish(&record, panicked, &self.driver.clock) {
-            let at = state.look_at(&record);
-            // A thread that cannot be started was logged; the next call tries again.
+            let at = state.wake_time_of(&record);
+            // A failure to start a thread was logged; the next call tries again.
             let _ = self.announce(state, at);
         } else {
             drop(state);
@@ -347,11 +347,11 @@ impl Shard {
         }
         // A caller that has cancelled the record meanwhile may have left its closure to this thread.
         panics::catch(&self.driver.config, || drop(record));
-        // Only now: dropping the closure may block, as running it may.
+        // The run ends only now: dropping the closure may block, like running it.
         self.leave_run(self.lock())
     }
 
-    /// Counts the end of a run, whose closure was dropped or put back.
+    /// Counts the end of a run, after its closure was dropped or put back.
     #[inline]
     fn leave_run<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         state.running -= 1;
@@ -363,7 +363,7 @@ impl Shard {
         self.lock()
     }
 
-    /// Wakes callers that wait for the end, if there may be any. The lock must not be held.
+    /// Wakes callers that wait for the end of the timer, if there may be any. The lock must not be held.
     #[inline]
     fn note_progress(&self) {
         if !self.driver.takes_tasks() {
@@ -389,8 +389,8 @@ impl Shard {
     }
 }
 
-/// Drops what was cancelled, without the lock. A pending task's closure is dropped at once, that of a
-/// running one when the run has ended.
+/// Drops a cancelled task. The lock must not be held. The closure of a pending task is dropped at
+/// once, that of a running one after its run.
 pub(crate) fn drop_cancelled(cancelled: Cancelled) {
     if let Cancelled::Pending(job) = &cancelled
         && let Some(record) = job.record()

@@ -1,24 +1,25 @@
-//! Gives back the memory of collections that were much larger once.
+//! Releases the memory of collections that have become much smaller.
 
 use core::hash::Hash;
 use std::collections::{HashMap, HashSet};
 
-/// Gives back the memory of a map that was much larger once.
+/// Releases memory if a map has become much smaller than its capacity.
 pub(crate) fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
-    if let Some(capacity) = enough(map.len(), map.capacity()) {
+    if let Some(capacity) = smaller_capacity(map.len(), map.capacity()) {
         map.shrink_to(capacity);
     }
 }
 
-/// As [`shrink`], for a set.
+/// Releases memory if a set has become much smaller than its capacity.
 pub(crate) fn shrink_set<K: Eq + Hash>(set: &mut HashSet<K>) {
-    if let Some(capacity) = enough(set.len(), set.capacity()) {
+    if let Some(capacity) = smaller_capacity(set.len(), set.capacity()) {
         set.shrink_to(capacity);
     }
 }
 
-/// Which capacity is enough, if there is much more.
-pub(crate) fn enough(len: usize, capacity: usize) -> Option<usize> {
-    const KEPT: usize = 1024;
-    (capacity > KEPT && len < capacity / 8).then_some(2 * len)
+/// Returns the capacity to shrink to, if a collection uses less than an eighth of its capacity.
+pub(crate) fn smaller_capacity(len: usize, capacity: usize) -> Option<usize> {
+    /// Collections with a smaller capacity are not worth shrinking.
+    const MIN_CAPACITY: usize = 1024;
+    (capacity > MIN_CAPACITY && len < capacity / 8).then_some(2 * len)
 }

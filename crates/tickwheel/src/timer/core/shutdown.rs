@@ -1,7 +1,7 @@
-//! The end of a timer: `stop`, which hands back what is pending, and `drain`, which lets it run.
+//! The end of a timer: `stop`, which hands back pending tasks, and `drain`, which lets them run.
 //!
-//! Ground rule: locks are held for moments. Under them the wheels are taken out as a whole; what
-//! takes time for each task is done without them, or in steps.
+//! Ground rule: locks are held only briefly. The wheels are taken out as a whole under the lock; work
+//! that takes time per task is done without it, or in steps.
 
 use core::time::Duration;
 use std::sync::{Arc, PoisonError};
@@ -23,44 +23,45 @@ use crate::timer::tasks::record::{Fate, Records};
 use crate::timer::tasks::unfired::Unfired;
 use crate::wheel;
 
-/// What was pending in a shard when its timer was stopped.
+/// The contents of a shard whose timer was stopped.
 struct Taken<'a> {
     shard: &'a Arc<Shard>,
     wheel: AnyWheel,
     keys: KeyTable,
     sleepers: Sleepers,
-    /// Kept until the lock is released: dropping them may take long, or call user code.
+    /// Dropped after the lock is released: that may take long, or run user code.
     _rest: (Records, Wall),
-    /// Handles that ask what became of their task wait for this.
-    left: MutexGuard<'a, Vec<wheel::Key>>,
+    /// Held until the keys are collected: handles that ask for the fate of a task wait for it.
+    unfired_keys: MutexGuard<'a, Vec<wheel::Key>>,
 }
 
 impl Shard {
-    /// Takes out what is pending. Handles will report `fate` for those tasks.
+    /// Takes out everything that is pending. Handles will report `fate` for those tasks.
     fn close<'a>(self: &'a Arc<Self>, state: &mut State, fate: Fate) -> Taken<'a> {
         state.phase = Phase::Stopped;
-        state.left = fate;
+        state.fate_at_stop = fate;
         let wheel = state.wheel.take();
         let keys = state.keys.take_all();
         let rest = (core::mem::take(&mut state.records), core::mem::take(&mut state.wall));
         let sleepers = state.sleepers.take();
         state.cancelled += sleepers.len() as u64;
         self.publish_next(state);
-        Taken { shard: self, wheel, keys, sleepers, _rest: rest, left: self.left() }
+        let unfired_keys = self.unfired_keys();
+        Taken { shard: self, wheel, keys, sleepers, _rest: rest, unfired_keys }
     }
 }
 
 impl Taken<'_> {
-    /// Makes a list of the tasks, by deadline, and notes the places for the handles. Wakes the
-    /// futures.
+    /// Returns the tasks in order of deadline, records the wheel keys of plain ones for their handles,
+    /// and wakes the futures.
     fn hand_back(mut self, fate: Fate) -> Vec<(u64, Unfired)> {
         let driver = &self.shard.driver;
         let jobs = self.wheel.into_jobs();
         let plain = jobs.iter().filter(|due| due.value.record().is_none());
-        *self.left = plain.map(|due| due.key).collect();
-        self.left.shrink_to_fit();
-        self.left.sort_unstable();
-        drop(self.left);
+        *self.unfired_keys = plain.map(|due| due.key).collect();
+        self.unfired_keys.shrink_to_fit();
+        self.unfired_keys.sort_unstable();
+        drop(self.unfired_keys);
         let unfired = jobs.into_iter().map(|due| {
             let job = due.value;
             if let Some(record) = job.record() {
@@ -77,8 +78,8 @@ impl Taken<'_> {
 }
 
 impl Core {
-    /// Takes the timer out of service and returns what is pending, by deadline. Handles will report
-    /// `fate` for those tasks. What takes long is done without the locks.
+    /// Stops the timer and returns its pending tasks in order of deadline. Handles will report `fate`
+    /// for those tasks. Work that takes long is done without the locks.
     pub(crate) fn end(self: &Arc<Self>, fate: Fate) -> Vec<Unfired> {
         let driver = &self.driver;
         let mut roster = driver.roster();
@@ -86,8 +87,7 @@ impl Core {
             return Vec::new();
         }
         driver.set_phase(&mut roster, Phase::Stopped);
-        // All shards are closed at one moment: a call that is refused is not followed by one that
-        // is accepted.
+        // All shards are closed at one moment: after a call was refused, no other is accepted.
         let mut states = self.lock_all(&roster);
         let closed = self.shards().zip(&mut states).map(|(shard, state)| shard.close(state, fate));
         let taken: Vec<_> = closed.collect();
@@ -109,14 +109,14 @@ impl Core {
     }
 
     /// Waits until no task runs and no thread is left. Returns `false` if that takes longer than
-    /// `limit`. From inside a task of this timer there is nothing to wait for.
+    /// `limit`. Returns at once when called from a task of this timer.
     pub(crate) fn wait_ended(&self, limit: Duration) -> bool {
         let is_idle = |state: &State| state.running == 0;
         let ended = |roster: &Roster| roster.count == 0 && self.all(roster, is_idle);
         panics::is_inside(&self.driver) || self.wait(limit, ended)
     }
 
-    /// Refuses new tasks and lets the pending ones run for up to `limit`. Periodic ones end.
+    /// Refuses new tasks and lets the pending ones run for up to `limit`. Cancels periodic tasks.
     pub(crate) fn drain(self: &Arc<Self>, limit: Duration) {
         let mut roster = self.driver.roster();
         if roster.phase == Phase::Stopped {
@@ -138,7 +138,7 @@ impl Core {
         }
     }
 
-    /// Cancels the periodic tasks of a shard, a number of them at a time.
+    /// Cancels the periodic tasks of a shard, in steps.
     fn cancel_series(&self, shard: &Shard) {
         let mut unvisited = usize::MAX;
         while unvisited > 0 {
@@ -149,7 +149,7 @@ impl Core {
         }
     }
 
-    /// Returns `true` if something is true of all shards at one moment.
+    /// Returns `true` if a condition holds for all shards at one moment.
     fn all(&self, roster: &Roster, is: impl Fn(&State) -> bool) -> bool {
         self.lock_all(roster).iter().all(|state| is(state))
     }

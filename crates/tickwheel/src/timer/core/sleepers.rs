@@ -1,29 +1,28 @@
-//! Futures that wait: a wheel of wakers beside the wheel of tasks.
+//! Sleeping futures: a wheel of wakers beside the wheel of tasks.
 //!
-//! A *sleeper* is a future's waker with a deadline. It needs less than a task does: nobody runs
-//! it, it has no key and no handle but its future. So it has a wheel of its own, in which an entry
-//! is the waker itself, and the thread that waits for deadlines wakes all that are due by the
-//! batch, without a hand-over to anybody.
+//! A *sleeper* is a future's waker with a deadline. It needs less than a task: no thread runs it, and
+//! it has no key and no handle other than its future. So sleepers have a wheel of their own, whose
+//! values are the wakers themselves, and the leader wakes due ones in batches.
 //!
 //! Ground rules:
-//! * The wheel belongs to the timer's lock. Wakers are cloned, woken and dropped without it:
-//!   whose they are may call back.
-//! * A sleeper is put into the wheel with a tick after the wheel's time. What is due sooner than
-//!   that is not put there; its future is ready.
-//! * Hence, up to the tick `woken_through` no sleeper is in the wheel, and a future whose tick
-//!   that is knows without the lock that it was woken. It never goes back.
-//! * Up to the tick `taken_through` a sleeper may have been taken out; that is said before anybody
-//!   is woken. So a future with a later tick knows without the lock that its waker is in the wheel,
-//!   and which one that is: it goes on waiting if it is polled with the same.
+//! * The wheel is protected by the shard's lock. Wakers are cloned, woken and dropped without it: they
+//!   are user code, which may call back.
+//! * A sleeper enters the wheel only with a tick after the wheel's time. A future that is due earlier
+//!   is ready at once.
+//! * So no sleeper in the wheel has a tick up to `woken_through`, and a future with such a tick knows
+//!   without the lock that it was woken. `woken_through` never decreases.
+//! * Sleepers with ticks up to `taken_through` may have been taken out. It is published before any of
+//!   them is woken. So a future with a later tick knows without the lock that its waker is still in
+//!   the wheel, and which one that is. If it is polled with the same waker, it returns `Pending`.
 //! * A poll never relies on a thread that may be blocked in a task, an executor or a waker. It reads
-//!   the clock itself unless the leader is asleep and wakes up no later than the future's deadline:
+//!   the clock itself, unless the leader sleeps and wakes up no later than the future's deadline:
 //!   reading the clock costs more than the rest of a poll.
-//! * Most futures that wait do so for a moment, again and again, with the same limit. So what a
-//!   future leaves behind is kept for the next one: an entry without a waker, *vacant*, which is
-//!   moved to a later deadline for a fraction of what putting one there and taking it out costs.
-//!   No vacant entry wakes anybody, and those that are met in the wheel go.
-//! * Sleepers are not tasks: `max_pending` does not limit them, and `stop` does not hand them back
-//!   but wakes them. They then go on at the timer's *successor*.
+//! * Most futures sleep only for a moment, again and again, with the same limit. So the entry of a
+//!   future that stops sleeping is kept for the next one, without a waker (*vacant*). Moving it to a
+//!   later deadline costs a fraction of inserting and removing an entry. Vacant entries wake nothing,
+//!   and are removed when the wheel's time reaches them.
+//! * Sleepers are not tasks: `max_pending` does not limit them. `stop` does not hand them back but
+//!   wakes them, and they then sleep on the timer's *successor*.
 
 use core::sync::atomic::Ordering;
 use core::task::Waker;
@@ -41,33 +40,34 @@ use crate::timer::execution::roster::GRACE;
 use crate::timer::sync::{AtomicU64, Mutex, MutexGuard};
 use crate::wheel::{self, Advance, HierarchicalWheel};
 
-/// So many are woken before somebody else may have the lock, or a task its turn.
-const BATCH: usize = 128;
+/// The number of wakers that are called before the lock is available to other threads, or a task gets
+/// its turn.
+const WAKE_BATCH: usize = 128;
 
-/// So many vacant entries are kept.
-const VACANT: usize = 64;
+/// The maximum number of vacant entries.
+const MAX_VACANT: usize = 64;
 
-/// The part that the lock protects.
+/// The sleepers of a shard, protected by its lock.
 pub(crate) struct Sleepers {
     wheel: HierarchicalWheel<Option<Waker>>,
-    /// The entries without a waker, all of them.
+    /// The keys of all vacant entries.
     vacant: Vec<wheel::Key>,
 }
 
-/// The part that it does not.
+/// The part of a shard's sleepers that is used without its lock.
 pub(crate) struct Wakers {
-    /// The tick up to which every sleeper was taken out of the wheel.
+    /// Every sleeper up to this tick was taken out of the wheel.
     woken_through: AtomicU64,
-    /// The tick up to which sleepers may have been taken out of the wheel; `u64::MAX` once the timer
-    /// is stopped.
+    /// Sleepers up to this tick may have been taken out of the wheel; `u64::MAX` once the timer is
+    /// stopped.
     taken_through: AtomicU64,
     /// Wakers that were taken out of the wheel and not called yet. They have a lock of their own, so
-    /// that a thread that steps in can continue where a blocked one has stopped. It is taken under
-    /// the shard's lock or without it, and no waker is called under it.
+    /// that a guard that steps in continues where a blocked thread stopped. It is taken with or without
+    /// the shard's lock, and no waker is called under it.
     due: Mutex<VecDeque<Waker>>,
 }
 
-/// Where a future's waker is: in which shard, and where in its wheel.
+/// The registration of a sleeping future: its shard, its key and tick there, and its waker.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiter {
     shard: u32,
@@ -76,8 +76,8 @@ pub(crate) struct Waiter {
     waker: Identity,
 }
 
-/// Tells wakers apart, as [`Waker::will_wake`] does, while one of them is in the wheel and so its
-/// addresses are nobody else's.
+/// The identity of a waker, compared like [`Waker::will_wake`]. Valid while the waker is in the wheel,
+/// because no other waker can then have its addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Identity {
     data: usize,
@@ -91,23 +91,23 @@ impl Identity {
     }
 }
 
-/// How far a future's waiting is.
+/// The progress of a sleeping future.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Progress {
-    /// It has not begun.
+    /// It is not registered.
     New,
     Waits(Waiter),
-    /// The deadline has come.
+    /// The deadline has passed.
     Elapsed,
 }
 
-/// What moving the deadline of a future that waits has met.
+/// The result of moving the deadline of a sleeping future.
 pub(crate) enum Moved {
-    /// It waits for the new deadline.
+    /// The future waits for the new deadline.
     Waits(Nudge),
-    /// The new deadline has passed: the waker is the caller's to call.
+    /// The new deadline has passed. The caller must call the waker.
     Passed(Waker),
-    /// It was woken before, and has to begin anew.
+    /// The future was woken before, and must register again.
     Woken,
 }
 
@@ -158,10 +158,10 @@ impl Sleepers {
         key
     }
 
-    /// Takes somebody out who waits.
+    /// Removes a sleeper and returns its waker.
     #[inline]
     fn remove(&mut self, key: wheel::Key) -> Option<Waker> {
-        if self.vacant.len() >= VACANT {
+        if self.vacant.len() >= MAX_VACANT {
             return self.wheel.remove(key).flatten();
         }
         let waker = self.wheel.get_mut(key)?.take();
@@ -169,7 +169,7 @@ impl Sleepers {
         waker
     }
 
-    /// Takes out who is due, or a vacant entry.
+    /// Takes out the first due entry: a sleeper, or a vacant entry (`None`).
     #[inline]
     fn pop_due(&mut self, tick: u64) -> Option<(u64, Option<Waker>)> {
         let due = self.wheel.pop_due(tick)?;
@@ -191,27 +191,32 @@ impl Sleepers {
         core::mem::replace(self, Self::new())
     }
 
-    /// The wakers of all sleepers, to be called without the lock.
+    /// Returns the wakers of all sleepers. They must be called without the lock.
     pub(crate) fn into_wakers(mut self) -> Vec<Waker> {
         self.wheel.drain().filter_map(|due| due.value).collect()
     }
 }
 
-/// The futures' way into the timer.
+/// The interface of futures to the timer.
 impl Core {
     fn shard_of(&self, waiter: &Waiter) -> &Arc<Shard> {
         self.shard(waiter.shard as usize)
     }
 
-    /// Begins to wait: puts a waker into the wheel, unless the deadline has passed. Leaves the
-    /// progress at [`Progress::New`] if the timer is stopped.
-    pub(crate) fn fall_asleep(&self, at: Nanos, waker: &Waker, progress: &mut Progress) -> Nudge {
-        self.my_shard().fall_asleep(at, waker, progress)
+    /// Puts a waker into the wheel, unless the deadline has passed. Leaves `progress` at
+    /// [`Progress::New`] if the timer is stopped.
+    pub(crate) fn register_waker(
+        &self,
+        at: Nanos,
+        waker: &Waker,
+        progress: &mut Progress,
+    ) -> Nudge {
+        self.my_shard().register_waker(at, waker, progress)
     }
 
-    /// Returns `true` if it is certain that a future continues to wait with this waker.
+    /// Returns `true` if it is certain that a future still waits with this waker. Takes no lock.
     #[inline]
-    pub(crate) fn surely_sleeps(&self, waiter: &Waiter, waker: &Waker) -> bool {
+    pub(crate) fn surely_waits(&self, waiter: &Waiter, waker: &Waker) -> bool {
         let taken_through = self.shard_of(waiter).wakers.taken_through.load(Ordering::Acquire);
         if waiter.tick <= taken_through || waiter.waker != Identity::of(waker) {
             return false;
@@ -220,39 +225,39 @@ impl Core {
         self.driver.leader_wakes_by(at) || at > self.clock().now()
     }
 
-    /// Lets a future continue to wait, with this waker. Returns [`Progress::New`] if the timer is
-    /// stopped.
+    /// Checks the progress of a waiting future, and replaces its waker if it is another one. Returns
+    /// [`Progress::New`] if the timer is stopped.
     #[inline]
-    pub(crate) fn go_on_sleeping(&self, waiter: Waiter, waker: &Waker) -> Progress {
-        self.shard_of(&waiter).go_on_sleeping(waiter, waker)
+    pub(crate) fn update_waker(&self, waiter: Waiter, waker: &Waker) -> Progress {
+        self.shard_of(&waiter).update_waker(waiter, waker)
     }
 
-    /// Moves the deadline of a future that waits.
+    /// Moves the deadline of a waiting future.
     #[inline]
-    pub(crate) fn sleep_till(&self, waiter: &mut Waiter, at: Nanos) -> Moved {
-        self.shard_of(waiter).sleep_till(waiter, at)
+    pub(crate) fn move_waiter(&self, waiter: &mut Waiter, at: Nanos) -> Moved {
+        self.shard_of(waiter).move_waiter(waiter, at)
     }
 
-    /// Ends the waiting of a future that is dropped.
+    /// Removes a waiting future, which is about to be dropped or to stop waiting.
     #[inline]
-    pub(crate) fn leave(&self, waiter: Waiter) {
-        self.shard_of(&waiter).leave(waiter);
+    pub(crate) fn remove_waiter(&self, waiter: Waiter) {
+        self.shard_of(&waiter).remove_waiter(waiter);
     }
 
     /// Returns `true` if a deadline, rounded up to a tick, has passed.
-    pub(crate) fn has_come(&self, at: Nanos) -> bool {
+    pub(crate) fn has_elapsed(&self, at: Nanos) -> bool {
         let now = self.clock().now();
         at <= now / self.tick() * self.tick()
     }
 
-    /// Calls a batch of due wakers. Returns `true` beside the lock if there may be more.
+    /// Calls a batch of due wakers. Returns the lock, and `true` if more wakers may be due.
     #[inline]
     pub(crate) fn wake_some<'a>(
         &self,
         shard: &'a Shard,
         state: MutexGuard<'a, State>,
     ) -> (MutexGuard<'a, State>, bool) {
-        // While another thread calls wakers, it may be blocked in one and have others left.
+        // A thread that is calling wakers may be blocked in one, with others still to be called.
         if state.sleepers.len() == 0 && state.waking == 0 {
             (state, false)
         } else {
@@ -293,7 +298,7 @@ impl Core {
 }
 
 impl Shard {
-    fn fall_asleep(&self, at: Nanos, waker: &Waker, progress: &mut Progress) -> Nudge {
+    fn register_waker(&self, at: Nanos, waker: &Waker, progress: &mut Progress) -> Nudge {
         let waker = waker.clone();
         let identity = Identity::of(&waker);
         let mut state = self.lock();
@@ -310,7 +315,7 @@ impl Shard {
         *progress = Progress::Waits(Waiter { shard: self.index, key, tick, waker: identity });
         let waking_since = state.waking_since;
         let mut nudge = self.unlock_after(state, at);
-        // Futures that were just woken mostly wait again at once: that calls no guard yet.
+        // Most futures that were just woken sleep again at once. That does not need a guard yet.
         if nudge.watch {
             let now = self.driver.clock.now();
             nudge.watch = now >= waking_since.saturating_add(nanos(GRACE));
@@ -327,7 +332,7 @@ impl Shard {
     }
 
     #[inline]
-    fn go_on_sleeping(&self, waiter: Waiter, waker: &Waker) -> Progress {
+    fn update_waker(&self, waiter: Waiter, waker: &Waker) -> Progress {
         if self.wakers.has_woken(&waiter) {
             return Progress::Elapsed;
         }
@@ -347,7 +352,7 @@ impl Shard {
         }
     }
 
-    /// Ends the waiting of a future that found out by itself that its deadline has passed.
+    /// Removes a future that found out by itself that its deadline has passed.
     #[cold]
     fn wake_up(&self, mut state: MutexGuard<'_, State>, waiter: Waiter) -> Progress {
         let waker = state.sleepers.remove(waiter.key);
@@ -367,7 +372,7 @@ impl Shard {
             Some(known) => {
                 let other = known.replace(waker);
                 drop(state);
-                // Without the lock.
+                // Without the lock: dropping a waker is user code.
                 drop(other);
                 Progress::Waits(Waiter { waker: identity, ..waiter })
             }
@@ -376,7 +381,7 @@ impl Shard {
     }
 
     #[inline]
-    fn sleep_till(&self, waiter: &mut Waiter, at: Nanos) -> Moved {
+    fn move_waiter(&self, waiter: &mut Waiter, at: Nanos) -> Moved {
         let mut state = self.lock();
         let tick = state.tick_of(at);
         if self.has_passed(&state, at, tick) {
@@ -392,7 +397,7 @@ impl Shard {
     }
 
     #[inline]
-    fn leave(&self, waiter: Waiter) {
+    fn remove_waiter(&self, waiter: Waiter) {
         if self.wakers.has_woken(&waiter) {
             return;
         }
@@ -403,7 +408,7 @@ impl Shard {
         drop(waker);
     }
 
-    /// Calls the wakers that were taken out, in order. Returns how many panicked.
+    /// Calls the wakers that were taken out, in order. Returns the number of panics.
     fn call_due_wakers(&self) -> u64 {
         let mut panicked = 0;
         while panics::catch(&self.driver.config, || {
@@ -416,7 +421,7 @@ impl Shard {
         panicked
     }
 
-    /// Wakes all futures, when the timer was stopped.
+    /// Wakes all futures after the timer was stopped.
     pub(crate) fn wake_stopped(&self, wakers: Vec<Waker>) {
         self.wakers.taken_through.store(u64::MAX, Ordering::Release);
         self.wakers.due().extend(wakers);
@@ -428,7 +433,7 @@ impl Shard {
 }
 
 impl State {
-    /// Takes due sleepers out, up to a batch. Says whether there may be more.
+    /// Takes out a batch of due sleepers. Returns `true` if more may be due.
     fn take_sleepers(&mut self, now: Nanos, batch: &mut VecDeque<Waker>) -> bool {
         let tick = self.tick_at(now);
         loop {
@@ -439,19 +444,19 @@ impl State {
             let Some(waker) = waker else { continue };
             self.fired += 1;
             self.lateness.record_nanos(now.saturating_sub(self.time_of(deadline)));
-            // Waking a task changes its state, which mostly lies where the waker points, and was
-            // not looked at for long: a quarter of the time to fire went into waiting for that.
+            // Waking a task changes its state, which is usually at the waker's address and not in the
+            // cache. Waiting for it took a quarter of the time to fire.
             wheel::prefetch(waker.data());
             batch.push_back(waker);
-            if batch.len() >= BATCH {
+            if batch.len() >= WAKE_BATCH {
                 return self.sleepers.wheel.next_wake().is_some_and(|next| next <= tick);
             }
         }
     }
 }
 
-/// A future's waker is gone from the wheel: it was woken because its deadline has come, or
-/// because the timer was stopped.
+/// Returns the progress of a future whose waker has left the wheel: its deadline has passed, or the
+/// timer was stopped.
 fn after_waking(state: &State) -> Progress {
     if state.phase == Phase::Stopped { Progress::New } else { Progress::Elapsed }
 }

@@ -1,11 +1,11 @@
-//! What a shard's lock protects: the wheels, the keys and the counters.
+//! The state that a shard's lock protects: the wheels, the keys and the counters.
 //!
 //! Ground rules:
-//! * No user code is called or dropped in here: closures are moved in and out.
-//! * Futures that wait are not tasks, and have a wheel of their own (`sleepers.rs`).
-//! * A pending task is in the wheel, or is a periodic one that is running (`held`). So
-//!   [`State::pending_tasks`] is exact, and so is `max_pending`.
-//! * A key is in `keys` exactly while its task is pending or a periodic one that is running.
+//! * No user code is called or dropped here: closures are moved in and out.
+//! * Sleeping futures are not tasks. They have a wheel of their own (`sleepers.rs`).
+//! * A pending task is in the wheel, or is periodic and running (`held`). So [`State::pending_tasks`]
+//!   is exact, and so is `max_pending`.
+//! * A key is in `keys` exactly while its task is pending, or periodic and running.
 
 use std::sync::Arc;
 use std::vec::Vec;
@@ -24,31 +24,31 @@ use crate::timer::tasks::record::{Fate, Record, Records};
 use crate::timer::{Key, ScheduleError};
 use crate::wheel::{self, Advance};
 
-/// How many timers a wheel looks at before other threads may have the lock: 0.2 ms at most.
+/// The number of references that a wheel examines before the lock is released: 0.2 ms at most.
 pub(crate) const WHEEL_STEP: usize = 4096;
 
-/// What there is to run.
+/// The result of [`State::pop`].
 pub(crate) enum Popped {
     Fire(Fire),
     /// No task is due.
     Nothing,
-    /// So much was done under the lock that others may have it before the next try.
-    Again,
+    /// The call has done its share of work under the lock. Release the lock, then call again.
+    Yield,
 }
 
-/// A task of a caller, taken out of the wheel to be run.
+/// A due task that was taken out of the wheel to be run.
 pub(crate) enum Fire {
     Plain(Job),
     Record(Arc<Record>),
 }
 
-/// What cancelling met.
+/// The result of cancelling a task.
 pub(crate) enum Cancelled {
-    /// Nothing that could be cancelled.
+    /// The task was not pending.
     No,
-    /// A pending task, which has left the wheel.
+    /// The task was pending and has left the wheel.
     Pending(Job),
-    /// A periodic task that is running, and will not run again.
+    /// The task is periodic and running, and will not run again.
     Running,
 }
 
@@ -58,26 +58,26 @@ pub(crate) struct State {
     pub(crate) keys: KeyTable,
     pub(crate) records: Records,
     pub(crate) wall: Wall,
-    /// The phase of the timer; here it is never `NotStarted`.
+    /// The phase of the timer. Here it is never `NotStarted`.
     pub(crate) phase: Phase,
-    /// Nanoseconds in a tick.
+    /// The length of a tick in nanoseconds.
     pub(crate) tick: Nanos,
-    /// How many tasks this shard may hold: its part of `max_pending`.
+    /// The number of tasks that this shard may hold: its part of `max_pending`.
     pub(crate) quota: usize,
-    /// Periodic tasks that are running.
+    /// The number of periodic tasks that are running.
     held: usize,
-    /// Tasks of any kind that are running.
+    /// The number of running tasks of any kind.
     pub(crate) running: usize,
-    /// Tasks that an executor has taken and not started.
+    /// The number of tasks that a custom executor holds and has not started.
     pub(crate) queued: usize,
-    /// What became of the tasks that were in the wheel when the timer was stopped.
-    pub(crate) left: Fate,
-    /// Whether a task runs as soon as it is taken out of the wheel, and not when an executor likes.
+    /// The fate of the tasks that were in the wheel when the timer was stopped.
+    pub(crate) fate_at_stop: Fate,
+    /// Whether a task runs as soon as it is taken out of the wheel, instead of on a custom executor.
     runs_at_once: bool,
-    /// Threads that are calling wakers, and since when there is one.
+    /// The number of threads that are calling wakers, and the time since when there is one.
     pub(crate) waking: usize,
     pub(crate) waking_since: Nanos,
-    /// A caller runs what is due, on its own thread.
+    /// Whether a caller is running due tasks on its own thread.
     pub(crate) turning: bool,
     pub(crate) scheduled: u64,
     pub(crate) fired: u64,
@@ -108,7 +108,7 @@ impl State {
             held: 0,
             running: 0,
             queued: 0,
-            left: Fate::Unfired,
+            fate_at_stop: Fate::Unfired,
             runs_at_once: !matches!(config.executor, Executor::Custom(_)),
             waking: 0,
             waking_since: 0,
@@ -122,30 +122,30 @@ impl State {
         }
     }
 
-    /// The first tick that is not before a time; `u64::MAX` if that is never.
+    /// Returns the first tick at or after a time, or `u64::MAX` if the time means never.
     #[inline]
     pub(crate) fn tick_of(&self, at: Nanos) -> u64 {
         match self.tick {
             _ if at == Nanos::MAX => u64::MAX,
-            // Dividing by what the compiler knows is a multiplication.
+            // A division by a constant is compiled to a multiplication.
             DEFAULT_TICK => at.div_ceil(DEFAULT_TICK),
             tick => at.div_ceil(tick),
         }
     }
 
-    /// The last tick that has come at a time.
+    /// Returns the last tick at or before a time.
     #[inline]
     pub(crate) fn tick_at(&self, now: Nanos) -> u64 {
         if self.tick == DEFAULT_TICK { now / DEFAULT_TICK } else { now / self.tick }
     }
 
-    /// When a tick comes; `Nanos::MAX` if that is never.
+    /// Returns the time of a tick, or `Nanos::MAX` if it means never.
     #[inline]
     pub(crate) fn time_of(&self, tick: u64) -> Nanos {
         tick.saturating_mul(self.tick)
     }
 
-    /// How many tasks have neither run nor been cancelled.
+    /// Returns the number of tasks that have neither run nor been cancelled.
     #[inline]
     pub(crate) fn pending_tasks(&self) -> usize {
         if self.phase == Phase::Stopped { 0 } else { self.wheel.len() + self.held }
@@ -163,15 +163,15 @@ impl State {
             + self.sleepers.memory_usage()
     }
 
-    /// Returns `true` if this shard may hold no more tasks.
+    /// Returns `true` if this shard has used up its quota.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.pending_tasks() >= self.quota
     }
 
-    /// Checks that a task may be scheduled that replaces another.
+    /// Returns an error if the timer accepts no tasks. Does not check for room.
     #[inline]
-    pub(crate) fn admit_instead(&self) -> Result<(), ScheduleError> {
+    pub(crate) fn check_accepts_tasks(&self) -> Result<(), ScheduleError> {
         if self.phase.takes_tasks() { Ok(()) } else { Err(ScheduleError::Stopped) }
     }
 
@@ -181,7 +181,7 @@ impl State {
         self.wheel.insert(tick, job)
     }
 
-    /// Puts a record into the wheel, for a time of its own clock.
+    /// Puts a record into the wheel, at its wall-clock deadline if it has one, otherwise at `at`.
     pub(crate) fn place(&mut self, record: &Arc<Record>, at: Nanos, clock: &Clock) {
         let at = match record.wall() {
             Some(wall) => self.wall_to_monotonic(wall, clock),
@@ -193,9 +193,9 @@ impl State {
         }
     }
 
-    /// When a thread must look at a record that was placed: when it is due or, if it follows the
-    /// wall clock, when that is to be read.
-    pub(crate) fn look_at(&self, record: &Record) -> Nanos {
+    /// Returns the time at which a thread must wake up for a record: its deadline or, if it follows the
+    /// wall clock, the next time to read that clock, whichever is earlier.
+    pub(crate) fn wake_time_of(&self, record: &Record) -> Nanos {
         if record.follows_wall() {
             record.due_at().min(self.wall.check_at())
         } else {
@@ -210,8 +210,8 @@ impl State {
         record.set_fate(Fate::Pending);
     }
 
-    /// Returns when something may be due next, the wall clock has to be read, or a calendar has to be
-    /// searched.
+    /// Returns the time at which a task or future may be due, the wall clock must be read, or a
+    /// calendar must be searched.
     pub(crate) fn next_wake(&self) -> Option<Nanos> {
         if self.wall.has_searches() {
             return Some(0);
@@ -221,17 +221,17 @@ impl State {
         if self.wall.has_followers() { at.map(|at| at.min(self.wall.check_at())) } else { at }
     }
 
-    /// Takes out the first task that is due.
+    /// Takes out the first due task.
     #[inline]
     pub(crate) fn pop(&mut self, clock: &Clock) -> Popped {
         let now = clock.now();
         if self.wall.has_followers() && self.follow_wall(clock, now) {
-            return Popped::Again;
+            return Popped::Yield;
         }
         for _ in 0..wall::STEP {
             let tick = self.tick_at(now);
             if self.wheel.advance(tick, WHEEL_STEP) == Advance::Unfinished {
-                return Popped::Again;
+                return Popped::Yield;
             }
             let Some(due) = self.wheel.pop_due(tick) else { return Popped::Nothing };
             let fire = match due.value.record() {
@@ -258,22 +258,23 @@ impl State {
             self.lateness.record_nanos(now - self.time_of(due.deadline).min(now));
             return Popped::Fire(fire);
         }
-        Popped::Again
+        Popped::Yield
     }
 
-    /// A task that an executor had taken is run, or dropped.
+    /// Counts a queued task of a custom executor as running.
     pub(crate) fn leave_queue(&mut self) {
         self.queued -= 1;
         self.running += 1;
     }
 
-    /// A record's tick has come; `false` if its wall-clock deadline has not, or was missed.
+    /// Starts the run of a record whose tick has come. Returns `false` if its wall-clock deadline has
+    /// not come yet, or was missed.
     fn start(&mut self, record: &Arc<Record>, clock: &Clock) -> bool {
         let wall = record.wall().filter(|_| self.wall.unfollow(record));
         if let Some(wall) = wall {
             let early = wall.saturating_sub(clock.wall());
             if early > 0 {
-                // The clock was set back since it was last read, or runs slower.
+                // The clock was set back since it was last read, or runs slower than expected.
                 self.place_at(record, clock.now().saturating_add(early));
                 self.wall.follow(record);
                 return false;
@@ -298,17 +299,17 @@ impl State {
         true
     }
 
-    /// A record has come to its end.
+    /// Removes a record that has ended.
     fn forget(&mut self, record: &Arc<Record>) {
         self.wall.unfollow(record);
         self.keys.forget_record(record);
         self.records.remove(record);
     }
 
-    /// A periodic task has run: says whether it goes on.
+    /// Ends a run of a periodic task. Returns `true` if the task was scheduled again.
     pub(crate) fn finish(&mut self, record: &Arc<Record>, panicked: bool, clock: &Clock) -> bool {
         let Some(series) = &record.series else { return false };
-        // Whoever cancelled it while it ran has let it go already.
+        // A caller that cancelled the task during its run has already uncounted it.
         self.held -= usize::from(record.fate() == Fate::Running);
         let ends = panicked && series.ends_on_panic;
         if record.fate() != Fate::Running || ends || !self.phase.takes_tasks() {
@@ -324,8 +325,8 @@ impl State {
         true
     }
 
-    /// Cancels the task of a record, if it can still be. The answer is to be dropped without the
-    /// lock.
+    /// Cancels the task of a record, if it is pending or running. The result must be dropped without
+    /// the lock.
     pub(crate) fn cancel(&mut self, record: &Arc<Record>) -> Cancelled {
         let cancelled = match record.fate() {
             Fate::Pending => {
@@ -344,8 +345,8 @@ impl State {
         cancelled
     }
 
-    /// Cancels periodic tasks among a number of records before `unvisited`, which is moved on. The
-    /// answers are to be dropped without the lock.
+    /// Cancels the periodic tasks among a number of records before `unvisited`, and moves `unvisited`
+    /// on. The results must be dropped without the lock.
     pub(crate) fn cancel_series(&mut self, unvisited: &mut usize) -> Vec<Cancelled> {
         let end = self.records.len().min(*unvisited);
         let start = end.saturating_sub(wall::STEP);
@@ -356,7 +357,7 @@ impl State {
         series.map(|record| self.cancel(record)).collect()
     }
 
-    /// Cancels a plain task. The answer is to be dropped without the lock.
+    /// Cancels a plain task. The job must be dropped without the lock.
     #[inline]
     pub(crate) fn cancel_plain(&mut self, wheel_key: wheel::Key) -> Option<Job> {
         let job = self.wheel.remove(wheel_key)?;
@@ -367,13 +368,13 @@ impl State {
         Some(job)
     }
 
-    /// Which task has a key, by its hash.
+    /// Finds the task with a key. `hash` is the key's hash.
     #[inline]
     pub(crate) fn find(&self, key: &Key, hash: u64) -> Option<KeyHolder> {
         self.keys.find(key, hash, |index| self.prefetch(wheel::Key { index, generation: 0 }))
     }
 
-    /// Cancels the task that has a key, if it can still be. The answer is to be dropped without
+    /// Cancels the task with a key, if it is pending or running. The result must be dropped without
     /// the lock.
     pub(crate) fn cancel_holder(&mut self, holder: &KeyHolder) -> Cancelled {
         match holder {
@@ -387,13 +388,13 @@ impl State {
         }
     }
 
-    /// Has the memory of a task fetched, while its caller does something else.
+    /// Prefetches the entry of a task.
     #[inline]
     pub(crate) fn prefetch(&self, wheel_key: wheel::Key) {
         self.wheel.prefetch(wheel_key);
     }
 
-    /// Returns when a task in the wheel is due, rounded up to a tick.
+    /// Returns the deadline of a task in the wheel, rounded up to a tick.
     pub(crate) fn due_at(&self, wheel_key: wheel::Key) -> Option<Nanos> {
         let tick = self.wheel.deadline(wheel_key).filter(|_| self.phase != Phase::Stopped)?;
         Some(self.time_of(tick))
@@ -415,7 +416,7 @@ impl State {
         true
     }
 
-    /// Adds the counts of this shard to those of others.
+    /// Adds the counters of this shard to `stats`.
     pub(crate) fn add_to(&self, stats: &mut Stats) {
         stats.scheduled += self.scheduled;
         stats.fired += self.fired;
@@ -427,7 +428,7 @@ impl State {
     }
 }
 
-/// The earlier of two ticks that may not be there.
+/// Returns the earlier of two optional ticks.
 fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

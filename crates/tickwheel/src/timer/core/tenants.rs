@@ -1,10 +1,10 @@
-//! A timer as other rooms of this library use it, for work of their own.
+//! The interface of a timer to other modules of this library (*tenants*), for work of their own.
 //!
 //! Ground rules:
-//! * A [`Host`] does not keep the timer alive, and what it places is not limited by `max_pending`:
-//!   what a caller was promised must not fail because others fill the timer.
-//! * Nothing of a caller's is called by [`Host::place`], [`Host::move_to`] and the questions: they
-//!   may be used under a lock. What has to follow without that lock is left to a [`Nudge`].
+//! * A [`Host`] does not keep the timer running, and `max_pending` does not limit its jobs: work that
+//!   was promised to a caller must not fail because other callers fill the timer.
+//! * [`Host::place`], [`Host::move_to`] and the methods that only read call no user code, so they may
+//!   be used under a lock. They return a [`Nudge`] for the part that must run without that lock.
 
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Instant;
@@ -18,12 +18,13 @@ use crate::timer::tasks::job::Job;
 use crate::timer::{Nanos, ScheduleError, Timer};
 use crate::wheel;
 
+/// A tenant's reference to its timer.
 #[derive(Clone)]
 pub(crate) struct Host {
     core: Arc<Core>,
 }
 
-/// Where a job is: in which shard, and where in its wheel.
+/// The place of a job: its shard, and its key in the shard's wheel.
 #[derive(Clone, Copy)]
 pub(crate) struct JobKey {
     shard: u32,
@@ -32,14 +33,14 @@ pub(crate) struct JobKey {
 
 /// A part of this library with work of its own on a timer: a pacer.
 pub(crate) trait Tenant: Send + Sync {
-    /// The timer takes no more tasks. The tenant keeps a job in it while it has work left, and
-    /// removes the job when there is none.
+    /// Called when the timer begins to drain and accepts no more tasks. The tenant keeps a job in the
+    /// timer as long as it has work left, and removes it afterwards.
     fn timer_drains(self: Arc<Self>);
-    /// The timer runs nothing any more.
+    /// Called after the timer was stopped.
     fn timer_stopped(&self);
 }
 
-/// The tenants of a timer, which it does not keep alive.
+/// The tenants of a timer. The timer does not keep them alive.
 #[derive(Default)]
 pub(crate) struct Tenants(Mutex<Vec<Weak<dyn Tenant>>>);
 
@@ -68,7 +69,7 @@ impl Host {
         Self { core: Arc::clone(timer.core()) }
     }
 
-    /// Has a tenant told when the timer drains or stops.
+    /// Registers a tenant, to be called when the timer drains or stops.
     pub(crate) fn attach(&self, tenant: Weak<dyn Tenant>) {
         self.core.tenants.add(tenant);
     }
@@ -78,35 +79,35 @@ impl Host {
         self.core.clock().now()
     }
 
-    /// Nanoseconds in a tick.
+    /// Returns the length of a tick in nanoseconds.
     #[inline]
     pub(crate) fn tick(&self) -> Nanos {
         self.core.tick()
     }
 
-    /// Whether tasks run on threads that have to be woken for them.
+    /// Returns `true` if tasks run on threads of the timer, which may have to be woken.
     pub(crate) fn has_threads(&self) -> bool {
         self.core.driver.has_threads()
     }
 
-    /// The instant of a time; `None` if that is never.
+    /// Converts a time to an instant. Returns `None` if the time means never.
     pub(crate) fn instant(&self, at: Nanos) -> Option<Instant> {
         self.core.clock().instant(at)
     }
 
-    /// Whether the timer is neither stopped nor draining.
+    /// Returns `true` if the timer is neither stopped nor draining.
     #[inline]
     pub(crate) fn takes_tasks(&self) -> bool {
         self.core.driver.takes_tasks()
     }
 
-    /// Whether this thread runs a task of the timer.
+    /// Returns `true` if the calling thread is running a task of the timer.
     pub(crate) fn is_inside(&self) -> bool {
         panics::is_inside(&self.core.driver)
     }
 
-    /// Schedules a job, which is made only if the timer takes it. A timer that drains does: a
-    /// tenant may have accepted work before, and needs the timer for it.
+    /// Schedules a job, which is created only if the timer accepts it. A draining timer does: the
+    /// tenant may need it for work that it accepted before.
     pub(crate) fn place(
         &self,
         at: Nanos,
@@ -122,7 +123,7 @@ impl Host {
         Ok((JobKey { shard: shard.index, key }, shard.unlock_after(state, at)))
     }
 
-    /// Moves a job to another time; `None` if it has left the wheel.
+    /// Moves a job to another time. Returns `None` if the job has left the wheel.
     pub(crate) fn move_to(&self, place: JobKey, at: Nanos) -> Option<Nudge> {
         let shard = self.core.shard(place.shard as usize);
         let mut state = shard.lock();
@@ -132,17 +133,17 @@ impl Host {
         Some(shard.unlock_after(state, at))
     }
 
-    /// Does what remains to be done after a job was placed. No lock may be held.
+    /// Wakes or starts the leader after a job was placed or moved. No lock may be held.
     pub(crate) fn nudge(&self, nudge: Nudge) -> Result<(), ScheduleError> {
         self.core.driver.nudge(nudge)
     }
 
-    /// Calls user code as the timer calls a task. Returns `true` if it panicked.
+    /// Calls user code like a task of the timer. Returns `true` if it panicked.
     pub(crate) fn catch(&self, call: impl FnOnce()) -> bool {
         panics::catch(&self.core.driver.config, call)
     }
 
-    /// Takes a job out of the wheel again and drops it.
+    /// Removes a job from the wheel and drops it. Returns `false` if it has left the wheel.
     pub(crate) fn take_back(&self, place: JobKey) -> bool {
         self.core.shard(place.shard as usize).cancel(place.key, &AtomicBool::new(false))
     }

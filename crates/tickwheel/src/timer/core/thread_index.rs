@@ -1,15 +1,15 @@
-//! A small number for each thread, which tells threads that schedule at the same time apart.
+//! A small number for each thread, different for threads that schedule at the same time.
 //!
-//! A thread takes the lowest free number when it first asks, and returns it when it ends. So a
-//! program that starts and ends many threads uses few numbers, and a timer creates few shards.
-//! When all numbers are taken, the next threads share them in turn.
+//! A thread takes the lowest free number on first use, and returns it when it ends. So a program that
+//! starts and ends many threads uses few numbers, and a timer creates few shards. When all numbers are
+//! taken, further threads share them.
 
 #[cfg(not(tickwheel_loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::timer::sync::thread_local;
 
-/// A bit for each number that a living thread has.
+/// A bit for each number that a live thread has.
 #[cfg(not(tickwheel_loom))]
 static TAKEN: AtomicU64 = AtomicU64::new(0);
 
@@ -18,8 +18,8 @@ fn update_taken(update: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
     TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, update)
 }
 
-/// The threads of a model take turns on one thread of the system. Models that run at the same time
-/// must not take each other's numbers.
+/// The threads of a loom model take turns on one thread of the system. Models that run at the same
+/// time must not take each other's numbers.
 #[cfg(tickwheel_loom)]
 fn update_taken(update: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
     std::thread_local! {
@@ -34,7 +34,7 @@ fn update_taken(update: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
 
 struct ThreadIndex {
     number: u32,
-    /// Whether the number is this thread's own and has to be returned.
+    /// Whether this thread took the number exclusively and must return it.
     owned: bool,
 }
 
@@ -47,7 +47,7 @@ impl ThreadIndex {
     }
 }
 
-/// A number for a thread that has to share one: from the address of its stack.
+/// Returns a number for a thread that must share one, derived from the address of its stack.
 fn any_number() -> u32 {
     let on_stack = 0_u8;
     (core::ptr::from_ref(&on_stack).addr() >> 12) as u32 % u64::BITS
@@ -66,8 +66,8 @@ thread_local! {
     static INDEX: ThreadIndex = ThreadIndex::take();
 }
 
-/// Returns the number of the calling thread, below 64. A thread whose thread-locals are destroyed
-/// already uses number 0.
+/// Returns the number of the calling thread, below 64. A thread whose thread-locals are already
+/// destroyed gets 0.
 #[inline]
 pub(crate) fn thread_index() -> usize {
     INDEX.try_with(|index| index.number as usize).unwrap_or(0)
@@ -81,7 +81,7 @@ mod tests {
     use std::thread;
     use std::vec::Vec;
 
-    /// Returns the numbers of threads that live at the same time.
+    /// Returns the numbers of threads that are alive at the same time.
     fn numbers_of(threads: usize) -> BTreeSet<usize> {
         let all_have_one = Barrier::new(threads);
         thread::scope(|scope| {
@@ -96,7 +96,7 @@ mod tests {
         })
     }
 
-    /// One test, as two would take numbers from each other.
+    /// A single test, because two would take numbers from each other.
     #[test]
     fn threads_have_different_numbers_while_there_are_enough() {
         assert_eq!(numbers_of(8).len(), 8);

@@ -1,16 +1,15 @@
-//! Tasks that follow the wall clock: those for a `SystemTime`, and those by the calendar.
+//! Tasks that follow the wall clock: those for a `SystemTime`, and calendar tasks.
 //!
-//! Such a task is in the wheel at the monotonic time at which its wall-clock deadline comes, as far
-//! as the two clocks are known. While one is pending, the wall clock is read once a second. When it
-//! was set, every task that follows it is moved.
+//! Such a task is in the wheel at the monotonic time that corresponds to its wall-clock deadline, as
+//! far as the difference of the two clocks is known. While one is pending, the wall clock is read once
+//! a second. When it was set, every task that follows it is moved.
 //!
 //! Ground rules:
-//! * Moving tasks takes a bounded number of steps under the lock ([`STEP`]), then the lock is free
-//!   for others. No task is taken out of the wheel before all are moved, so that the order of
-//!   deadlines is kept.
-//! * A cron expression is searched without the lock: that takes microseconds, and for rare times
-//!   much longer. A task whose next time is being searched is pending all the while. If it was
-//!   cancelled, reset or handed back meanwhile, the result is dropped.
+//! * At most [`STEP`] tasks are moved before the lock is released for other threads. No task is taken
+//!   out of the wheel before all are moved, so that the order of deadlines is kept.
+//! * Cron expressions are searched without the lock: a search takes microseconds, and much longer for
+//!   rare times. The task stays pending meanwhile. If it is cancelled, reset or handed back during the
+//!   search, the result is discarded.
 
 #[cfg(feature = "cron")]
 use std::sync::Arc;
@@ -21,28 +20,28 @@ use crate::timer::core::state::State;
 use crate::timer::tasks::record::Fate;
 use crate::timer::tasks::record::Record;
 
-/// How often the wall clock is read while a task follows it.
+/// The interval at which the wall clock is read while a task follows it.
 const CHECK_INTERVAL: Nanos = 1_000_000_000;
-/// A change of the wall clock smaller than this is not followed until a task is due.
+/// A smaller change of the wall clock, in nanoseconds, is not followed until a task is due.
 const TOLERANCE: u128 = 1_000_000;
-/// The most tasks that are moved before the lock is released.
+/// The maximum number of tasks that are moved before the lock is released.
 pub(crate) const STEP: usize = 512;
 
-/// What is known of the wall clock, and what is left to do since it was set.
+/// The state of the wall clock, and the work left since it was set.
 #[derive(Default)]
 pub(crate) struct Wall {
-    /// How many pending tasks follow the wall clock.
+    /// The number of pending tasks that follow the wall clock.
     followers: usize,
-    /// What the wall clock showed beyond the monotonic one when it was last read.
+    /// The wall-clock time minus the monotonic time, when they were last read.
     offset: i128,
-    /// When to read it again.
+    /// The time of the next reading.
     check_at: Nanos,
-    /// The records below this index have to be moved.
+    /// Records with an index below this one must still be moved.
     unmoved: usize,
-    /// The clock was set back: tasks by the calendar may be due sooner than they were.
+    /// Whether the clock was set back, so that calendar tasks may be due earlier than before.
     #[cfg(feature = "cron")]
     set_back: bool,
-    /// Tasks by the calendar whose next time is to be searched.
+    /// Calendar tasks whose next time must be searched.
     #[cfg(feature = "cron")]
     searches: std::collections::VecDeque<Arc<Record>>,
 }
@@ -52,7 +51,7 @@ impl Wall {
         self.followers > 0
     }
 
-    /// Returns `true` if the next time of a calendar task has to be searched.
+    /// Returns `true` if the next time of a calendar task must be searched.
     #[cfg(feature = "cron")]
     pub(crate) fn has_searches(&self) -> bool {
         !self.searches.is_empty()
@@ -64,7 +63,7 @@ impl Wall {
         false
     }
 
-    /// When the wall clock is to be read again.
+    /// Returns the time at which the wall clock must be read again.
     pub(crate) fn check_at(&self) -> Nanos {
         self.check_at
     }
@@ -73,13 +72,13 @@ impl Wall {
         self.check_at = match clock {
             // Whole seconds, so that all shards wake the leader at the same time.
             Clock::System { .. } => (now / CHECK_INTERVAL + 1) * CHECK_INTERVAL,
-            // It tells when it is set.
+            // A manual clock reports when it is set.
             Clock::Manual(_) => Nanos::MAX,
         };
         i128::from(clock.wall()) - i128::from(now)
     }
 
-    /// A record in the wheel follows the wall clock from now on.
+    /// Lets a record follow the wall clock from now on.
     pub(crate) fn follow(&mut self, record: &Record) {
         if !record.follows_wall() {
             record.set_follows_wall(true);
@@ -87,7 +86,7 @@ impl Wall {
         }
     }
 
-    /// It does no more; says whether it did.
+    /// Ends that. Returns `false` if the record did not follow the wall clock.
     pub(crate) fn unfollow(&mut self, record: &Record) -> bool {
         let followed = record.follows_wall();
         if followed {
@@ -99,7 +98,7 @@ impl Wall {
 }
 
 impl State {
-    /// When a wall-clock time comes by the monotonic clock, as far as is known.
+    /// Converts a wall-clock time to monotonic time, as far as the difference is known.
     pub(crate) fn wall_to_monotonic(&mut self, wall: Nanos, clock: &Clock) -> Nanos {
         if !self.wall.has_followers() {
             self.wall.offset = self.wall.read(clock, clock.now());
@@ -107,8 +106,8 @@ impl State {
         to_monotonic(wall, self.wall.offset)
     }
 
-    /// Reads the wall clock if it is time to, and moves tasks if it was set. Says whether there are
-    /// more to move.
+    /// Reads the wall clock if that is due, and moves tasks if it was set. Returns `true` if more tasks
+    /// must be moved.
     pub(crate) fn follow_wall(&mut self, clock: &Clock, now: Nanos) -> bool {
         if !self.wall.has_followers() {
             return false;
@@ -130,7 +129,7 @@ impl State {
         self.move_some()
     }
 
-    /// Moves a number of tasks to where they are due by the new time. Says whether there are more.
+    /// Moves up to [`STEP`] tasks to their new monotonic deadlines. Returns `true` if there are more.
     fn move_some(&mut self) -> bool {
         let end = self.wall.unmoved.min(self.records.len());
         let start = end.saturating_sub(STEP);
@@ -158,14 +157,14 @@ impl State {
 
 #[cfg(feature = "cron")]
 impl State {
-    /// Puts a task back into the wheel whose time was missed, until its next one is found.
+    /// Puts a task whose time was missed back into the wheel, until its next time is found.
     pub(crate) fn search_later(&mut self, record: &Arc<Record>) {
         self.place_at(record, Nanos::MAX);
         self.wall.follow(record);
         self.wall.searches.push_back(Arc::clone(record));
     }
 
-    /// A task by the calendar whose next time is to be searched, and the time that it has.
+    /// Returns a calendar task whose next time must be searched, and its current time.
     pub(crate) fn next_search(&mut self) -> Option<(Arc<Record>, Nanos)> {
         loop {
             let record = self.wall.searches.pop_front()?;
@@ -179,8 +178,9 @@ impl State {
         }
     }
 
-    /// Moves a task to the time that was found, if it still waits for it. Says when it is due.
-    pub(crate) fn found(
+    /// Moves a task to the time that was found, if it still follows the wall clock with its old time.
+    /// Returns the time at which a thread must wake up for it.
+    pub(crate) fn apply_search_result(
         &mut self,
         record: &Arc<Record>,
         due: Nanos,
@@ -196,11 +196,11 @@ impl State {
         record.set_due_at(at);
         let tick = self.tick_of(at);
         self.wheel.reset(record.wheel_key(), tick);
-        Some(self.look_at(record))
+        Some(self.wake_time_of(record))
     }
 }
 
-/// When a wall-clock time comes by the monotonic clock, if the wall clock is ahead by `offset`.
+/// Converts a wall-clock time to monotonic time, if the wall clock is ahead by `offset`.
 fn to_monotonic(wall: Nanos, offset: i128) -> Nanos {
     if wall == Nanos::MAX {
         return Nanos::MAX;
@@ -219,17 +219,17 @@ mod tests {
 
     const HOUR: Duration = Duration::from_hours(1);
 
-    /// Sets the wall clock while another call seems to run the timer, so that nothing is moved yet.
+    /// Sets the wall clock while another call appears to run the timer, so that nothing is moved yet.
     fn set_wall_quietly(clock: &ManualClock, timer: &Timer, time: std::time::SystemTime) {
         timer.core().shard(0).lock().turning = true;
         clock.set_wall(time);
         timer.core().shard(0).lock().turning = false;
     }
 
-    /// Tries to take a task out until all were moved; says how often the lock was released.
+    /// Pops until all tasks are moved. Returns how often the lock would have been released.
     fn steps(timer: &Timer) -> usize {
         let pop = || timer.core().shard(0).lock().pop(timer.core().clock());
-        core::iter::repeat_with(pop).take_while(|popped| matches!(popped, Popped::Again)).count()
+        core::iter::repeat_with(pop).take_while(|popped| matches!(popped, Popped::Yield)).count()
     }
 
     #[test]
@@ -240,8 +240,8 @@ mod tests {
         let tasks: Vec<_> =
             (0..count).map(|_| timer.at(clock.wall() + 2 * HOUR, || {}).unwrap()).collect();
         set_wall_quietly(&clock, &timer, clock.wall() + HOUR);
-        assert!(matches!(timer.core().shard(0).lock().pop(timer.core().clock()), Popped::Again));
-        // Others have the lock in between.
+        assert!(matches!(timer.core().shard(0).lock().pop(timer.core().clock()), Popped::Yield));
+        // Other threads take the lock in between.
         assert!(tasks[0].cancel() && tasks[count - 1].cancel());
         timer.at(clock.wall() + 2 * HOUR, || {}).unwrap();
         assert_eq!(steps(&timer), 2);
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!((timer.pending(), timer.stats().fired), (2, 0));
         assert_eq!(skipped.remaining(), Some(HOUR / 2));
         assert_eq!(reset.remaining(), Some(HOUR / 4));
-        // Back to before the first time: what has had no run is due sooner.
+        // Back to before the first time: tasks that have not run are due earlier.
         clock.set_wall(std::time::UNIX_EPOCH);
         assert_eq!(skipped.remaining(), Some(HOUR));
         assert_eq!(reset.remaining(), Some(HOUR / 4));

@@ -94,7 +94,7 @@ impl Core {
             }
             match state.pop(self.clock()) {
                 Popped::Fire(fire) => state = self.run(shard, state, fire),
-                Popped::Again => state = shard.relock(state),
+                Popped::Yield => state = shard.relock(state),
                 // The next batch of wakers is due.
                 Popped::Nothing if more => {}
                 Popped::Nothing => {

@@ -319,7 +319,7 @@ impl CalendarTask<'_> {
         };
         let first = course.next_after(since.unwrap_or(now));
         let series = Series::by_calendar(course, self.ends_on_panic);
-        let work = Work::Again(Box::new(task));
+        let work = Work::Repeat(Box::new(task));
         Ok(core.schedule_record(self.key, Some(series), work, 0, Some(first))?)
     }
 }

@@ -241,7 +241,7 @@ impl<'a> Periodic<'a> {
         let series = Series { period, rhythm: self.rhythm, ends_on_panic: self.ends_on_panic };
         let core = self.timer.core();
         let at = core.clock().after(nanos(self.first.unwrap_or(self.period)));
-        core.schedule_record(self.key, Some(series), Work::Again(Box::new(task)), at, None)
+        core.schedule_record(self.key, Some(series), Work::Repeat(Box::new(task)), at, None)
     }
 }
 

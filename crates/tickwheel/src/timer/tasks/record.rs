@@ -17,7 +17,7 @@ use std::vec::Vec;
 
 use crate::timer::Key;
 use crate::timer::clock::Nanos;
-use crate::timer::core::shrink::enough;
+use crate::timer::core::shrink::smaller_capacity;
 use crate::timer::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex};
 use crate::timer::tasks::job::Job;
 use crate::timer::tasks::periodic::Series;
@@ -67,7 +67,7 @@ impl Records {
         if let Some(moved) = self.0.get(number) {
             moved.number.store(number as u64, Ordering::Relaxed);
         }
-        if let Some(capacity) = enough(self.0.len(), self.0.capacity()) {
+        if let Some(capacity) = smaller_capacity(self.0.len(), self.0.capacity()) {
             self.0.shrink_to(capacity);
         }
     }
@@ -91,7 +91,7 @@ impl Index<usize> for Records {
 /// The closure of a record.
 pub(crate) enum Work {
     Once(Job),
-    Again(Box<dyn FnMut() + Send>),
+    Repeat(Box<dyn FnMut() + Send>),
 }
 
 /// The state of a task: pending, or how it ended.

@@ -107,7 +107,7 @@ impl Unfired {
         let work = record.take_work();
         !catch_with(hook, || match work {
             Some(Work::Once(job)) => job.call(),
-            Some(Work::Again(mut call)) => call(),
+            Some(Work::Repeat(mut call)) => call(),
             None => {}
         })
     }

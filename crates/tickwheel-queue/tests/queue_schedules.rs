@@ -367,15 +367,18 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         (every("s", Duration::ZERO), "whole milliseconds"),
         (every("s", Duration::from_micros(1_500)), "1.5ms"),
         (every("s", seconds(1)).misfire(Misfire::All { limit: 1_001 }), "at most 1000"),
-        (every("", seconds(1)), "the schedule's name"),
-        (every("a\nb", seconds(1)), "the schedule's name"),
+        (every("", seconds(1)), "name must have at least one character"),
+        (every("a\nb", seconds(1)), "no control characters"),
         (every("far too long", seconds(1)), "bytes of a schedule's name"),
-        (NewSchedule::new("s", seconds(1), NewJob::new("", "")), "the queue's name"),
-        (NewSchedule::new("s", seconds(1), job().id(JobId::new(at(0)))), "no id"),
-        (NewSchedule::new("s", seconds(1), job().at(at(0))), "no due time"),
+        (
+            NewSchedule::new("s", seconds(1), NewJob::new("", "")),
+            "queue must have at least one character",
+        ),
+        (NewSchedule::new("s", seconds(1), job().id(JobId::new(at(0)))), "id must be left out"),
+        (NewSchedule::new("s", seconds(1), job().at(at(0))), "must be left out"),
         (NewSchedule::new("s", seconds(1), job().key("01234")), "bytes of a key"),
         (NewSchedule::new("s", seconds(1), job().max_attempts(0)), "max_attempts"),
-        (NewSchedule::new("s", nameless, job()), "has no name"),
+        (NewSchedule::new("s", nameless, job()), "a time zone with a name"),
     ];
     for (schedule, expected) in wrong {
         let error = rig.queues().put_schedule(schedule).wait().unwrap_err();

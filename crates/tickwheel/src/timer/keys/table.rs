@@ -378,7 +378,8 @@ mod tests {
             keys.insert(n.into(), u64::from(n).wrapping_mul(0x9E37_79B9), wheel_key(n, 0));
         }
         let full = keys.memory_usage();
-        assert!(full < 64 * count as usize, "{full}");
+        // The index is being resized at this moment, so its old and its new table are there.
+        assert!(full < 80 * count as usize, "{full}");
         for n in 0..count {
             assert_eq!(keys.forget(wheel_key(n, 0)), Some(n.into()));
         }

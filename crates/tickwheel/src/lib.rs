@@ -1,7 +1,7 @@
 //! Timing-wheel timers: schedule, cancel and reset millions of timeouts, O(1) each.
 //!
-//! A [`Timer`] runs tasks at their time. It starts a thread with the first task and sleeps until
-//! the next deadline: nothing ticks.
+//! A [`Timer`] runs tasks at their deadlines. It starts a thread with the first task, and that thread
+//! sleeps until the next deadline: it does not wake up for empty ticks.
 //!
 #![cfg_attr(feature = "std", doc = "```")]
 #![cfg_attr(not(feature = "std"), doc = "```ignore")]
@@ -9,7 +9,7 @@
 //! use tickwheel::Timer;
 //!
 //! let timer = Timer::new();
-//! let reminder = timer.after(Duration::from_secs(60), || println!("a minute later"))?;
+//! let reminder = timer.after(Duration::from_secs(60), || println!("time is up"))?;
 //! timer.key("order-42").after(Duration::from_secs(1800), || println!("close order 42"))?;
 //! timer.every(Duration::from_secs(5), || println!("still here"))?;
 //! reminder.reset(Duration::from_secs(90));
@@ -17,7 +17,7 @@
 //! # Ok::<(), tickwheel::ScheduleError>(())
 //! ```
 //!
-//! Async code waits on the same timer, on any runtime: [`Timer::sleep`], [`Timer::timeout`],
+//! Async code uses the same timer, on any runtime: [`Timer::sleep`], [`Timer::timeout`],
 //! [`Timer::interval`], and [`DelayQueue`], whose items come out when they are due.
 //!
 #![cfg_attr(feature = "async", doc = "```")]
@@ -35,7 +35,7 @@
 //! # assert_eq!(futures::executor::block_on(answer(&Timer::new())), Ok(42));
 //! ```
 //!
-//! Underneath are two timing wheels, which are of use by themselves: [`wheel`].
+//! The timer is built on timing wheels, which can also be used on their own: see [`wheel`].
 //!
 //! # Features
 //!

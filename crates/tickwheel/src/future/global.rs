@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::{Interval, Sleep, TimeoutFuture};
 use crate::default_timer;
 
-/// [`Timer::sleep`](crate::Timer::sleep) on the process-wide timer.
+/// Waits for a delay, on the process-wide timer. See [`Timer::sleep`](crate::Timer::sleep).
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,7 +20,8 @@ pub fn sleep(delay: Duration) -> Sleep {
     default_timer().sleep(delay)
 }
 
-/// [`Timer::sleep_until`](crate::Timer::sleep_until) on the process-wide timer.
+/// Waits until an instant, on the process-wide timer. See
+/// [`Timer::sleep_until`](crate::Timer::sleep_until).
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -33,7 +34,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     default_timer().sleep_until(deadline)
 }
 
-/// [`Timer::timeout`](crate::Timer::timeout) on the process-wide timer.
+/// Limits the time of a future, on the process-wide timer. See
+/// [`Timer::timeout`](crate::Timer::timeout).
 ///
 /// ```
 /// use std::time::Duration;
@@ -47,7 +49,8 @@ pub fn timeout<F: IntoFuture>(limit: Duration, future: F) -> TimeoutFuture<F::In
     default_timer().timeout(limit, future)
 }
 
-/// [`Timer::timeout_at`](crate::Timer::timeout_at) on the process-wide timer.
+/// Limits a future to end at an instant, on the process-wide timer. See
+/// [`Timer::timeout_at`](crate::Timer::timeout_at).
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -62,7 +65,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> TimeoutFuture<
     default_timer().timeout_at(deadline, future)
 }
 
-/// [`Timer::interval`](crate::Timer::interval) on the process-wide timer.
+/// Ticks at a fixed rate, on the process-wide timer. See [`Timer::interval`](crate::Timer::interval).
 ///
 /// ```
 /// use std::time::Duration;
@@ -82,7 +85,8 @@ pub fn interval(period: Duration) -> Interval {
     default_timer().interval(period)
 }
 
-/// [`Timer::interval_at`](crate::Timer::interval_at) on the process-wide timer.
+/// Ticks at a fixed rate from an instant on, on the process-wide timer. See
+/// [`Timer::interval_at`](crate::Timer::interval_at).
 ///
 /// ```
 /// use std::time::{Duration, Instant};

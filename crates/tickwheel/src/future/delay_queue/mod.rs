@@ -6,7 +6,7 @@
 //! an item wakes the next one if more is due. So an item wakes one consumer, not all, and a queue
 //! without waiting consumers costs the timer nothing.
 //!
-//! * `state.rs`: what the lock protects
+//! * `state.rs`: the state that the lock protects
 //! * `waiters.rs`: consumers and producers that wait, in order of arrival
 //! * `push.rs`: adding items, at once or when there is room
 //! * `items.rs`: the queue as a stream
@@ -81,11 +81,11 @@ pub struct DelayQueue<T> {
 struct Inner<T> {
     timer: Timer,
     state: Mutex<State<T>>,
-    /// Wakes the alarm.
+    /// The waker of the alarm.
     alarm: Waker,
 }
 
-/// Rings when the first item is due.
+/// Wakes a consumer when the first item is due.
 struct Alarm<T>(Weak<Inner<T>>);
 
 impl<T: Send + 'static> Wake for Alarm<T> {
@@ -453,8 +453,8 @@ impl<T> Inner<T> {
         result
     }
 
-    /// Locks the queue with its wheel advanced to the present, and returns whether an item is due.
-    /// Others may have the lock between two steps.
+    /// Advances the wheel to the current time. Returns the lock, and `true` if an item is due. Other
+    /// threads can take the lock between two steps.
     fn lock_advanced(&self) -> (MutexGuard<'_, State<T>>, bool) {
         loop {
             let mut state = self.lock();
@@ -467,7 +467,7 @@ impl<T> Inner<T> {
         }
     }
 
-    /// Takes what is due, if anything is.
+    /// Takes due items, if there are any.
     fn take<R: Default>(&self, take: impl FnOnce(&mut State<T>, &Now<'_>) -> R) -> R {
         let (mut state, is_due) = self.lock_advanced();
         let taken = if is_due { take(&mut state, &Now(&self.timer)) } else { R::default() };
@@ -483,7 +483,7 @@ impl<T> Inner<T> {
         self.poll_take(ticket, waker, State::pop)
     }
 
-    /// Takes what is due, or waits for it; ready with `None` if the queue is closed.
+    /// Takes due items, or waits for one. Ready with `None` if the queue is closed.
     fn poll_take<R>(
         &self,
         ticket: &mut Option<Ticket>,
@@ -514,7 +514,7 @@ impl<T> Inner<T> {
         }
     }
 
-    /// Ends the waiting of a consumer that is dropped.
+    /// Removes a waiting consumer that is being dropped.
     fn give_up(&self, ticket: &mut Option<Ticket>) {
         if ticket.is_some() {
             let _left = self.with(|state, _| state.consumers.leave(ticket));

@@ -31,10 +31,10 @@ pub enum PushError<T> {
     Full {
         /// The item.
         value: T,
-        /// The limit that the queue was made with.
+        /// The queue's capacity.
         limit: usize,
     },
-    /// The queue was closed and takes no more items.
+    /// The queue is closed and accepts no items.
     Closed {
         /// The item.
         value: T,
@@ -55,9 +55,9 @@ impl<T> fmt::Display for PushError<T> {
         match self {
             Self::Full { limit, .. } => write!(
                 f,
-                "the queue is full (limit: {limit}): wait for room, or give it a higher limit"
+                "the queue is full (limit: {limit}): wait with `push_wait`, or raise the capacity"
             ),
-            Self::Closed { .. } => f.write_str("the queue is closed and takes no more items"),
+            Self::Closed { .. } => f.write_str("the queue is closed and accepts no items"),
         }
     }
 }
@@ -173,8 +173,8 @@ impl<T> DelayQueue<T> {
         KeyedItem { queue: self, key: key.into() }
     }
 
-    fn entry(&self, value: T, name: Option<Key>, deadline: Deadline) -> Entry<T> {
-        Entry { tick: Now(&self.inner.timer).tick_of(deadline), value, name }
+    fn entry(&self, value: T, key: Option<Key>, deadline: Deadline) -> Entry<T> {
+        Entry { tick: Now(&self.inner.timer).tick_of(deadline), value, key }
     }
 }
 
@@ -281,7 +281,7 @@ impl<T> KeyedItem<'_, T> {
     /// # Ok::<(), tickwheel::PushError<&str>>(())
     /// ```
     pub fn remove(self) -> Option<T> {
-        self.queue.inner.with(|state, _| state.remove_named(&self.key))
+        self.queue.inner.with(|state, _| state.remove_by_key(&self.key))
     }
 
     /// Moves the item's deadline, earlier or later; returns `false` if no item has this key.
@@ -300,15 +300,15 @@ impl<T> KeyedItem<'_, T> {
         let tick = Now(&self.queue.inner.timer).tick_of(deadline.into());
         self.queue
             .inner
-            .with(|state, _| state.key_of(&self.key).is_some_and(|key| state.reset(key, tick)))
+            .with(|state, _| state.find(&self.key).is_some_and(|key| state.reset(key, tick)))
     }
 }
 
-/// An item on its way into the queue.
+/// An item that is being pushed.
 struct Entry<T> {
     tick: u64,
     value: T,
-    name: Option<Key>,
+    key: Option<Key>,
 }
 
 struct Pushed<T> {
@@ -321,10 +321,10 @@ impl<T> State<T> {
         if self.closed {
             return Err((entry, Refusal::Closed));
         }
-        if !self.has_room_for(entry.name.as_ref()) {
+        if !self.has_room_for(entry.key.as_ref()) {
             return Err((entry, Refusal::Full));
         }
-        let (key, replaced) = self.push(entry.tick, entry.value, entry.name);
+        let (key, replaced) = self.push(entry.tick, entry.value, entry.key);
         Ok(Pushed { key: ItemKey(key), replaced })
     }
 }
@@ -353,7 +353,7 @@ impl<T> Inner<T> {
 /// A producer that may wait. It stops waiting when it is dropped.
 struct Producer<'a, T> {
     inner: &'a Inner<T>,
-    /// There until it was pushed.
+    /// `None` after it was pushed.
     entry: Option<Entry<T>>,
     ticket: Option<Ticket>,
 }

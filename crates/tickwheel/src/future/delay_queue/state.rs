@@ -1,4 +1,4 @@
-//! What a queue's lock protects: the items, the waiters, and the alarm.
+//! The state that a queue's lock protects: the items, the waiters, and the alarm.
 //!
 //! Ground rules:
 //! * No user code runs in here: items and wakers are moved in and out, never called or dropped.
@@ -23,12 +23,12 @@ use crate::timer::{Nanos, Nudge, shrink};
 use crate::wheel::{self, Advance, HierarchicalWheel};
 use crate::{Key, Timer};
 
-/// How many items the wheel looks at before the lock is released.
+/// The number of items that the wheel examines before the lock is released.
 const STEP: usize = 4096;
 
 pub(super) struct State<T> {
     items: HierarchicalWheel<Item<T>>,
-    names: HashMap<Key, wheel::Key>,
+    keys: HashMap<Key, wheel::Key>,
     pub(super) consumers: Waiters,
     pub(super) producers: Waiters,
     alarm: Sleep,
@@ -40,11 +40,11 @@ pub(super) struct State<T> {
 
 struct Item<T> {
     value: T,
-    /// Boxed because most have none.
-    name: Option<Box<Key>>,
+    /// Boxed because most items have none.
+    key: Option<Box<Key>>,
 }
 
-/// What has to be done without the lock.
+/// An action for which the lock must be released.
 pub(super) enum Next {
     Wake(Waker),
     /// Wake or start the thread of the timer that rings the alarm.
@@ -53,7 +53,7 @@ pub(super) enum Next {
     Yield,
 }
 
-/// The clock. Reading it costs more than most of what is done here.
+/// The clock, read only when needed: a reading costs more than most operations on the state.
 pub(super) struct Now<'a>(pub(super) &'a Timer);
 
 impl Now<'_> {
@@ -83,7 +83,7 @@ impl<T> State<T> {
     pub(super) fn new(timer: &Timer, capacity: usize) -> Self {
         Self {
             items: HierarchicalWheel::new(),
-            names: HashMap::new(),
+            keys: HashMap::new(),
             consumers: Waiters::default(),
             producers: Waiters::default(),
             alarm: timer.sleep(core::time::Duration::MAX),
@@ -106,8 +106,8 @@ impl<T> State<T> {
     }
 
     /// Returns `true` if an item fits, or replaces the one with the same key.
-    pub(super) fn has_room_for(&self, name: Option<&Key>) -> bool {
-        self.items.len() < self.capacity || name.is_some_and(|name| self.names.contains_key(name))
+    pub(super) fn has_room_for(&self, key: Option<&Key>) -> bool {
+        self.items.len() < self.capacity || key.is_some_and(|key| self.keys.contains_key(key))
     }
 
     /// Adds an item, for which there is room. Returns its key and the item that it replaces.
@@ -115,15 +115,15 @@ impl<T> State<T> {
         &mut self,
         tick: u64,
         value: T,
-        name: Option<Key>,
+        key: Option<Key>,
     ) -> (wheel::Key, Option<T>) {
-        let replaced = name.as_ref().and_then(|name| self.remove_named(name));
-        let item = Item { value, name: name.clone().map(Box::new) };
-        let key = self.items.insert(tick, item);
-        if let Some(name) = name {
-            self.names.insert(name, key);
+        let replaced = key.as_ref().and_then(|key| self.remove_by_key(key));
+        let item = Item { value, key: key.clone().map(Box::new) };
+        let item_key = self.items.insert(tick, item);
+        if let Some(key) = key {
+            self.keys.insert(key, item_key);
         }
-        (key, replaced)
+        (item_key, replaced)
     }
 
     /// Advances the wheel to the present by one step: first by the time that it knows already,
@@ -145,10 +145,10 @@ impl<T> State<T> {
             }
         }
         let due = self.items.pop_due(0)?;
-        Some(self.unname(due.value))
+        Some(self.free_key(due.value))
     }
 
-    /// Takes out what is due, up to `max` items.
+    /// Takes out all due items, up to `max`.
     pub(super) fn pop_batch(&mut self, max: usize, now: &Now<'_>) -> Vec<T> {
         let mut batch = Vec::new();
         while batch.len() < max
@@ -159,33 +159,33 @@ impl<T> State<T> {
         batch
     }
 
-    pub(super) fn remove(&mut self, key: wheel::Key) -> Option<T> {
-        let item = self.items.remove(key)?;
-        Some(self.unname(item))
+    pub(super) fn remove(&mut self, item_key: wheel::Key) -> Option<T> {
+        let item = self.items.remove(item_key)?;
+        Some(self.free_key(item))
     }
 
-    pub(super) fn remove_named(&mut self, name: &Key) -> Option<T> {
-        let key = self.key_of(name)?;
-        self.remove(key)
+    pub(super) fn remove_by_key(&mut self, key: &Key) -> Option<T> {
+        let item_key = self.find(key)?;
+        self.remove(item_key)
     }
 
-    pub(super) fn key_of(&self, name: &Key) -> Option<wheel::Key> {
-        self.names.get(name).copied()
+    pub(super) fn find(&self, key: &Key) -> Option<wheel::Key> {
+        self.keys.get(key).copied()
     }
 
-    pub(super) fn reset(&mut self, key: wheel::Key, tick: u64) -> bool {
-        self.items.reset(key, tick)
+    pub(super) fn reset(&mut self, item_key: wheel::Key, tick: u64) -> bool {
+        self.items.reset(item_key, tick)
     }
 
-    pub(super) fn deadline(&self, key: wheel::Key) -> Option<u64> {
-        self.items.deadline(key)
+    pub(super) fn deadline(&self, item_key: wheel::Key) -> Option<u64> {
+        self.items.deadline(item_key)
     }
 
     /// Frees the key of an item that has left.
-    fn unname(&mut self, item: Item<T>) -> T {
-        if let Some(name) = item.name {
-            self.names.remove(&*name);
-            shrink(&mut self.names);
+    fn free_key(&mut self, item: Item<T>) -> T {
+        if let Some(key) = item.key {
+            self.keys.remove(&*key);
+            shrink(&mut self.keys);
         }
         item.value
     }
@@ -194,7 +194,7 @@ impl<T> State<T> {
     pub(super) fn close(&mut self) -> Vec<T> {
         self.closed = true;
         self.alarm.stop_waiting();
-        self.names = HashMap::new();
+        self.keys = HashMap::new();
         let mut rest: Vec<_> = self.items.drain().collect();
         rest.sort_by_key(|due| due.deadline);
         rest.into_iter().map(|due| due.value.value).collect()
@@ -238,7 +238,7 @@ impl<T> State<T> {
                 self.alarm_tick = first;
                 nudge.is_needed().then(|| Next::Nudge(self.alarm.timer().clone(), nudge))
             }
-            // The tick has come just now, and the alarm that was set for a later one is gone.
+            // The tick has passed just now, and moving the alarm has unset it.
             (Poll::Ready(()), _) => {
                 self.alarm_tick = u64::MAX;
                 self.consumers.wake_next().map(Next::Wake)
@@ -246,7 +246,7 @@ impl<T> State<T> {
         }
     }
 
-    /// The alarm will not ring: there is no thread to ring it.
+    /// Unsets the alarm, because there is no thread to ring it.
     pub(super) fn unset_alarm(&mut self) {
         self.alarm.stop_waiting();
         self.alarm_tick = u64::MAX;

@@ -49,8 +49,8 @@ pub(crate) enum Clock {
 
 impl Clock {
     pub(crate) fn system() -> Self {
-        let base = Instant::now();
-        Self::System { base, base_time: counter::time_of(base) }
+        let (base, base_time) = counter::begin();
+        Self::System { base, base_time }
     }
 
     #[inline]
@@ -63,13 +63,13 @@ impl Clock {
         }
     }
 
-    /// Returns the end of a delay that starts now. Cheaper than [`now`](Self::now), and late by at most
-    /// a few microseconds.
+    /// Returns the end of a delay that starts now. Cheaper than [`now`](Self::now), and late by some
+    /// microseconds.
     #[inline]
     pub(crate) fn after(&self, delay: Nanos) -> Nanos {
         let now = match self {
             Self::System { .. } if cfg!(tickwheel_loom) => 0,
-            Self::System { base_time, .. } => counter::now_or_later() - base_time,
+            Self::System { base_time, .. } => counter::now_or_later().saturating_sub(*base_time),
             Self::Manual(_) => self.now(),
         };
         now.saturating_add(delay)
@@ -434,5 +434,19 @@ impl Iterator for Steps {
         }
         self.clock.advance(Duration::from_nanos(next.min(target).saturating_sub(now)));
         Some(self.clock.now())
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+
+    /// Otherwise deadlines would be early by the difference, from the first clock of a process on:
+    /// only a process that runs no other test shows that.
+    #[test]
+    fn a_clock_and_the_counter_begin_at_the_same_instant() {
+        let Clock::System { base, base_time } = Clock::system() else { unreachable!() };
+        let (now, time) = counter::begin();
+        assert_eq!(u128::from(time - base_time), (now - base).as_nanos());
     }
 }

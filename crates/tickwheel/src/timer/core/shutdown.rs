@@ -29,15 +29,21 @@ struct Taken<'a> {
     wheel: AnyWheel,
     keys: KeyTable,
     sleepers: Sleepers,
-    /// Dropped after the lock is released: that may take long, or run user code.
+    /// Dropped after the locks are released: that may take long, or run user code.
     _rest: (Records, Wall),
-    /// Held until the keys are collected: handles that ask for the fate of a task wait for it.
-    unfired_keys: MutexGuard<'a, Vec<wheel::Key>>,
 }
+
+/// The wheel keys of a shard's plain tasks, locked until they are collected: handles that ask for the
+/// fate of a task wait for them.
+type UnfiredKeys<'a> = MutexGuard<'a, Vec<wheel::Key>>;
 
 impl Shard {
     /// Takes out everything that is pending. Handles will report `fate` for those tasks.
-    fn close<'a>(self: &'a Arc<Self>, state: &mut State, fate: Fate) -> Taken<'a> {
+    fn close<'a>(
+        self: &'a Arc<Self>,
+        state: &mut State,
+        fate: Fate,
+    ) -> (Taken<'a>, UnfiredKeys<'a>) {
         state.phase = Phase::Stopped;
         state.fate_at_stop = fate;
         let wheel = state.wheel.take();
@@ -46,22 +52,21 @@ impl Shard {
         let sleepers = state.sleepers.take();
         state.cancelled += sleepers.len() as u64;
         self.publish_next(state);
-        let unfired_keys = self.unfired_keys();
-        Taken { shard: self, wheel, keys, sleepers, _rest: rest, unfired_keys }
+        (Taken { shard: self, wheel, keys, sleepers, _rest: rest }, self.unfired_keys())
     }
 }
 
 impl Taken<'_> {
-    /// Returns the tasks in order of deadline, records the wheel keys of plain ones for their handles,
-    /// and wakes the futures.
-    fn hand_back(mut self, fate: Fate) -> Vec<(u64, Unfired)> {
+    /// Returns the tasks in order of deadline, and records the wheel keys of plain ones for their
+    /// handles.
+    fn hand_back(&mut self, mut keys: UnfiredKeys<'_>, fate: Fate) -> Vec<(u64, Unfired)> {
         let driver = &self.shard.driver;
-        let jobs = self.wheel.into_jobs();
+        let jobs = self.wheel.take().into_jobs();
         let plain = jobs.iter().filter(|due| due.value.record().is_none());
-        *self.unfired_keys = plain.map(|due| due.key).collect();
-        self.unfired_keys.shrink_to_fit();
-        self.unfired_keys.sort_unstable();
-        drop(self.unfired_keys);
+        *keys = plain.map(|due| due.key).collect();
+        keys.shrink_to_fit();
+        keys.sort_unstable();
+        drop(keys);
         let unfired = jobs.into_iter().map(|due| {
             let job = due.value;
             if let Some(record) = job.record() {
@@ -71,9 +76,7 @@ impl Taken<'_> {
             let at = driver.clock.instant(due.deadline.saturating_mul(driver.config.tick));
             (due.deadline, Unfired::new(job, key, at, driver.config.panic_hook.clone()))
         });
-        let unfired = unfired.collect();
-        self.shard.wake_stopped(self.sleepers.into_wakers());
-        unfired
+        unfired.collect()
     }
 }
 
@@ -90,18 +93,22 @@ impl Core {
         // All shards are closed at one moment: after a call was refused, no other is accepted.
         let mut states = self.lock_all(&roster);
         let closed = self.shards().zip(&mut states).map(|(shard, state)| shard.close(state, fate));
-        let taken: Vec<_> = closed.collect();
+        let (mut taken, keys): (Vec<_>, Vec<_>) = closed.unzip();
         drop(states);
         drop(roster);
         driver.leader.notify_all();
         driver.guard.notify_all();
         driver.idle.notify_all();
         driver.ended.notify_all();
-        let shards = taken.len();
-        let mut unfired: Vec<_> =
-            taken.into_iter().flat_map(|taken| taken.hand_back(fate)).collect();
-        if shards > 1 {
+        let listed =
+            taken.iter_mut().zip(keys).flat_map(|(taken, keys)| taken.hand_back(keys, fate));
+        let mut unfired: Vec<_> = listed.collect();
+        if taken.len() > 1 {
             unfired.sort_by_key(|&(deadline, _)| deadline);
+        }
+        // Only now: a waker may ask the handles of any shard.
+        for Taken { shard, sleepers, .. } in taken {
+            shard.wake_stopped(sleepers.into_wakers());
         }
         #[cfg(feature = "pace")]
         self.tenants.tell(|tenant| tenant.timer_stopped());

@@ -10,7 +10,7 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use patience::*;
-use tickwheel::{ScheduleError, Task, Timer, TimerState};
+use tickwheel::{ScheduleError, Task, ThreadBody, Timer, TimerState};
 
 #[test]
 fn inline_tasks_run_in_order_on_one_thread() {
@@ -407,4 +407,67 @@ fn a_wake_hook_may_use_what_woke_it() {
 fn a_wake_hook_without_an_event_loop_is_refused() {
     let error = Timer::builder().wake_hook(|| {}).build().unwrap_err();
     assert_eq!(error, tickwheel::BuildError::WakeHookNeedsCaller);
+}
+
+/// The first thread runs a task before the hook that started it has returned, and the hook cannot
+/// start a guard for that thread. The caller that waits for the first thread is not refused.
+#[test]
+fn a_guard_that_cannot_be_started_refuses_no_task() {
+    in_time("a hook that starts one thread", || {
+        let slot = Arc::new(OnceLock::<Timer>::new());
+        let (tell, guard_failed) = mpsc::channel();
+        let guard_failed = Mutex::new(guard_failed);
+        let (timer, starts) = (slot.clone(), AtomicUsize::new(0));
+        let hook = move |body: ThreadBody| {
+            if starts.fetch_add(1, Ordering::SeqCst) > 0 {
+                drop(body);
+                tell.send(()).unwrap();
+                return Err(std::io::Error::other("no more threads"));
+            }
+            timer.get().unwrap().after(Duration::ZERO, || {}).unwrap();
+            thread::Builder::new().spawn(body)?;
+            guard_failed.lock().unwrap().recv().unwrap();
+            Ok(())
+        };
+        slot.set(Timer::builder().thread_hook(hook).build().unwrap()).unwrap();
+        let timer = slot.get().unwrap();
+        timer.after(3_600 * S, || {}).expect("there is a thread");
+        assert_eq!(timer.stop().len(), 1);
+    });
+}
+
+/// The hook drops a body after tasks were accepted, and the system has no more threads either.
+/// The test runs itself in a process in which no thread can be started.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_body_that_is_dropped_where_no_thread_can_start_is_survived() {
+    const HERE: &str = "a_body_that_is_dropped_where_no_thread_can_start_is_survived";
+    if std::env::var_os(HERE).is_none() {
+        let this = std::env::current_exe().unwrap();
+        let mut child = std::process::Command::new(this);
+        child.args(["--exact", HERE, "--test-threads=1"]).env(HERE, "1");
+        // No machine has this much memory for a stack.
+        child.env("RUST_MIN_STACK", (1_u64 << 60).to_string());
+        let output = child.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        return;
+    }
+    assert!(thread::Builder::new().spawn(|| {}).is_err(), "no thread can be started");
+    let kept = Arc::new(Mutex::new(None));
+    let slot = kept.clone();
+    let timer = Timer::builder().inline().thread_hook(move |body| {
+        *slot.lock().unwrap() = Some(body);
+        Ok(())
+    });
+    let timer = timer.build().unwrap();
+    timer.after(Duration::ZERO, || {}).unwrap();
+    let body = kept.lock().unwrap().take();
+    drop(body);
+    assert_eq!(timer.pending(), 1, "the task waits for the next attempt to start a thread");
+    timer.after(3_600 * S, || {}).expect("the hook takes another body");
+    let body = kept.lock().unwrap().take().expect("the hook was asked again");
+    let ran = timer.clone();
+    timer.after(20 * MS, move || assert_eq!(ran.stop().len(), 1)).unwrap();
+    body();
+    assert_eq!(timer.stats().fired, 2);
 }

@@ -40,6 +40,7 @@ enum Spawn {
 struct Thread {
     core: Arc<Core>,
     role: Role,
+    how: Spawn,
     counted: bool,
 }
 
@@ -62,11 +63,14 @@ impl Drop for Thread {
             driver.set_guard(&mut roster, Guard::None);
         }
         driver.uncount(&mut roster);
-        if let Some(starting) = &mut roster.starting {
+        if let Some(starting) = &mut roster.starting
+            && self.role == Role::Any
+        {
             starting.body_dropped = true;
             return;
         }
-        if roster.count > 0 || !self.core.has_pending() {
+        // Where the system has no more threads, another attempt would end here again.
+        if self.how == Spawn::Plain || roster.count > 0 || !self.core.has_pending() {
             return;
         }
         // The hook promised to run the body, and tasks were accepted because of that.
@@ -144,7 +148,8 @@ impl Driver {
             roster.note_failure(why, self.clock.now());
             started = Err(Failure(io::Error::other(why)));
         }
-        if started.is_err() && starting.promised && roster.count == 0 && core.has_pending() {
+        // The first thread may also have ended already.
+        if starting.promised && roster.count == 0 && core.has_pending() {
             roster.count += 1;
             drop(roster);
             started = self.spawn(core, Role::Any, Spawn::Plain);
@@ -158,7 +163,7 @@ impl Driver {
 
     /// Starts a thread, which is already counted.
     fn spawn(&self, core: &Arc<Core>, role: Role, how: Spawn) -> Result<(), Failure> {
-        let thread = Thread { core: Arc::clone(core), role, counted: true };
+        let thread = Thread { core: Arc::clone(core), role, how, counted: true };
         let body = Box::new(move || thread.run());
         let started = {
             let _inside = panics::enter(self);
@@ -216,5 +221,37 @@ impl Driver {
         roster.count += 1;
         drop(roster);
         let _ = self.spawn(&core, Role::Guard, Spawn::Hook).map_err(Failure::log);
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use crate::timer::Timer;
+    use core::sync::atomic::{AtomicUsize, Ordering};
+    use core::time::Duration;
+    use std::sync::{Arc, OnceLock, mpsc};
+    use std::thread;
+
+    /// A hook that runs the body itself schedules a task after the body has ended: its thread is
+    /// gone, but the call that started it has not returned.
+    #[test]
+    fn a_hook_schedules_after_the_thread_has_ended() {
+        let slot = Arc::new(OnceLock::<Timer>::new());
+        let (sender, receiver) = mpsc::channel();
+        let (timer, starts) = (slot.clone(), AtomicUsize::new(0));
+        let hook = move |body: crate::timer::ThreadBody| {
+            if starts.fetch_add(1, Ordering::SeqCst) > 0 {
+                return thread::Builder::new().spawn(body).map(drop);
+            }
+            body();
+            let sender = sender.clone();
+            timer.get().unwrap().after(Duration::ZERO, move || sender.send(()).unwrap()).unwrap();
+            Ok(())
+        };
+        slot.set(Timer::builder().inline().thread_hook(hook).build().unwrap()).unwrap();
+        let timer = slot.get().unwrap();
+        timer.after(Duration::ZERO, || {}).unwrap();
+        receiver.recv_timeout(Duration::from_secs(20)).expect("the accepted task runs");
+        timer.stop();
     }
 }

@@ -544,6 +544,24 @@ fn a_key_is_replaced_on_a_timer_that_is_more_than_full() {
     assert_eq!(rig.numbers(), [2]);
 }
 
+/// The alarms of pacers can take a timer beyond `max_pending`. When they are gone, tasks do not get
+/// their room.
+#[test]
+fn a_limit_holds_after_alarms_went_beyond_it() {
+    let rig = Rig::with(WheelKind::Hierarchical, |builder| builder.max_pending(2));
+    let pacers: Vec<_> = (0..5).map(|_| Pacer::new(&rig.timer, 1, 10 * S)).collect();
+    for pacer in &pacers {
+        (0..2).for_each(|_| drop(pacer.submit(|| {}).unwrap()));
+    }
+    rig.clock.advance(Duration::ZERO);
+    assert_eq!(rig.timer.pending(), 5);
+    rig.timer.after(S, || {}).unwrap_err();
+    rig.clock.advance(60 * S);
+    assert_eq!(rig.timer.pending(), 0);
+    (0..2).for_each(|_| drop(rig.timer.after(S, || {}).unwrap()));
+    rig.timer.after(S, || {}).unwrap_err();
+}
+
 #[test]
 fn a_caller_driven_timer_starts_tasks_when_it_turns() {
     let timer = Timer::builder().caller_driven().build().unwrap();

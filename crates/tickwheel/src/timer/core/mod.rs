@@ -340,11 +340,14 @@ impl Core {
         let position = self.shards().position(|other| Arc::ptr_eq(other, shard));
         let limit = self.driver.config.max_pending;
         let pending: usize = states.iter().map(|state| state.pending_tasks()).sum();
-        let free = limit.saturating_sub(pending);
-        let given = free.min(CREDITS as usize);
+        // Jobs of pacers are not limited. If there are more than the limit allows, some shard gets
+        // less than it holds, so that the sum of the quotas stays within the limit.
+        let mut free = limit;
         for state in &mut states {
-            state.quota = state.pending_tasks();
+            state.quota = state.pending_tasks().min(free);
+            free -= state.quota;
         }
+        let given = free.min(CREDITS as usize);
         self.driver.set_credits((free - given) as u64);
         let mut state = states.swap_remove(position.unwrap_or(0));
         state.quota += given;

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Barrier, Mutex, OnceLock, mpsc};
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crate::patience::*;
 use crate::random::Random;
 use crate::wakers::*;
-use tickwheel::{Sleep, Task, Timer};
+use tickwheel::{Sleep, Task, Timeout, Timer};
 
 /// What one thread has seen of its sleeps.
 #[derive(Default)]
@@ -378,4 +378,79 @@ fn a_waker_that_blocks_delays_neither_tasks_nor_futures() {
     }
     timer.at(at, take_turn(&turns)).unwrap();
     receiver.recv_timeout(PATIENCE).expect("nobody was delayed");
+}
+
+/// Calls something on as many threads at the same time, so that each has a shard of its own.
+fn on_threads<T: Send>(count: usize, call: impl Fn() -> T + Sync) -> Vec<T> {
+    let all_are_there = Barrier::new(count);
+    let call = || {
+        all_are_there.wait();
+        let result = call();
+        all_are_there.wait();
+        result
+    };
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..count).map(|_| scope.spawn(call)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// `stop` calls wakers without holding a lock for which a handle may have to wait.
+#[test]
+fn a_waker_that_a_stop_calls_may_ask_handles_of_all_shards() {
+    in_time("a waker that asks handles during a stop", || {
+        let timer = Timer::builder().shards(8).build().unwrap();
+        let tasks = Arc::new(OnceLock::<Vec<Timeout>>::new());
+        let asked = tasks.clone();
+        let unfired = Arc::new(AtomicUsize::new(0));
+        let count = unfired.clone();
+        let waker = Call::waker(move || {
+            let unfired = asked.get().unwrap().iter().filter(|task| task.is_unfired()).count();
+            count.fetch_add(unfired, Ordering::SeqCst);
+        });
+        let (scheduled, sleeps): (Vec<_>, Vec<_>) = on_threads(8, || {
+            let mut sleep = timer.sleep(3_600 * S);
+            begin(&mut sleep, &waker);
+            (timer.after(3_600 * S, || {}).unwrap(), sleep)
+        })
+        .into_iter()
+        .unzip();
+        assert!(tasks.set(scheduled).is_ok());
+        assert_eq!(timer.stop().len(), 8);
+        assert_eq!(unfired.load(Ordering::SeqCst), 8 * 8);
+        drop(sleeps);
+    });
+}
+
+/// The only waker that is due blocks, and nothing else was pending: tasks that are scheduled
+/// meanwhile run, in whichever shard they are.
+#[test]
+fn a_waker_that_blocks_does_not_delay_tasks_of_other_shards() {
+    in_time("a task beside a waker that blocks", || {
+        let timer = Timer::builder().shards(4).build().unwrap();
+        let (tell, is_blocked) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let released = Mutex::new(released);
+        let waker = Call::waker(move || {
+            tell.send(()).unwrap();
+            let _ = released.lock().unwrap().recv();
+        });
+        let mut sleep = timer.sleep(MS);
+        begin(&mut sleep, &waker);
+        drop(waker);
+        is_blocked.recv().unwrap();
+        // One after the other, as the first task calls a guard that watches over all.
+        let (sender, ran) = mpsc::channel();
+        for shards in 1..=4 {
+            on_threads(shards, || {
+                let sender = sender.clone();
+                timer.after(MS, move || sender.send(()).unwrap()).unwrap()
+            });
+            for _ in 0..shards {
+                ran.recv().unwrap();
+            }
+        }
+        drop(release);
+        timer.stop();
+    });
 }

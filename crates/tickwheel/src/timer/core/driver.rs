@@ -19,7 +19,7 @@
 //! Ground rules:
 //! * Locks are taken in this order: the roster, then shards in order of their index. A thread that
 //!   holds a shard's lock never waits for the roster.
-//! * The atomics here are written under the roster's lock only.
+//! * `leader_until`, `phase` and `guard` are written under the roster's lock only.
 //! * No user code runs under a lock. Poisoning is therefore ignored.
 
 use core::sync::atomic::Ordering;
@@ -115,6 +115,9 @@ struct Published {
     leader_until: AtomicU64,
     phase: AtomicU8,
     guard: AtomicU8,
+    /// The number of threads that call a waker without a guard, and the time since when there is one.
+    unguarded_wakers: AtomicU64,
+    waking_since: AtomicU64,
     /// The part of `max_pending` that no shard has taken.
     credits: AtomicU64,
 }
@@ -136,6 +139,8 @@ impl Driver {
                 leader_until: AtomicU64::new(NOBODY),
                 phase: AtomicU8::new(Phase::NotStarted as u8),
                 guard: AtomicU8::new(Guard::None as u8),
+                unguarded_wakers: AtomicU64::new(0),
+                waking_since: AtomicU64::new(0),
                 credits: AtomicU64::new(credits),
             }),
             roster: CacheAligned(Mutex::new(Roster::default())),
@@ -214,6 +219,27 @@ impl Driver {
         self.published.0.guard.store(guard as u8, Ordering::Release);
     }
 
+    /// Records that the calling thread is about to call a waker without a guard. A caller that
+    /// schedules from now on calls a guard. What was scheduled before is visible in the `next` of its
+    /// shard when this returns.
+    pub(crate) fn begin_unguarded_waker(&self, now: Nanos) {
+        let published = &self.published.0;
+        if published.unguarded_wakers.load(Ordering::Relaxed) == 0 {
+            published.waking_since.store(now, Ordering::Relaxed);
+        }
+        published.unguarded_wakers.fetch_add(1, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
+    }
+
+    pub(crate) fn end_unguarded_waker(&self) {
+        self.published.0.unguarded_wakers.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Returns the time since when a thread calls a waker without a guard.
+    pub(crate) fn waking_since(&self) -> Nanos {
+        self.published.0.waking_since.load(Ordering::Relaxed)
+    }
+
     /// Takes up to `wanted` credits that no shard has taken.
     pub(crate) fn take_credits(&self, wanted: u64) -> u64 {
         let credits = &self.published.0.credits;
@@ -239,12 +265,14 @@ impl Driver {
     /// Returns the wake-up that is owed after something was scheduled for `wake_at`. `earlier` tells
     /// whether that is before the shard's old `next`. Called after the shard's lock was released.
     #[inline]
-    pub(crate) fn nudge_for(&self, wake_at: Nanos, earlier: bool, watch: bool) -> Nudge {
+    pub(crate) fn nudge_for(&self, wake_at: Nanos, earlier: bool) -> Nudge {
         if earlier {
             fence(Ordering::SeqCst);
         }
         let until = self.leader_until();
         let wakes = until == NOBODY || (earlier && wake_at < until);
+        let watch = self.published.0.unguarded_wakers.load(Ordering::Acquire) > 0;
+        let watch = watch && self.is_unguarded();
         Nudge { wake_at: if wakes { wake_at } else { NOBODY }, watch }
     }
 
@@ -275,8 +303,9 @@ impl Driver {
         if until == NOBODY || at >= until {
             return;
         }
-        // The next caller with a later deadline need not wake the leader again.
-        self.set_leader_until(at);
+        // The next caller with a later deadline need not wake the leader again. `AWAKE` would let
+        // another thread take the lead, although this leader still sleeps.
+        self.set_leader_until(at.max(AWAKE + 1));
         drop(roster);
         match &self.config.wake_hook {
             None => self.leader.notify_one(),
@@ -302,5 +331,25 @@ impl Driver {
     pub(crate) fn note_progress(&self) {
         drop(self.roster());
         self.ended.notify_all();
+    }
+}
+
+#[cfg(all(test, not(tickwheel_loom)))]
+mod tests {
+    use super::*;
+    use crate::timer::Timer;
+
+    /// Another thread must not take the lead before the leader that was notified wakes up.
+    #[test]
+    fn a_leader_that_is_woken_for_the_beginning_of_time_is_asleep() {
+        let timer = Timer::new();
+        let driver = &timer.core().driver;
+        {
+            let _roster = driver.roster();
+            driver.set_leader_until(1_000);
+        }
+        driver.nudge(driver.nudge_for(0, true)).unwrap();
+        assert_ne!(driver.leader_until(), AWAKE);
+        assert!(driver.leader_wakes_by(1_000));
     }
 }

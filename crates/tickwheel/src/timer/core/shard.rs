@@ -129,9 +129,8 @@ impl Shard {
         if earlier {
             self.next.store(wake_at, Ordering::Release);
         }
-        let watch = state.waking > 0 && self.driver.is_unguarded();
         drop(state);
-        self.driver.nudge_for(wake_at, earlier, watch)
+        self.driver.nudge_for(wake_at, earlier)
     }
 
     /// Releases the lock after something was scheduled for `at`, and wakes or starts the leader if
@@ -273,9 +272,9 @@ impl Shard {
         &'a self,
         mut state: MutexGuard<'a, State>,
     ) -> (MutexGuard<'a, State>, bool) {
-        let Some((record, due)) = state.next_search() else { return (state, false) };
-        drop(state);
         let clock = &self.driver.clock;
+        let Some((record, due)) = state.next_search(clock) else { return (state, false) };
+        drop(state);
         let next = record.course().map_or(due, |course| course.search(due, clock.wall()));
         let mut state = self.lock();
         if let Some(at) = state.apply_search_result(&record, due, next, clock) {

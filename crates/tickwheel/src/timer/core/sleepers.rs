@@ -281,12 +281,12 @@ impl Core {
             shard.wakers.woken_through.store(through, Ordering::Release);
         }
         if count > 0 {
-            if state.waking == 0 {
-                state.waking_since = now;
-            }
             state.waking += 1;
-            self.unlock_for_wakers(shard, state, count);
+            let guarded = self.unlock_for_wakers(shard, state, count, now);
             let panicked = shard.call_due_wakers();
+            if !guarded {
+                self.driver.end_unguarded_waker();
+            }
             state = shard.lock();
             state.waking -= 1;
             state.panicked += panicked;
@@ -313,12 +313,11 @@ impl Shard {
         state.scheduled += 1;
         let key = state.sleepers.insert(tick, waker);
         *progress = Progress::Waits(Waiter { shard: self.index, key, tick, waker: identity });
-        let waking_since = state.waking_since;
         let mut nudge = self.unlock_after(state, at);
         // Most futures that were just woken sleep again at once. That does not need a guard yet.
         if nudge.watch {
             let now = self.driver.clock.now();
-            nudge.watch = now >= waking_since.saturating_add(nanos(GRACE));
+            nudge.watch = now >= self.driver.waking_since().saturating_add(nanos(GRACE));
         }
         nudge
     }

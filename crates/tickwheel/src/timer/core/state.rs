@@ -74,9 +74,8 @@ pub(crate) struct State {
     pub(crate) fate_at_stop: Fate,
     /// Whether a task runs as soon as it is taken out of the wheel, instead of on a custom executor.
     runs_at_once: bool,
-    /// The number of threads that are calling wakers, and the time since when there is one.
+    /// The number of threads that are calling wakers.
     pub(crate) waking: usize,
-    pub(crate) waking_since: Nanos,
     /// Whether a caller is running due tasks on its own thread.
     pub(crate) turning: bool,
     pub(crate) scheduled: u64,
@@ -111,7 +110,6 @@ impl State {
             fate_at_stop: Fate::Unfired,
             runs_at_once: !matches!(config.executor, Executor::Custom(_)),
             waking: 0,
-            waking_since: 0,
             turning: false,
             scheduled: 0,
             fired: 0,
@@ -213,12 +211,12 @@ impl State {
     /// Returns the time at which a task or future may be due, the wall clock must be read, or a
     /// calendar must be searched.
     pub(crate) fn next_wake(&self) -> Option<Nanos> {
-        if self.wall.has_searches() {
-            return Some(0);
-        }
         let first = earlier(self.wheel.next_wake(), self.sleepers.next_wake());
-        let at = first.map(|tick| self.time_of(tick));
-        if self.wall.has_followers() { at.map(|at| at.min(self.wall.check_at())) } else { at }
+        let mut at = first.map(|tick| self.time_of(tick));
+        if self.wall.has_followers() {
+            at = at.map(|at| at.min(self.wall.check_at()));
+        }
+        earlier(at, self.wall.unfinished_since())
     }
 
     /// Takes out the first due task.
@@ -428,7 +426,7 @@ impl State {
     }
 }
 
-/// Returns the earlier of two optional ticks.
+/// Returns the earlier of two optional times or ticks.
 fn earlier(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

@@ -38,6 +38,8 @@ pub(crate) struct Wall {
     check_at: Nanos,
     /// Records with an index below this one must still be moved.
     unmoved: usize,
+    /// The time at which moving or searching was last resumed.
+    resumed_at: Nanos,
     /// Whether the clock was set back, so that calendar tasks may be due earlier than before.
     #[cfg(feature = "cron")]
     set_back: bool,
@@ -53,14 +55,21 @@ impl Wall {
 
     /// Returns `true` if the next time of a calendar task must be searched.
     #[cfg(feature = "cron")]
-    pub(crate) fn has_searches(&self) -> bool {
+    fn has_searches(&self) -> bool {
         !self.searches.is_empty()
     }
 
     #[cfg(not(feature = "cron"))]
     #[allow(clippy::unused_self, reason = "as with the feature")]
-    pub(crate) fn has_searches(&self) -> bool {
+    fn has_searches(&self) -> bool {
         false
+    }
+
+    /// Returns the time since when tasks wait to be moved or calendars to be searched. Work that was
+    /// resumed counts as new, so that it does not delay due tasks of other shards.
+    pub(crate) fn unfinished_since(&self) -> Option<Nanos> {
+        let is_moving = self.has_followers() && self.unmoved > 0;
+        (is_moving || self.has_searches()).then_some(self.resumed_at)
     }
 
     /// Returns the time at which the wall clock must be read again.
@@ -126,7 +135,11 @@ impl State {
                 self.wall.unmoved = self.records.len();
             }
         }
-        self.move_some()
+        let more = self.move_some();
+        if more {
+            self.wall.resumed_at = now;
+        }
+        more
     }
 
     /// Moves up to [`STEP`] tasks to their new monotonic deadlines. Returns `true` if there are more.
@@ -165,7 +178,7 @@ impl State {
     }
 
     /// Returns a calendar task whose next time must be searched, and its current time.
-    pub(crate) fn next_search(&mut self) -> Option<(Arc<Record>, Nanos)> {
+    pub(crate) fn next_search(&mut self, clock: &Clock) -> Option<(Arc<Record>, Nanos)> {
         loop {
             let record = self.wall.searches.pop_front()?;
             if self.wall.searches.is_empty() {
@@ -173,6 +186,7 @@ impl State {
             }
             let pending = record.fate() == Fate::Pending && record.follows_wall();
             if let Some(due) = record.wall().filter(|_| pending) {
+                self.wall.resumed_at = clock.now();
                 return Some((record, due));
             }
         }
@@ -249,6 +263,49 @@ mod tests {
         assert!(tasks[1..count - 1].iter().all(|task| task.remaining() == Some(HOUR)));
         clock.set_wall(clock.wall() + HOUR);
         assert_eq!((timer.pending(), timer.stats().fired), (1, count as u64 - 2));
+    }
+
+    /// A thread that serves a shard looks for a more urgent one now and then. It comes back for the
+    /// tasks that are not moved yet.
+    #[test]
+    fn tasks_that_are_not_moved_yet_make_a_shard_due() {
+        let clock = ManualClock::new();
+        let timer = Timer::builder().clock(clock.clone()).build().unwrap();
+        for _ in 0..=STEP {
+            timer.at(clock.wall() + 2 * HOUR, || {}).unwrap();
+        }
+        set_wall_quietly(&clock, &timer, clock.wall() + HOUR);
+        let shard = timer.core().shard(0);
+        assert!(matches!(shard.lock().pop(timer.core().clock()), Popped::Yield));
+        shard.publish_next(&shard.lock());
+        assert!(shard.next() <= timer.core().clock().now());
+        assert_eq!(steps(&timer), 0);
+        shard.publish_next(&shard.lock());
+        assert!(shard.next() > timer.core().clock().now());
+    }
+
+    /// Searching calendars takes long. Tasks of other shards that become due meanwhile come first.
+    #[cfg(feature = "cron")]
+    #[test]
+    fn searches_let_other_shards_go_first() {
+        use crate::cron::{Misfire, Schedule};
+
+        let clock = ManualClock::new();
+        clock.set_wall(std::time::UNIX_EPOCH);
+        let timer = Timer::builder().clock(clock.clone()).build().unwrap();
+        let hourly = Schedule::new("@hourly", "UTC").unwrap();
+        for _ in 0..2 {
+            timer.calendar(hourly.clone()).misfire(Misfire::Skip).start(|| {}).unwrap();
+        }
+        clock.advance(HOUR / 2);
+        set_wall_quietly(&clock, &timer, clock.wall() + HOUR * 5 / 2);
+        assert_eq!(steps(&timer), 0);
+        let shard = timer.core().shard(0);
+        drop(shard.search(shard.lock()));
+        shard.publish_next(&shard.lock());
+        assert_eq!(shard.next(), timer.core().clock().now(), "one is left, and waits since now");
+        timer.turn();
+        assert!(shard.next() > timer.core().clock().now());
     }
 
     #[cfg(feature = "cron")]

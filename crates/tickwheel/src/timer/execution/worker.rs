@@ -142,21 +142,27 @@ impl Core {
         }
     }
 
-    /// Releases the lock before `count` wakers are called. A single waker, called while nothing else is
-    /// pending, usually takes microseconds and is not worth a guard. A caller that schedules
-    /// something meanwhile starts the guard.
+    /// Releases the lock before a number of wakers is called. Returns `false` if no guard watches
+    /// that: a single waker that is called while nothing else is pending takes microseconds as a
+    /// rule, and a call that schedules something meanwhile calls the guard.
     pub(crate) fn unlock_for_wakers(
         &self,
         shard: &Shard,
         state: MutexGuard<'_, State>,
         count: usize,
-    ) {
-        let is_other = |other: &Shard| other.index != shard.index && other.next() != EMPTY;
-        if count > 1 || state.pending() > 0 || self.shards().any(|other| is_other(other)) {
-            self.unlock_guarded(shard, state);
-        } else {
-            shard.note_start();
+        now: Nanos,
+    ) -> bool {
+        if count == 1 && state.pending() == 0 {
+            self.driver.begin_unguarded_waker(now);
+            let is_other = |other: &Shard| other.index != shard.index && other.next() != EMPTY;
+            if !self.shards().any(|other| is_other(other)) {
+                shard.note_start();
+                return false;
+            }
+            self.driver.end_unguarded_waker();
         }
+        self.unlock_guarded(shard, state);
+        true
     }
 
     /// Sleeps in one of the roles, as nothing is due. Returns `false` if the thread must end.

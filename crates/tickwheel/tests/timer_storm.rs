@@ -3,14 +3,16 @@
 mod patience;
 mod random;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use patience::*;
 use random::Random;
-use tickwheel::{ManualClock, ScheduleError, Task, Timeout, Timer, TimerState, Unfired, WheelKind};
+use tickwheel::{
+    Builder, ManualClock, ScheduleError, Task, Timeout, Timer, TimerState, Unfired, WheelKind,
+};
 
 /// What has become of one task: which fates it had, and how often.
 #[derive(Default)]
@@ -225,4 +227,119 @@ fn every_task_of_a_crowded_slot_runs() {
         until("all tasks have run", || count.load(Ordering::SeqCst) == expected);
         assert_eq!(timer.pending(), 0);
     }
+}
+
+/// A task of a storm over all shards. Other threads cancel, reset and replace it.
+struct Shared {
+    fates: Arc<Fates>,
+    timeout: Timeout,
+    is_keyed: bool,
+}
+
+/// Takes part in a storm over all shards until scheduling is refused for good. The tasks of all
+/// threads are in `tasks`, so most of them are cancelled and reset by a thread of another shard.
+fn storm_all_shards(timer: &Timer, seed: u64, tasks: &Mutex<Vec<Arc<Shared>>>, limit: usize) {
+    let mut random = Random(seed);
+    loop {
+        let delay = random.below(3_000) as u32 * US;
+        let choice = random.below(12);
+        if choice < 7 {
+            let fates = Arc::new(Fates::default());
+            let task = once(Part(fates.clone()), delay);
+            let is_keyed = choice < 3;
+            let result = match choice {
+                // More keys than shards, and few enough to be replaced often.
+                0..=2 => timer.key(random.below(32)).after(delay, task),
+                3 => timer.at(Instant::now() + delay, task),
+                _ => timer.after(delay, task),
+            };
+            match result {
+                Ok(timeout) => {
+                    let shared = Arc::new(Shared { fates, timeout, is_keyed });
+                    tasks.lock().unwrap().push(shared);
+                }
+                Err(ScheduleError::Full { limit: told, pending }) => {
+                    assert_eq!((told, pending), (limit, limit));
+                    assert_eq!(
+                        fates.dropped.load(Ordering::SeqCst),
+                        1,
+                        "a refused task is dropped"
+                    );
+                    thread::yield_now();
+                }
+                Err(ScheduleError::Stopped) => return,
+                Err(error) => panic!("{error}"),
+            }
+        } else if let Some(shared) = {
+            let tasks = tasks.lock().unwrap();
+            let recent = tasks.len().min(300) as u64;
+            (recent > 0).then(|| tasks[tasks.len() - 1 - random.below(recent) as usize].clone())
+        } {
+            match choice {
+                7 | 8 if shared.timeout.cancel() => {
+                    shared.fates.cancelled.fetch_add(1, Ordering::SeqCst);
+                    assert_eq!(shared.fates.dropped.load(Ordering::SeqCst), 1, "freed at once");
+                }
+                // Later than any delay: `once` knows only the first deadline.
+                9 => _ = shared.timeout.reset(4 * MS),
+                10 => assert!(timer.pending() <= limit),
+                _ => {}
+            }
+        }
+        if random.below(16) == 0 {
+            thread::sleep(20 * US);
+        }
+    }
+}
+
+/// Eight threads storm a timer with a limit, which then ends as `end` says. Every task has one fate.
+fn end_a_storm_over_all_shards(builder: Builder, end: impl FnOnce(&Timer) -> Vec<Unfired>) {
+    const LIMIT: usize = 150;
+    let timer = builder.shards(8).max_pending(LIMIT).build().unwrap();
+    let tasks = Mutex::new(Vec::new());
+    let unfired = thread::scope(|scope| {
+        for seed in 0..8 {
+            let (timer, tasks) = (&timer, &tasks);
+            scope.spawn(move || storm_all_shards(timer, seed, tasks, LIMIT));
+        }
+        until("tasks of every kind have ended", || {
+            let stats = timer.stats();
+            stats.fired > 500 && stats.cancelled > 500 && stats.rejected > 0
+        });
+        end(&timer)
+    });
+    assert_eq!((timer.pending(), timer.stop().len()), (0, 0));
+    let tasks = tasks.into_inner().unwrap();
+    let stats = timer.stats();
+    assert_eq!(stats.scheduled, tasks.len() as u64);
+    assert_eq!(stats.scheduled, stats.fired + stats.cancelled + unfired.len() as u64);
+    let mut handed_back = 0;
+    for Shared { fates, timeout, is_keyed } in tasks.iter().map(|shared| &**shared) {
+        let ran = fates.ran.load(Ordering::SeqCst);
+        let cancelled = fates.cancelled.load(Ordering::SeqCst);
+        let replaced = u8::from(*is_keyed && cancelled == 0 && timeout.is_cancelled());
+        let is_unfired = timeout.is_unfired();
+        assert_eq!(ran + cancelled + replaced + u8::from(is_unfired), 1, "{ran} {cancelled}");
+        assert_eq!(ran == 1, timeout.is_expired());
+        assert_eq!(fates.dropped.load(Ordering::SeqCst), u8::from(!is_unfired));
+        assert!(!fates.early.load(Ordering::SeqCst), "a task was early");
+        handed_back += usize::from(is_unfired);
+    }
+    assert_eq!(unfired.len(), handed_back);
+}
+
+#[test]
+fn every_task_has_one_fate_in_a_storm_over_all_shards() {
+    in_time("storms over all shards", || {
+        for _ in 0..3 {
+            end_a_storm_over_all_shards(Timer::builder(), Timer::stop);
+            end_a_storm_over_all_shards(Timer::builder(), |timer| {
+                let unfired = timer.drain(PATIENCE);
+                assert_eq!(unfired.len(), 0, "all that was pending has run");
+                unfired
+            });
+        }
+        end_a_storm_over_all_shards(Timer::builder().workers(1).tick(50 * US), Timer::stop);
+        end_a_storm_over_all_shards(Timer::builder().executor(Task::run), Timer::stop);
+    });
 }

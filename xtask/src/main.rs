@@ -7,12 +7,15 @@
 mod api_check;
 mod bench;
 mod crash;
+mod deny;
 mod docs_check;
 mod examples_check;
 mod fuzz;
 mod hostile;
+mod package;
 mod process;
 mod sanitize;
+mod semver;
 mod soak;
 mod test;
 
@@ -92,6 +95,20 @@ enum Chore {
     },
     /// Check the documents: READMEs agree, links resolve, public types have examples
     Docs,
+    /// Build every published crate from its package, and the library with its oldest Rust
+    Package,
+    /// Check licences, sources and advisories of all dependencies (installs cargo-deny)
+    Deny {
+        /// Leave out the advisories, which need the network
+        #[arg(long)]
+        offline: bool,
+    },
+    /// Find breaking changes of the library's API (installs cargo-semver-checks)
+    Semver {
+        /// The commit to compare with; defaults to the latest release tag
+        #[arg(long, value_name = "COMMIT")]
+        baseline: Option<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -105,6 +122,9 @@ fn main() -> ExitCode {
         Chore::Hostile { attack, rounds, short } => hostile::run(attack, rounds, short),
         Chore::Api { seconds } => api_check::run(seconds),
         Chore::Docs => docs_check::run(),
+        Chore::Package => package::run(),
+        Chore::Deny { offline } => deny::run(offline),
+        Chore::Semver { baseline } => semver::run(baseline),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

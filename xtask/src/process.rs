@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, IsTerminal};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 /// Why a chore did not succeed.
@@ -141,6 +141,25 @@ fn quoted(arg: &OsStr) -> Cow<'_, str> {
         arg
     } else {
         format!("'{}'", arg.replace('\'', r"'\''")).into()
+    }
+}
+
+/// A program from crates.io, in a fixed version: a run tomorrow checks what a run today does.
+pub(crate) struct Tool {
+    /// The name of the crate, which is also that of its program.
+    pub(crate) name: &'static str,
+    pub(crate) version: &'static str,
+}
+
+impl Tool {
+    /// Returns the path of the program. Compiles it into target/tools first if it is missing there,
+    /// which takes a few minutes and needs the network.
+    pub(crate) fn install(&self) -> Result<PathBuf, Failure> {
+        let crate_version = format!("{}@{}", self.name, self.version);
+        // Does nothing, and asks no registry, if this version is installed already.
+        let install = ["install", &crate_version, "--locked", "--root", "target/tools"];
+        Invocation::cargo(install).run()?;
+        Ok(root().join("target/tools/bin").join(self.name))
     }
 }
 

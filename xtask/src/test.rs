@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::api_check;
 use crate::docs_check;
+use crate::package;
 use crate::process::{Failure, Invocation, paint, root};
 
 /// Workspaces beside the main one. They are held to the same format, but not compiled here:
@@ -153,6 +154,12 @@ fn steps() -> Vec<Step> {
                 cargo("doc --workspace --all-features --no-deps")
                     .env("RUSTDOCFLAGS", "-D warnings"),
             ],
+        ),
+        commands(
+            "package",
+            "packages: every published crate can be packed",
+            // `cargo xtask package` also compiles them.
+            vec![cargo(&format!("{} --no-verify", package::PACK))],
         ),
         Step {
             part: "api",

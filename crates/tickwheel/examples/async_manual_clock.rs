@@ -12,17 +12,19 @@ use std::time::{Duration, Instant};
 use tickwheel::{ManualClock, Timer};
 use tokio::task::{LocalSet, yield_now};
 
-/// What is to be tested: reminds of an unpaid order each day, and closes it after three.
+const HOUR: Duration = Duration::from_secs(60 * 60);
+
+/// The code under test: reminds of an unpaid order each day, and closes it after three.
 async fn dun(timer: Timer, note: impl Fn(&str)) {
     for _ in 0..3 {
-        timer.sleep(Duration::from_hours(24)).await;
+        timer.sleep(24 * HOUR).await;
         note("remind");
     }
-    timer.sleep(Duration::from_hours(1)).await;
+    timer.sleep(HOUR).await;
     note("close");
 }
 
-/// Lets every task go on as far as it can.
+/// Lets every task run as far as it can.
 async fn settle() {
     for _ in 0..10 {
         yield_now().await;
@@ -43,12 +45,12 @@ async fn test() -> Result<(), Box<dyn Error>> {
     let task = tokio::task::spawn_local(dun(timer, note));
 
     settle().await;
-    // From deadline to deadline, so that the task can go on in between.
-    for _ in clock.steps(Duration::from_hours(23)) {
+    // From deadline to deadline, so that the task can run in between.
+    for _ in clock.steps(23 * HOUR) {
         settle().await;
     }
     assert!(log.borrow().is_empty(), "a day is not over");
-    for _ in clock.steps(Duration::from_hours(24 * 7)) {
+    for _ in clock.steps(24 * 7 * HOUR) {
         settle().await;
     }
     assert!(task.is_finished());

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use tickwheel::{ManualClock, ScheduleError, Timer};
 
-/// What is to be tested: closes itself when nobody has called for half an hour.
+/// The code under test: a session that closes itself half an hour after its last call.
 struct Session {
     open: Arc<AtomicBool>,
     timeout: tickwheel::Timeout,
 }
 
-const QUIET: Duration = Duration::from_mins(30);
+const MINUTE: Duration = Duration::from_secs(60);
+const QUIET: Duration = Duration::from_secs(30 * 60);
 
 impl Session {
     fn new(timer: &Timer) -> Result<Self, ScheduleError> {
@@ -38,11 +39,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let session = Session::new(&timer)?;
 
     let start = Instant::now();
-    clock.advance(Duration::from_mins(29));
+    clock.advance(29 * MINUTE);
     session.call();
-    clock.advance(Duration::from_mins(29));
+    clock.advance(29 * MINUTE);
     assert!(session.is_open(), "a call keeps it open");
-    clock.advance(Duration::from_mins(1));
+    clock.advance(MINUTE);
     assert!(!session.is_open(), "half an hour of silence closes it");
     println!("59 minutes passed in {:?}", start.elapsed());
     Ok(())

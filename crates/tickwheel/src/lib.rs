@@ -49,6 +49,8 @@
 //! Without default features the crate is the wheels alone, `no_std` with `alloc`, and has no
 //! dependency.
 #![no_std]
+// docs.rs shows which feature an item needs.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 extern crate alloc;
 #[cfg(feature = "std")]

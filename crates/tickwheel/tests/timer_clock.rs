@@ -51,7 +51,7 @@ fn setting_the_wall_clock_takes_its_turn_too() {
         thread::sleep(20 * MS);
     };
     timer.after(MS, slow).unwrap();
-    let noon = clock.wall() + Duration::from_hours(1);
+    let noon = clock.wall() + Duration::from_secs(3_600);
     let ran = Arc::new(AtomicBool::new(false));
     let flag = ran.clone();
     timer.at(noon, move || flag.store(true, SeqCst)).unwrap();

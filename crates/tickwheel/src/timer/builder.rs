@@ -24,7 +24,7 @@ const DEFAULT_WORKERS: usize = 64;
 const MAX_WORKERS: usize = 1024;
 const MAX_SLOTS: usize = 1 << 24;
 const MIN_TICK: Duration = Duration::from_micros(1);
-const MAX_TICK: Duration = Duration::from_hours(24);
+const MAX_TICK: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The number of live timers above which a warning is logged. One timer is enough for millions of
 /// tasks.

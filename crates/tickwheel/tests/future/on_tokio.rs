@@ -8,7 +8,7 @@ use std::time::Duration;
 use tickwheel::{DelayQueue, ManualClock, Timer};
 use tokio::task::yield_now;
 
-const HOUR: Duration = Duration::from_hours(1);
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Lets every task go on as far as it can.
 async fn settle() {

@@ -52,7 +52,7 @@ pub use model::list::{List, Page, PageToken};
 pub use model::retry::{Retry, RetryPolicy};
 pub use model::schedule::{NewSchedule, PutSchedule, Schedule, Timing};
 pub use model::settings::{Keep, Limits, Pacing, QueueSettings, Retention};
-pub use model::stats::{Durability, QueueInfo, Stats};
+pub use model::stats::{Durability, QueueCounters, QueueInfo, Stats};
 pub use model::time::Time;
 pub use tickwheel::cron;
 

@@ -555,3 +555,36 @@ fn a_job_that_dies_while_opening_is_listed_before_one_that_died_by_a_later_clock
     assert_eq!(listed, [earlier.job.id, later.job.id]);
     assert_eq!(rig.queues().purge("q", State::Dead, Time::MAX).wait(), Ok(2));
 }
+
+#[test]
+fn a_queue_counts_what_happened_in_it_across_restarts() {
+    let mut rig = Rig::new();
+    for name in ["done", "failed", "released", "expires", "dies"] {
+        rig.put(name, seconds(0));
+    }
+    rig.queues().put(NewJob::new("other", "x").key("k")).wait().unwrap();
+    rig.queues().put(NewJob::new("other", "y").key("k")).wait().unwrap();
+    let due = rig.queues().queue("q").wait().unwrap().unwrap().oldest_ready.unwrap();
+    rig.clock.advance(seconds(7));
+    rig.closed(|_| {});
+    assert_eq!(rig.queues().queue("q").wait().unwrap().unwrap().oldest_ready, Some(due));
+    let jobs = rig.queues().reserve("q", 9, seconds(5)).wait().unwrap();
+    assert_eq!(rig.queues().queue("q").wait().unwrap().unwrap().oldest_ready, None);
+    rig.queues().ack(jobs[0].lease).wait().unwrap();
+    rig.queues().fail(jobs[1].lease, "no", Retry::After(seconds(900))).wait().unwrap();
+    rig.queues().release(jobs[2].lease, seconds(900)).wait().unwrap();
+    let dead = jobs[4].job.id;
+    rig.queues().fail(jobs[4].lease, "no", Retry::Never).wait().unwrap();
+    rig.clock.advance(seconds(6));
+    rig.closed(|_| {});
+    rig.queues().kick(dead).wait().unwrap();
+    let counters = |queue: &str| {
+        let it = rig.queues().queue(queue).wait().unwrap().unwrap().counters;
+        [it.put, it.delivered, it.acked, it.failed, it.expired, it.released, it.died, it.cancelled]
+            .into_iter()
+            .chain([it.kicked])
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(counters("q"), [5, 5, 1, 2, 1, 1, 1, 0, 1]);
+    assert_eq!(counters("other"), [2, 0, 0, 0, 0, 0, 0, 1, 0]);
+}

@@ -140,7 +140,9 @@ impl Engine {
             group: known.record.group.clone(),
         };
         self.stop_waiting(number, place);
-        self.touch(number).counts.leased += 1;
+        let counts = &mut self.touch(number).counts;
+        counts.leased += 1;
+        counts.lifetime.delivered += 1;
         self.pending += 1;
         self.tally.delivered(self.now, place.due);
         self.note_start(number, row.group.as_deref());
@@ -177,6 +179,7 @@ impl Engine {
             unreachable!("the lease was there");
         };
         self.tally.acked += 1;
+        self.touch(queue).counts.lifetime.acked += 1;
         let status = Status {
             finished: Some((State::Done, self.now.time())),
             due: row.due,
@@ -200,6 +203,7 @@ impl Engine {
             unreachable!("the lease was there");
         };
         self.tally.failed += 1;
+        self.touch(leased.queue).counts.lifetime.failed += 1;
         let error = shortened(&failure.error);
         Ok(self.attempt_failed(&known, &leased, error, failure.retry))
     }
@@ -238,6 +242,7 @@ impl Engine {
             return if delay.is_zero() { State::Ready } else { State::Scheduled };
         }
         self.tally.died += 1;
+        self.touch(leased.queue).counts.lifetime.died += 1;
         let finished = Some((State::Dead, self.now.time()));
         let status = Status { finished, due: leased.row.due, attempts, last_error };
         let key = known.record.key.as_deref();
@@ -287,6 +292,7 @@ impl Engine {
             unreachable!("the lease was there");
         };
         self.tally.released += 1;
+        self.touch(leased.queue).counts.lifetime.released += 1;
         // Given back at once, it gets its old place and not one at the end.
         let due = match when {
             When::After(delay) if delay.is_zero() => leased.row.due,
@@ -336,6 +342,7 @@ impl Engine {
         };
         let Some(leased) = self.end_lease(id) else { return };
         self.tally.expired += 1;
+        self.touch(leased.queue).counts.lifetime.expired += 1;
         let max_attempts = known.record.max_attempts;
         let settings = &self.queues[leased.queue as usize].settings;
         let error = "the lease ran out".to_owned();

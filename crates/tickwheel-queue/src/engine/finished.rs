@@ -221,6 +221,7 @@ impl Engine {
         let due = self.now.time();
         let status = Status { finished: None, due, attempts: 0, ..known.status() };
         self.tally.kicked += 1;
+        self.touch(known.record.queue).counts.lifetime.kicked += 1;
         self.wait_again(&known, &status);
         self.tell(number, id, EventKind::Kicked { due });
         Ok(())

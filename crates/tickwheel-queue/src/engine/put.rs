@@ -140,6 +140,7 @@ impl Engine {
             self.batch.put(Table::Index, &rows::key(number, key), id.as_bytes());
         }
         self.tally.put += 1;
+        self.touch(number).counts.lifetime.put += 1;
         self.tell(number, id, EventKind::Put { due });
         self.wait_at(number, Place::new(due, job.priority, seq), id, false);
         due
@@ -188,6 +189,7 @@ impl Engine {
             (if is_ready { State::Ready } else { State::Scheduled }, known.status())
         };
         self.tally.cancelled += 1;
+        self.touch(queue).counts.lifetime.cancelled += 1;
         status.finished = Some((State::Cancelled, self.now.time()));
         let has_status = known.status.is_some();
         self.finish_job(queue, known.id, known.record.key.as_deref(), has_status, &status);

@@ -106,6 +106,14 @@ impl Queue {
         ((self.ready.len() + self.held.len()) as u64, more)
     }
 
+    /// When the job was due that is ready for the longest time.
+    pub(crate) fn oldest_ready(&self, now: Time) -> Option<Time> {
+        let ready = self.ready.first_key_value().map(|(place, _)| place.due);
+        let held = self.held.first_key_value().map(|(place, _)| place.due);
+        let edge = self.edge.map(|edge| edge.due);
+        [ready, held, edge].into_iter().flatten().min().filter(|due| *due <= now)
+    }
+
     /// Whether a worker would get something.
     pub(super) fn has_ready(&self, now: Time) -> bool {
         self.first_ready().is_some_and(|(place, _)| place.due <= now)

@@ -406,6 +406,9 @@ impl<'a> Repair<'a> {
         }
         for (queue, counts) in all {
             let key = rows::of_queue(rows::COUNTS, queue);
+            let known = self.row(Table::Counters, &key, Counts::decode)?;
+            let lifetime = known.map(|known| known.lifetime).unwrap_or_default();
+            let counts = Counts { lifetime, ..counts };
             self.batch.put_with(Table::Counters, &key, |bytes| counts.encode(bytes));
             self.changed()?;
         }

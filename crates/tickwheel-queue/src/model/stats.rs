@@ -174,4 +174,44 @@ pub struct QueueInfo {
     pub done: u64,
     /// Cancelled jobs that are kept.
     pub cancelled: u64,
+    /// When the job was due that is ready for the longest time; `None` if no job is ready.
+    pub oldest_ready: Option<Time>,
+    /// What has happened in the queue since it was created.
+    pub counters: QueueCounters,
+}
+
+/// What has happened in a queue since it was created. A restart does not reset these numbers.
+///
+/// ```
+/// use tickwheel_queue::{NewJob, Queues};
+///
+/// let queues = Queues::in_memory();
+/// queues.put(NewJob::new("mail", "hello")).wait()?;
+/// let jobs = queues.reserve("mail", 1, None).wait()?;
+/// queues.ack(jobs[0].lease).wait()?;
+/// let counters = queues.queue("mail").wait()?.unwrap().counters;
+/// assert_eq!((counters.put, counters.delivered, counters.acked), (1, 1, 1));
+/// # Ok::<(), tickwheel_queue::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct QueueCounters {
+    /// Jobs put, those of schedules included.
+    pub put: u64,
+    /// Deliveries to workers.
+    pub delivered: u64,
+    /// Jobs acknowledged.
+    pub acked: u64,
+    /// Attempts that workers reported as failed.
+    pub failed: u64,
+    /// Leases that expired.
+    pub expired: u64,
+    /// Jobs given back by workers.
+    pub released: u64,
+    /// Jobs that died.
+    pub died: u64,
+    /// Jobs cancelled or replaced.
+    pub cancelled: u64,
+    /// Dead jobs brought back.
+    pub kicked: u64,
 }

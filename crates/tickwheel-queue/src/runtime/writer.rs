@@ -491,6 +491,8 @@ fn info(queue: &engine::Queue, now: crate::model::time::Time) -> QueueInfo {
         dead: counts.dead,
         done: counts.done,
         cancelled: counts.cancelled,
+        oldest_ready: queue.oldest_ready(now),
+        counters: counts.lifetime,
     }
 }
 

@@ -10,6 +10,7 @@ use super::rows::Place;
 use crate::model::job::{NewJob, State};
 use crate::model::retry::RetryPolicy;
 use crate::model::settings::{Keep, Pacing, QueueSettings, Retention};
+use crate::model::stats::QueueCounters;
 use crate::model::time::Time;
 
 const VERSION: u8 = 1;
@@ -287,6 +288,8 @@ pub(crate) struct Counts {
     pub(crate) low: Place,
     /// No finished row lies before these times: dead, done, cancelled.
     pub(crate) finished_low: [Time; 3],
+    /// What has happened since the queue was created.
+    pub(crate) lifetime: QueueCounters,
 }
 
 impl Default for Counts {
@@ -299,13 +302,16 @@ impl Default for Counts {
             cancelled: 0,
             low: Place::FIRST,
             finished_low: [Time::default(); 3],
+            lifetime: QueueCounters::default(),
         }
     }
 }
 
 impl Counts {
+    const VERSION: u8 = 2;
+
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
-        bytes.byte(VERSION);
+        bytes.byte(Self::VERSION);
         for count in [self.waiting, self.leased, self.dead, self.done, self.cancelled] {
             bytes.number(count);
         }
@@ -315,11 +321,25 @@ impl Counts {
         for time in self.finished_low {
             bytes.time(time);
         }
+        let QueueCounters {
+            put,
+            delivered,
+            acked,
+            failed,
+            expired,
+            released,
+            died,
+            cancelled,
+            kicked,
+        } = self.lifetime;
+        for count in [put, delivered, acked, failed, expired, released, died, cancelled, kicked] {
+            bytes.number(count);
+        }
     }
 
     pub(crate) fn decode(bytes: Bytes) -> Result<Self, Malformed> {
-        let mut decoder = Decoder::new(bytes, VERSION)?;
-        let counts = Self {
+        let (mut decoder, version) = Decoder::up_to(bytes, Self::VERSION)?;
+        let mut counts = Self {
             waiting: decoder.number()?,
             leased: decoder.number()?,
             dead: decoder.number()?,
@@ -327,7 +347,21 @@ impl Counts {
             cancelled: decoder.number()?,
             low: Place { due: decoder.time()?, rank: decoder.byte()?, seq: decoder.number()? },
             finished_low: [decoder.time()?, decoder.time()?, decoder.time()?],
+            lifetime: QueueCounters::default(),
         };
+        if version > 1 {
+            counts.lifetime = QueueCounters {
+                put: decoder.number()?,
+                delivered: decoder.number()?,
+                acked: decoder.number()?,
+                failed: decoder.number()?,
+                expired: decoder.number()?,
+                released: decoder.number()?,
+                died: decoder.number()?,
+                cancelled: decoder.number()?,
+                kicked: decoder.number()?,
+            };
+        }
         decoder.end()?;
         Ok(counts)
     }
@@ -474,7 +508,13 @@ mod tests {
         let queue = QueueRow { name: "mail".into(), paused: true, settings };
         assert_eq!(QueueRow::decode(encoded(|bytes| queue.encode(bytes))), Ok(queue));
         let low = Place::new(Time::from_millis(4), 3, 2);
-        let counts = Counts { waiting: 1, cancelled: 5, low, ..Counts::default() };
+        let counts = Counts {
+            waiting: 1,
+            cancelled: 5,
+            low,
+            lifetime: QueueCounters { put: 7, kicked: u64::MAX, ..QueueCounters::default() },
+            ..Counts::default()
+        };
         assert_eq!(Counts::decode(encoded(|bytes| counts.encode(bytes))), Ok(counts));
         let starts = [1, 1, 5, 1_700_000_000_000].map(Time::from_millis);
         assert_eq!(

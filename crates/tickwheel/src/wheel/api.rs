@@ -90,6 +90,11 @@ macro_rules! wheel_api {
             drop(Wheel::drain(self));
         }
 
+        fn reserve(&mut self, additional: usize) {
+            self.entries.reserve(additional);
+            self.lists.reserve(additional);
+        }
+
         fn iter(&self) -> Iter<'_, T> {
             self.entries.iter()
         }
@@ -99,6 +104,18 @@ macro_rules! wheel_api {
         impl<T> super::sealed::Sealed for $Wheel<T> {}
 
         impl<T> $Wheel<T> {
+            /// Takes out the timer that a reference is about, if it is due at `tick`; else places it
+            /// anew.
+            #[inline]
+            fn follow(&mut self, index: u32, stamp: u8, tick: u64) -> Option<Due<T>> {
+                match self.entries.meet(index, stamp, tick) {
+                    Meeting::Due(due) => return Some(due),
+                    Meeting::Later(deadline) => self.place(deadline, index, stamp),
+                    Meeting::Stale => self.sweep.dropped(1),
+                }
+                None
+            }
+
             /// Inserts a timer and returns its key. A timer whose deadline has passed is due at
             /// once.
             ///

@@ -194,18 +194,6 @@ impl<T> HierarchicalWheel<T> {
         }
     }
 
-    /// Takes out the timer that a reference is about, if it is due at `tick`; else places it
-    /// anew.
-    #[inline]
-    fn follow(&mut self, index: u32, stamp: u8, tick: u64) -> Option<Due<T>> {
-        match self.entries.meet(index, stamp, tick) {
-            Meeting::Due(due) => return Some(due),
-            Meeting::Later(deadline) => self.place(deadline, index, stamp),
-            Meeting::Stale => self.sweep.dropped(1),
-        }
-        None
-    }
-
     #[cold]
     fn pop_overdue(&mut self) -> Option<Due<T>> {
         while let Some(late) = self.overdue.pop() {
@@ -423,11 +411,6 @@ impl<T> Wheel<T> for HierarchicalWheel<T> {
         self.demoting = None;
         (self.cursor, self.floor, self.wake) = (self.now, self.now, u64::MAX);
         self.entries.drain()
-    }
-
-    fn reserve(&mut self, additional: usize) {
-        self.entries.reserve(additional);
-        self.lists.reserve(additional);
     }
 
     fn shrink_to_fit(&mut self) {

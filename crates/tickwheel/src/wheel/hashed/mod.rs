@@ -27,6 +27,9 @@
 //! * The minima may be too small (what was removed or reset leaves them as they were), never too
 //!   large.
 
+mod slot;
+mod walk;
+
 use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -37,18 +40,14 @@ use super::entries::{Drain, Entries, Iter, Meeting, Reset};
 use super::invariants::Meetings;
 use super::min_tree::MinTree;
 use super::overdue::Overdue;
-use super::references::{CHUNK, Lists, Position, Reference};
+use super::references::{Lists, Reference};
 use super::sweep::Sweep;
 use super::{Advance, Due, Key, Wheel};
+use slot::{Rounds, Slot, is_beyond};
+use walk::Walk;
 
 /// The largest ring.
 const MAX_SLOTS: usize = 1 << 24;
-
-/// A reference cannot tell rounds apart that are so far away.
-const BEYOND: u64 = (1 << Reference::TICK_BITS) - 1;
-
-/// How many due timers are gathered ahead of their use, so that their entries are fetched by then.
-const AHEAD: usize = 32;
 
 /// A timing wheel of one ring.
 ///
@@ -99,26 +98,6 @@ pub struct HashedWheel<T> {
     wake: u64,
 }
 
-#[derive(Clone, Copy)]
-struct Slot {
-    /// The earliest deadline in the far list.
-    far_earliest: u64,
-    /// Deadlines before this go to the near list.
-    horizon: u64,
-    /// Binary logarithm of how many rounds the horizon is set ahead.
-    reach: u32,
-}
-
-/// A walk over a list that takes out what is due.
-struct Walk {
-    next: Position,
-    /// The earliest deadline of what stays in the slot's near list.
-    near_earliest: u64,
-    /// How many timers came from the far list to the near one, and how many stayed.
-    came: usize,
-    stayed: usize,
-}
-
 impl<T> HashedWheel<T> {
     /// Creates an empty wheel whose time is 0. The number of slots is rounded up to a power of two.
     ///
@@ -149,11 +128,10 @@ impl<T> HashedWheel<T> {
             "slots must be between 1 and {MAX_SLOTS}, got {slots}"
         );
         let slots = slots.next_power_of_two();
-        let slot = Slot { far_earliest: u64::MAX, horizon: 0, reach: 4 };
         Self {
             entries: Entries::new(),
             lists: Lists::new(2 * slots + 1),
-            slots: vec![slot; slots].into_boxed_slice(),
+            slots: vec![Slot::EMPTY; slots].into_boxed_slice(),
             round_shift: slots.trailing_zeros(),
             earliest: MinTree::new(slots),
             beyond_earliest: u64::MAX,
@@ -262,18 +240,6 @@ impl<T> HashedWheel<T> {
         self.follow(reference.index, reference.stamp(), self.cursor)
     }
 
-    /// Takes out the timer that a reference is about, if it is due at `tick`; else places it
-    /// anew.
-    #[inline]
-    fn follow(&mut self, index: u32, stamp: u8, tick: u64) -> Option<Due<T>> {
-        match self.entries.meet(index, stamp, tick) {
-            Meeting::Due(due) => return Some(due),
-            Meeting::Later(deadline) => self.place(deadline, index, stamp),
-            Meeting::Stale => self.sweep.dropped(1),
-        }
-        None
-    }
-
     /// Works towards the first due timer until it is at hand, as the first overdue timer or else
     /// the first one of `due`. Stops after looking at about `budget` references.
     fn prepare(&mut self, budget: usize) -> Advance {
@@ -331,243 +297,11 @@ impl<T> HashedWheel<T> {
         self.earliest.min().min(self.beyond_earliest)
     }
 
-    /// Begins to walk the list whose earliest deadline comes next; `false` if none has come.
-    fn begin_walk(&mut self) -> bool {
-        let beyond = 2 * self.slots.len();
-        let earliest = self.earliest.min();
-        if self.lists.is_empty(beyond) && self.beyond_earliest < u64::MAX {
-            // All timers that were there have been removed.
-            self.beyond_earliest = u64::MAX;
-            return true;
-        }
-        let list = if self.beyond_earliest <= earliest.min(self.now) && !self.lists.is_empty(beyond)
-        {
-            // What has come near goes to the slots, for ticks after the cursor.
-            self.cursor = self.cursor.max(self.beyond_earliest - 1);
-            self.beyond_earliest = u64::MAX;
-            beyond
-        } else if earliest <= self.now
-            && let Some(slot) = self.first_slot(earliest)
-        {
-            self.cursor = earliest;
-            self.earliest.clear(slot);
-            slot
-        } else {
-            return false;
-        };
-        self.walk = Some(Walk::new(list));
-        true
-    }
-
-    /// The slot with the earliest deadline.
-    fn first_slot(&self, earliest: u64) -> Option<usize> {
-        if earliest < u64::MAX {
-            return Some(self.earliest.place_of_min());
-        }
-        // The minimum of a slot that holds only timers for the end of time looks like that of an
-        // empty one.
-        let ring = self.slots.len();
-        self.lists.first().filter(|&list| list < 2 * ring).map(|list| list % ring)
-    }
-
-    /// Walks on until enough due timers are gathered, the list ends, or `budget` references were
-    /// looked at. Returns how many those were, about.
-    fn walk_on(&mut self, mut walk: Walk, budget: usize) -> usize {
-        self.due.clear();
-        self.next_due = 0;
-        let ring = self.slots.len();
-        let mut cost = 0;
-        while cost < budget && self.due.len() < AHEAD {
-            cost += CHUNK;
-            let list = walk.next.list;
-            let next = match list / ring {
-                0 => self.walk_near(&mut walk),
-                1 => self.walk_far(&mut walk),
-                _ => self.walk_beyond(&walk),
-            };
-            if let Some(next) = next {
-                walk.next = next;
-            } else if list < ring && self.slots[list].far_earliest <= self.cursor {
-                let slot = &mut self.slots[list];
-                slot.set_horizon(self.now, ring);
-                slot.far_earliest = u64::MAX;
-                walk.next = Lists::start(list + ring);
-            } else {
-                self.end_walk(&walk);
-                return cost;
-            }
-        }
-        self.walk = Some(walk);
-        cost
-    }
-
-    /// Takes what is due out of a chunk of a near list.
-    fn walk_near(&mut self, walk: &mut Walk) -> Option<Position> {
-        let Self { now, cursor, ref mut due, ref mut overdue, ref entries, .. } = *self;
-        let rounds = Rounds::new(walk.next.list, cursor, self.slots.len());
-        let (next, _) = self.lists.compact(walk.next, |reference| {
-            let tick = rounds.tick(reference);
-            if tick > now {
-                walk.near_earliest = walk.near_earliest.min(tick);
-                return true;
-            }
-            take_due(reference, tick, cursor, due, overdue, entries);
-            false
-        });
-        next
-    }
-
-    /// Takes what is due out of a chunk of a far list, and moves what has come near to the near
-    /// list.
-    fn walk_far(&mut self, walk: &mut Walk) -> Option<Position> {
-        let number = walk.next.list - self.slots.len();
-        let rounds = Rounds::new(number, self.cursor, self.slots.len());
-        let Self { now, cursor, ref mut due, ref mut overdue, ref entries, .. } = *self;
-        let (slot, moving) = (&mut self.slots[number], &mut self.moving);
-        let (next, _) = self.lists.compact(walk.next, |reference| {
-            let tick = rounds.tick(reference);
-            if tick <= now {
-                take_due(reference, tick, cursor, due, overdue, entries);
-            } else if tick < slot.horizon {
-                walk.near_earliest = walk.near_earliest.min(tick);
-                walk.came += 1;
-                moving.push(reference);
-            } else {
-                slot.far_earliest = slot.far_earliest.min(tick);
-                walk.stayed += 1;
-                return true;
-            }
-            false
-        });
-        for reference in self.moving.drain(..) {
-            self.lists.append(number, reference);
-        }
-        next
-    }
-
-    /// Moves what is no longer beyond out of a chunk to its slot.
-    fn walk_beyond(&mut self, walk: &Walk) -> Option<Position> {
-        let Self { cursor, round_shift, ref entries, ref mut moving, .. } = *self;
-        let mut stale = 0;
-        let (next, _) = self.lists.compact(walk.next, |reference| {
-            match entries.referenced(reference.index, reference.stamp()) {
-                Some(deadline) if is_beyond(deadline, cursor, round_shift) => {
-                    self.beyond_earliest = self.beyond_earliest.min(deadline);
-                    return true;
-                }
-                Some(_) => moving.push(reference),
-                None => stale += 1,
-            }
-            false
-        });
-        self.sweep.dropped(stale);
-        while let Some(reference) = self.moving.pop() {
-            let (index, stamp) = (reference.index, reference.stamp());
-            if let Some(deadline) = self.entries.referenced(index, stamp) {
-                self.place(deadline, index, stamp);
-            }
-        }
-        next
-    }
-
-    fn end_walk(&mut self, walk: &Walk) {
-        let ring = self.slots.len();
-        let list = walk.next.list;
-        if list == 2 * ring {
-            return;
-        }
-        let number = list % ring;
-        let slot = &mut self.slots[number];
-        if list >= ring {
-            slot.adapt(walk.came, walk.stayed);
-        }
-        // What was inserted during the walk has lowered the slot's minimum.
-        let earliest = self.earliest.get(number).min(walk.near_earliest).min(slot.far_earliest);
-        self.earliest.set(number, earliest);
-    }
-
     /// Sweeps stale references if there are too many.
     #[inline]
     fn tidy(&mut self) {
         let walked = self.walk.as_ref().map(|walk| walk.next.list);
         self.sweep.tidy(&self.entries, &mut self.lists, &mut self.overdue, walked);
-    }
-}
-
-/// Whether a deadline is after the cursor by more rounds than a reference can tell apart.
-#[inline(always)]
-fn is_beyond(deadline: u64, cursor: u64, round_shift: u32) -> bool {
-    deadline > cursor && (deadline - cursor) >> round_shift >= BEYOND
-}
-
-/// Puts a reference that has left its slot to those of the cursor's tick, or to the overdue ones
-/// if it is for a later round that has passed as well.
-#[inline(always)]
-fn take_due<T>(
-    reference: Reference,
-    tick: u64,
-    cursor: u64,
-    due: &mut Vec<Reference>,
-    overdue: &mut Overdue,
-    entries: &Entries<T>,
-) {
-    if tick == cursor {
-        entries.prefetch(reference.index);
-        due.push(reference);
-    } else {
-        overdue.push(tick, reference.index, reference.stamp());
-    }
-}
-
-impl Walk {
-    fn new(list: usize) -> Self {
-        Self { next: Lists::start(list), near_earliest: u64::MAX, came: 0, stayed: 0 }
-    }
-}
-
-impl Slot {
-    fn set_horizon(&mut self, now: u64, ring: usize) {
-        self.horizon = now.saturating_add((ring as u64) << self.reach);
-    }
-
-    /// Sets the reach so that about the square root of all far timers come near at once: then
-    /// walking the near list at each round and the far list once in a while cost the same.
-    fn adapt(&mut self, came: usize, stayed: usize) {
-        const MAX_REACH: u32 = 32;
-        let square = came.saturating_mul(came);
-        if square < stayed / 4 {
-            self.reach = (self.reach + 1).min(MAX_REACH);
-        } else if square > stayed.saturating_mul(4) {
-            self.reach = self.reach.saturating_sub(1);
-        }
-    }
-}
-
-/// Says which tick a reference of one slot is for.
-#[derive(Clone, Copy)]
-struct Rounds {
-    slot: u64,
-    /// The first round in which the slot's tick is not before the floor.
-    first: u64,
-    shift: u32,
-}
-
-impl Rounds {
-    fn new(slot: usize, floor: u64, ring: usize) -> Self {
-        let shift = ring.trailing_zeros();
-        let slot = slot as u64;
-        let passed = slot < floor & (ring as u64 - 1);
-        Self { slot, first: (floor >> shift) + u64::from(passed), shift }
-    }
-
-    #[inline]
-    fn tick(self, reference: Reference) -> u64 {
-        const MASK: u64 = (1 << Reference::TICK_BITS) - 1;
-        let ahead = reference.tick().wrapping_sub(self.first) & MASK;
-        let round = self.first.saturating_add(ahead);
-        // Only a stale reference can be for a round that does not exist.
-        let exists = round <= u64::MAX >> self.shift;
-        if exists { round << self.shift | self.slot } else { u64::MAX }
     }
 }
 
@@ -597,11 +331,6 @@ impl<T> Wheel<T> for HashedWheel<T> {
         self.sweep = Sweep::NEW;
         (self.cursor, self.wake) = (self.now, u64::MAX);
         self.entries.drain()
-    }
-
-    fn reserve(&mut self, additional: usize) {
-        self.entries.reserve(additional);
-        self.lists.reserve(additional);
     }
 
     fn shrink_to_fit(&mut self) {

@@ -1,0 +1,70 @@
+//! A slot of the ring: which timers are near, and what a reference's round means.
+
+use super::super::references::Reference;
+
+/// A reference cannot tell rounds apart that are so far away.
+const BEYOND: u64 = (1 << Reference::TICK_BITS) - 1;
+
+#[derive(Clone, Copy)]
+pub(super) struct Slot {
+    /// The earliest deadline in the far list.
+    pub(super) far_earliest: u64,
+    /// Deadlines before this go to the near list.
+    pub(super) horizon: u64,
+    /// Binary logarithm of how many rounds the horizon is set ahead.
+    reach: u32,
+}
+
+impl Slot {
+    pub(super) const EMPTY: Self = Self { far_earliest: u64::MAX, horizon: 0, reach: 4 };
+
+    pub(super) fn set_horizon(&mut self, now: u64, ring: usize) {
+        self.horizon = now.saturating_add((ring as u64) << self.reach);
+    }
+
+    /// Sets the reach so that about the square root of all far timers come near at once: then
+    /// walking the near list at each round and the far list once in a while cost the same.
+    pub(super) fn adapt(&mut self, came: usize, stayed: usize) {
+        const MAX_REACH: u32 = 32;
+        let square = came.saturating_mul(came);
+        if square < stayed / 4 {
+            self.reach = (self.reach + 1).min(MAX_REACH);
+        } else if square > stayed.saturating_mul(4) {
+            self.reach = self.reach.saturating_sub(1);
+        }
+    }
+}
+
+/// Whether a deadline is after the cursor by more rounds than a reference can tell apart.
+#[inline(always)]
+pub(super) fn is_beyond(deadline: u64, cursor: u64, round_shift: u32) -> bool {
+    deadline > cursor && (deadline - cursor) >> round_shift >= BEYOND
+}
+
+/// Says which tick a reference of one slot is for.
+#[derive(Clone, Copy)]
+pub(super) struct Rounds {
+    slot: u64,
+    /// The first round in which the slot's tick is not before the floor.
+    first: u64,
+    shift: u32,
+}
+
+impl Rounds {
+    pub(super) fn new(slot: usize, floor: u64, ring: usize) -> Self {
+        let shift = ring.trailing_zeros();
+        let slot = slot as u64;
+        let passed = slot < floor & (ring as u64 - 1);
+        Self { slot, first: (floor >> shift) + u64::from(passed), shift }
+    }
+
+    #[inline]
+    pub(super) fn tick(self, reference: Reference) -> u64 {
+        const MASK: u64 = (1 << Reference::TICK_BITS) - 1;
+        let ahead = reference.tick().wrapping_sub(self.first) & MASK;
+        let round = self.first.saturating_add(ahead);
+        // Only a stale reference can be for a round that does not exist.
+        let exists = round <= u64::MAX >> self.shift;
+        if exists { round << self.shift | self.slot } else { u64::MAX }
+    }
+}

@@ -8,12 +8,16 @@ use serde_json::Value;
 const SYSTEMS: [&str; 5] = ["tickwheel", "inline", "hashed", "tokio", "async-io"];
 
 /// Each workload with a figure that only it yields.
-const WORKLOADS: [(&str, &str); 9] = [
+const WORKLOADS: [(&str, &str); 13] = [
     ("schedule", "schedule-cpu"),
     ("cancel", "cancel-wall"),
     ("churn", "churn-cpu"),
     ("reset", "reset-cpu"),
     ("two-producers", "two-producers-wall"),
+    ("two-churn", "two-churn-wall"),
+    ("two-cancel", "two-cancel-wall"),
+    ("eight-producers", "eight-producers-wall"),
+    ("eight-churn", "eight-churn-wall"),
     ("fire", "fire-p99"),
     ("idle", "idle-full-switches"),
     ("memory", "memory"),
@@ -50,6 +54,14 @@ fn every_system_does_every_workload_on_the_same_work() {
                 assert_eq!(outcome["figures"]["fire-early"], 0.0, "{system}");
             }
         }
+    }
+}
+
+#[test]
+fn the_longest_calls_of_our_timer_are_found() {
+    let outcome = outcome("tickwheel", "pause");
+    for figure in ["pause-schedule", "pause-cancel", "pause-key", "pause-wait"] {
+        assert!(outcome["figures"][figure].is_number(), "{outcome}");
     }
 }
 

@@ -1,6 +1,7 @@
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.IntPredicate;
 
 /**
@@ -32,6 +33,10 @@ final class Workloads<H> {
             case "cancel" -> cancel(timer);
             case "churn" -> churn(timer);
             case "two-producers" -> twoProducers(timer);
+            case "two-churn" -> churnOnThreads(timer, 2);
+            case "two-cancel" -> cancelEachOther(timer);
+            case "eight-producers" -> scheduleOnThreads(timer, 8);
+            case "eight-churn" -> churnOnThreads(timer, 8);
             case "fire" -> fire(timer);
             case "idle" -> idle(timer);
             case "memory" -> memory(timer);
@@ -166,6 +171,117 @@ final class Workloads<H> {
         perOperation("two-producers", meter.stop(), delays.length);
         measured.countDown();
         other.join();
+    }
+
+    /** What a thread does with its number. */
+    interface Part {
+        void run(int number);
+    }
+
+    /**
+     * Lets threads prepare at once, and then times their work and what the timer has left to do.
+     */
+    private Meter.Reading timeThreads(Contender<H> timer, int threads, Part prepare, Part work)
+            throws InterruptedException {
+        CountDownLatch ready = new CountDownLatch(threads);
+        CountDownLatch begin = new CountDownLatch(1);
+        CountDownLatch done = new CountDownLatch(threads);
+        CountDownLatch measured = new CountDownLatch(1);
+        Thread[] all = new Thread[threads];
+        for (int i = 0; i < threads; i++) {
+            int number = i;
+            all[i] = new Thread(() -> {
+                prepare.run(number);
+                ready.countDown();
+                await(begin);
+                work.run(number);
+                done.countDown();
+                // A thread that has ended takes its processor time with it.
+                await(measured);
+            });
+            all[i].start();
+        }
+        await(ready);
+        settle(timer);
+        System.gc();
+        Meter meter = Meter.start();
+        begin.countDown();
+        await(done);
+        settle(timer);
+        Meter.Reading reading = meter.stop();
+        measured.countDown();
+        for (Thread thread : all) {
+            thread.join();
+        }
+        return reading;
+    }
+
+    private void scheduleOnThreads(Contender<H> timer, int threads) throws InterruptedException {
+        long[] delays = Work.farDelays(plan);
+        checksum.add(delays);
+        Object[] handles = prepare();
+        int part = delays.length / threads;
+        Meter.Reading reading = timeThreads(timer, threads, number -> {}, number ->
+                scheduleAll(timer, delays, handles, number * part, (number + 1) * part));
+        perOperation(plan.workload(), reading, (long) threads * part);
+    }
+
+    /** Each thread has a part of the timers, which it scheduled, and a part of the moves. */
+    private void churnOnThreads(Contender<H> timer, int threads) throws InterruptedException {
+        long[] delays = Work.farDelays(plan);
+        Work.Moves moves = Work.moves(plan);
+        checksum.add(delays).add(moves.index()).add(moves.delayMillis());
+        Object[] handles = prepare();
+        int part = delays.length / threads;
+        int steps = plan.moves() / threads;
+        AtomicInteger refused = new AtomicInteger();
+        Part schedule = number ->
+                scheduleAll(timer, delays, handles, number * part, (number + 1) * part);
+        Meter.Reading reading = timeThreads(timer, threads, schedule, number -> {
+            int gone = 0;
+            for (int i = number * steps; i < (number + 1) * steps; i++) {
+                int index = number * part + moves.index()[i] % part;
+                gone += timer.cancel(handle(handles[index])) ? 0 : 1;
+                handles[index] = timer.schedule(moves.delayMillis()[i] * 1_000_000L, index, 0);
+            }
+            refused.addAndGet(gone);
+        });
+        perOperation(plan.workload(), reading, (long) threads * steps);
+        noneRefused(refused.get());
+    }
+
+    private void cancelEachOther(Contender<H> timer) throws InterruptedException {
+        long[] delays = Work.farDelays(plan);
+        int[] order = Work.order(plan);
+        checksum.add(delays).add(order);
+        Object[] handles = prepare();
+        int half = delays.length / 2;
+        Object[][] atHand = new Object[2][half];
+        CountDownLatch scheduled = new CountDownLatch(2);
+        AtomicInteger refused = new AtomicInteger();
+        Part prepare = number -> {
+            scheduleAll(timer, delays, handles, number * half, (number + 1) * half);
+            scheduled.countDown();
+            await(scheduled);
+            int from = (1 - number) * half;
+            int next = 0;
+            for (int index : order) {
+                if (index >= from && index < from + half) {
+                    atHand[number][next++] = handles[index];
+                }
+            }
+        };
+        Meter.Reading reading = timeThreads(timer, 2, prepare, number -> {
+            int gone = 0;
+            Object[] others = atHand[number];
+            for (int i = 0; i < others.length; i++) {
+                gone += timer.cancel(handle(others[i])) ? 0 : 1;
+                others[i] = null;
+            }
+            refused.addAndGet(gone);
+        });
+        perOperation(plan.workload(), reading, 2L * half);
+        noneRefused(refused.get());
     }
 
     private static void await(CountDownLatch latch) {

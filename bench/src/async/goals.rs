@@ -10,12 +10,14 @@ use crate::report::numbers::ratio_text;
 use crate::report::results::{Measured, Named};
 
 /// How many times less than tokio's figure ours shall be.
-const LESS: [(Figure, f64); 6] = [
+const LESS: [(Figure, f64); 8] = [
     (Figure::TimeoutReadyCpu, 3.0),
     (Figure::TimeoutOnceCpu, 3.0),
     (Figure::TimeoutSeveralCpu, 3.0),
-    (Figure::BriefCpu, 4.0),
+    (Figure::BriefCpu, 2.0),
     (Figure::ChurnCpu, 4.0),
+    (Figure::ResetCpu, 2.0),
+    (Figure::IntervalCpu, 1.0),
     (Figure::FireCpu, 2.0),
 ];
 

@@ -24,7 +24,7 @@ const COMPARED: [System; 2] = [System::Netty, System::Tokio];
 /// How many timers the goals are stated for.
 const STATED_FOR: usize = 1_000_000;
 
-const NOTES: [&str; 8] = [
+const NOTES: [&str; 10] = [
     "Medians over the rounds (of early timers the worst round), systems in turns, each run a \
      process of its own on the same seeded work. Every tick is 1 ms. Processor time is user and \
      system time of all threads of the process, whatever they do: the collectors of Java and Go \
@@ -51,6 +51,12 @@ const NOTES: [&str; 8] = [
      is before that. Blocked: a task sleeps on the thread it is run on, in Go in its goroutine.",
     "Idle: switches of all threads; the harness's own sleep is one or two of them. Processor time \
      is in milliseconds a second: 1000 is a whole core.",
+    "Two and eight threads: each schedules a part of the timers, then all begin at once. They churn \
+     their own timers or cancel those of the other thread. The machine's cores are fewer than eight.",
+    "Longest calls and waits are measured with ten times as many timers: every call is timed while \
+     10M are scheduled, half of them cancelled, and 10M scheduled by key; meanwhile, and while a slot \
+     with a third 10M is demoted and fired, another thread schedules and cancels. A call during which \
+     the system gave the thread's core to another one does not count.",
     "Memory: what a million pending timers add, each with a task of 16 bytes, without the list of \
      handles: resident memory in Rust, live heap after a collection in Java and Go. Of Java \
      resident memory says nothing, because the heap is touched beforehand.",
@@ -97,7 +103,7 @@ fn rounds(options: &Options) -> String {
     if quick == slow {
         quick.to_string()
     } else {
-        format!("{quick}, and {slow} of churn, reset, fire, idle and blocked")
+        format!("{quick}, and {slow} of those that take long")
     }
 }
 

@@ -19,6 +19,14 @@ pub(super) enum Figure {
     ResetWall,
     TwoProducersCpu,
     TwoProducersWall,
+    TwoChurnCpu,
+    TwoChurnWall,
+    TwoCancelCpu,
+    TwoCancelWall,
+    EightProducersCpu,
+    EightProducersWall,
+    EightChurnCpu,
+    EightChurnWall,
     FireCpu,
     FireP50,
     FireP99,
@@ -35,11 +43,15 @@ pub(super) enum Figure {
     BlockedP99,
     BlockedP999,
     BlockedMax,
+    PauseSchedule,
+    PauseCancel,
+    PauseKey,
+    PauseWait,
 }
 
 impl Figure {
     /// Every figure, in the order in which it is shown.
-    pub(super) const ALL: [Self; 26] = [
+    pub(super) const ALL: [Self; 38] = [
         Self::ScheduleCpu,
         Self::ScheduleWall,
         Self::CancelCpu,
@@ -50,6 +62,14 @@ impl Figure {
         Self::ResetWall,
         Self::TwoProducersCpu,
         Self::TwoProducersWall,
+        Self::TwoChurnCpu,
+        Self::TwoChurnWall,
+        Self::TwoCancelCpu,
+        Self::TwoCancelWall,
+        Self::EightProducersCpu,
+        Self::EightProducersWall,
+        Self::EightChurnCpu,
+        Self::EightChurnWall,
         Self::FireCpu,
         Self::FireP50,
         Self::FireP99,
@@ -66,6 +86,10 @@ impl Figure {
         Self::BlockedP99,
         Self::BlockedP999,
         Self::BlockedMax,
+        Self::PauseSchedule,
+        Self::PauseCancel,
+        Self::PauseKey,
+        Self::PauseWait,
     ];
 }
 
@@ -82,6 +106,14 @@ impl Named for Figure {
             Self::ResetWall => "reset, wall",
             Self::TwoProducersCpu => "schedule, two producers",
             Self::TwoProducersWall => "two producers, wall",
+            Self::TwoChurnCpu => "churn, two threads",
+            Self::TwoChurnWall => "churn, two threads, wall",
+            Self::TwoCancelCpu => "cancel another thread's",
+            Self::TwoCancelWall => "cancel another thread's, wall",
+            Self::EightProducersCpu => "schedule, eight threads",
+            Self::EightProducersWall => "schedule, eight threads, wall",
+            Self::EightChurnCpu => "churn, eight threads",
+            Self::EightChurnWall => "churn, eight threads, wall",
             Self::FireCpu => "fire",
             Self::FireP50 => "fire: late, p50",
             Self::FireP99 => "fire: late, p99",
@@ -98,6 +130,10 @@ impl Named for Figure {
             Self::BlockedP99 => "blocked: others late, p99",
             Self::BlockedP999 => "blocked: others late, p99.9",
             Self::BlockedMax => "blocked: others late, at most",
+            Self::PauseSchedule => "longest call: schedule",
+            Self::PauseCancel => "longest call: cancel",
+            Self::PauseKey => "longest call: schedule by key",
+            Self::PauseWait => "longest wait of another thread",
         }
     }
 }
@@ -114,7 +150,15 @@ impl Measured for Figure {
             | Self::ResetCpu
             | Self::ResetWall
             | Self::TwoProducersCpu
-            | Self::TwoProducersWall => Unit::Nanoseconds,
+            | Self::TwoProducersWall
+            | Self::TwoChurnCpu
+            | Self::TwoChurnWall
+            | Self::TwoCancelCpu
+            | Self::TwoCancelWall
+            | Self::EightProducersCpu
+            | Self::EightProducersWall
+            | Self::EightChurnCpu
+            | Self::EightChurnWall => Unit::Nanoseconds,
             Self::FireCpu => Unit::Seconds,
             Self::FireP50
             | Self::FireP99
@@ -123,7 +167,11 @@ impl Measured for Figure {
             | Self::BlockedP50
             | Self::BlockedP99
             | Self::BlockedP999
-            | Self::BlockedMax => Unit::Milliseconds,
+            | Self::BlockedMax
+            | Self::PauseSchedule
+            | Self::PauseCancel
+            | Self::PauseKey
+            | Self::PauseWait => Unit::Milliseconds,
             Self::FireEarly => Unit::Timers,
             Self::IdleEmptyCpu | Self::IdleFullCpu => Unit::MillisecondsPerSecond,
             Self::IdleEmptySwitches | Self::IdleFullSwitches => Unit::PerSecond,
@@ -143,6 +191,6 @@ mod tests {
     #[test]
     fn every_figure_is_shown_once_and_in_order() {
         assert!(Figure::ALL.is_sorted());
-        assert_eq!(Figure::ALL.len(), Figure::BlockedMax as usize + 1);
+        assert_eq!(Figure::ALL.len(), Figure::PauseWait as usize + 1);
     }
 }

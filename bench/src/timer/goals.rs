@@ -11,20 +11,44 @@ use crate::report::results::{Measured, Named};
 
 /// How many times less than a peer's figure ours shall be. Netty has no reset: what its users do
 /// instead is to cancel and schedule.
-const LESS: [(Figure, System, Figure, f64); 9] = [
+const LESS: [(Figure, System, Figure, f64); 16] = [
     (Figure::ScheduleCpu, System::Netty, Figure::ScheduleCpu, 2.0),
     (Figure::CancelCpu, System::Netty, Figure::CancelCpu, 5.0),
     (Figure::ChurnCpu, System::Netty, Figure::ChurnCpu, 8.0),
+    (Figure::ScheduleWall, System::NettyParallel, Figure::ScheduleWall, 1.2),
+    (Figure::CancelWall, System::NettyParallel, Figure::CancelWall, 1.5),
+    (Figure::ChurnWall, System::NettyParallel, Figure::ChurnWall, 2.0),
+    (Figure::TwoProducersWall, System::Netty, Figure::TwoProducersWall, 1.5),
+    (Figure::TwoProducersWall, System::NettyParallel, Figure::TwoProducersWall, 1.5),
     (Figure::ResetCpu, System::Netty, Figure::ChurnCpu, 12.0),
     (Figure::FireCpu, System::Netty, Figure::FireCpu, 3.0),
-    (Figure::FireP99, System::Netty, Figure::FireP99, 2.0),
+    (Figure::FireP99, System::Netty, Figure::FireP99, 1.0),
+    (Figure::FireP999, System::Netty, Figure::FireP999, 1.0),
     (Figure::ScheduleCpu, System::Tokio, Figure::ScheduleCpu, 4.0),
-    (Figure::ResetCpu, System::Tokio, Figure::ResetCpu, 4.0),
+    (Figure::CancelCpu, System::Tokio, Figure::CancelCpu, 4.0),
+    (Figure::ResetCpu, System::Tokio, Figure::ResetCpu, 3.0),
     (Figure::FireCpu, System::Tokio, Figure::FireCpu, 8.0),
 ];
 
+/// How many times the throughput of one thread several shall have: the figure of several threads,
+/// that of one, and the factor. One thread cancels its own timers where two cancel each other's.
+const SCALES: [(Figure, Figure, f64); 5] = [
+    (Figure::TwoProducersWall, Figure::ScheduleWall, 1.7),
+    (Figure::TwoChurnWall, Figure::ChurnWall, 1.7),
+    (Figure::TwoCancelWall, Figure::CancelWall, 1.3),
+    (Figure::EightProducersWall, Figure::ScheduleWall, 1.3),
+    (Figure::EightChurnWall, Figure::ChurnWall, 1.3),
+];
+
 /// The most that a figure of ours may be.
-const AT_MOST: [(Figure, f64); 2] = [(Figure::FireEarly, 0.0), (Figure::Memory, 56.0)];
+const AT_MOST: [(Figure, f64); 6] = [
+    (Figure::FireEarly, 0.0),
+    (Figure::Memory, 56.0),
+    (Figure::PauseSchedule, 1.0),
+    (Figure::PauseCancel, 1.0),
+    (Figure::PauseKey, 1.0),
+    (Figure::PauseWait, 1.0),
+];
 
 /// What a figure of ours must stay under.
 const UNDER: [(Figure, f64); 2] = [(Figure::IdleFullSwitches, 1.0), (Figure::BlockedP99, 5.0)];
@@ -36,7 +60,7 @@ pub(super) fn goals(results: &Results) -> Vec<Goal> {
         let against = if ours == theirs { "" } else { " cancel and schedule" };
         Some(Goal {
             what: format!("{}, against {}{against}", ours.label(), peer.label()),
-            wanted: format!("at least {times:.0}x less"),
+            wanted: format!("at least {times}x less"),
             measured: ratio_text(ratio),
             reached: ratio >= times,
         })
@@ -47,7 +71,21 @@ pub(super) fn goals(results: &Results) -> Vec<Goal> {
     let under = UNDER
         .iter()
         .filter_map(|&(figure, most)| limit(results, figure, "under", most, |value| value < most));
-    less.chain(at_most).chain(under).collect()
+    less.chain(SCALES.iter().filter_map(|scales| scaling(results, scales)))
+        .chain(at_most)
+        .chain(under)
+        .collect()
+}
+
+fn scaling(results: &Results, &(several, one, times): &(Figure, Figure, f64)) -> Option<Goal> {
+    let alone = results.value(System::Tickwheel, one)?;
+    let ratio = alone / results.value(System::Tickwheel, several)?;
+    Some(Goal {
+        what: format!("{}, against one thread", several.label()),
+        wanted: format!("at least {times}x the throughput"),
+        measured: ratio_text(ratio),
+        reached: ratio >= times,
+    })
 }
 
 fn limit(
@@ -90,15 +128,30 @@ mod tests {
 
     #[test]
     fn a_ratio_is_reached_at_its_limit_and_not_below() {
-        let schedule = |ours| {
+        let cancel = |ours| {
             let figures = [
-                (System::Tickwheel, Figure::ScheduleCpu, ours),
-                (System::Netty, Figure::ScheduleCpu, 100.0),
+                (System::Tickwheel, Figure::CancelWall, ours),
+                (System::NettyParallel, Figure::CancelWall, 150.0),
             ];
             verdicts(&figures)
         };
-        assert_eq!(schedule(50.0), [(String::from("schedule, against Netty"), true)]);
-        assert_eq!(schedule(51.0), [(String::from("schedule, against Netty"), false)]);
+        let what = || String::from("cancel, wall, against Netty, parallel GC");
+        assert_eq!(cancel(100.0), [(what(), true)]);
+        assert_eq!(cancel(101.0), [(what(), false)]);
+    }
+
+    #[test]
+    fn several_threads_are_held_against_one() {
+        let two = |wall| {
+            let figures = [
+                (System::Tickwheel, Figure::ScheduleWall, 100.0),
+                (System::Tickwheel, Figure::TwoProducersWall, wall),
+            ];
+            verdicts(&figures)
+        };
+        let what = || String::from("two producers, wall, against one thread");
+        assert_eq!(two(50.0), [(what(), true)]);
+        assert_eq!(two(60.0), [(what(), false)]);
     }
 
     #[test]

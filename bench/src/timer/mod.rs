@@ -2,7 +2,7 @@
 //!
 //! * `plan`: what there is to do, the same for all
 //! * `contender`, `ours`, `peers`: who does it in Rust; `bench/peers` has who does it in Java and Go
-//! * `run`: doing it once, in a process of its own
+//! * `run`: doing it once, in a process of its own; `pause`: the longest calls
 //! * `setup`: installing and building what the peers need
 //! * `rounds`: doing it in turns
 //! * `goals`, `picture`, `export`: what came of it, on the terminal and in files
@@ -13,6 +13,7 @@ mod figure;
 mod goals;
 mod options;
 mod ours;
+mod pause;
 mod peers;
 mod picture;
 mod plan;

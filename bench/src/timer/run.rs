@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
-use std::mem::{MaybeUninit, forget};
+use std::mem::{self, MaybeUninit, forget};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Barrier, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::contender::Contender;
 use super::figure::Figure;
 use super::ours::{Keyed, Ours};
+use super::pause;
 use super::peers::{AsyncIo, Tokio};
 use super::plan::Plan;
 use super::system::System;
@@ -52,6 +55,7 @@ impl Run {
     /// Runs and prints the outcome.
     pub(crate) fn execute(&self) -> Result<()> {
         let outcome = match self.system {
+            _ if self.plan.workload == Workload::Pause => Ok(pause::pause(&self.plan)),
             System::Tickwheel => perform(Ours::new(), &self.plan),
             System::Inline => perform(Ours::inline(), &self.plan),
             System::Hashed => perform(Ours::hashed(), &self.plan),
@@ -75,10 +79,19 @@ fn perform<C: Contender>(timer: C, plan: &Plan) -> Result<Outcome> {
         Workload::Churn => churn(&timer, plan),
         Workload::Reset => reset(&timer, plan),
         Workload::TwoProducers => two_producers(&timer, plan),
+        Workload::TwoChurn => {
+            churn_on_threads(&timer, plan, [Figure::TwoChurnCpu, Figure::TwoChurnWall])
+        }
+        Workload::TwoCancel => cancel_each_other(&timer, plan),
+        Workload::EightProducers => schedule_on_threads(&timer, plan),
+        Workload::EightChurn => {
+            churn_on_threads(&timer, plan, [Figure::EightChurnCpu, Figure::EightChurnWall])
+        }
         Workload::Fire => fire(&timer, plan),
         Workload::Idle => idle(&timer, plan),
         Workload::Memory => memory(&timer, plan),
         Workload::Blocked => blocked(&timer, plan),
+        Workload::Pause => bail!("pauses are measured on our own timer alone"),
     };
     drop(context);
     // The process ends, nobody measures it, and taking a million timers apart takes a while.
@@ -226,6 +239,127 @@ fn two_producers<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     forget((mine, others));
     let figures = [Figure::TwoProducersCpu, Figure::TwoProducersWall];
     Ok(per_operation(Checksum::default().delays(&delays), figures, &reading, plan.size.timers))
+}
+
+/// Lets threads `prepare` at once, and then times their `work` and what the timer has left to do.
+/// Each is told its number.
+fn time_threads<C: Contender, S>(
+    timer: &C,
+    threads: usize,
+    prepare: impl Fn(usize) -> S + Sync,
+    work: impl Fn(usize, &mut S) + Sync,
+) -> Result<Reading> {
+    // The measuring thread goes through as well: all are ready, begin, all are done.
+    let gate = &Barrier::new(threads + 1);
+    let (prepare, work) = (&prepare, &work);
+    thread::scope(|scope| {
+        for number in 0..threads {
+            scope.spawn(move || {
+                let _context = timer.context();
+                let mut state = prepare(number);
+                gate.wait();
+                gate.wait();
+                work(number, &mut state);
+                gate.wait();
+                forget(state);
+            });
+        }
+        gate.wait();
+        let ready = settle(timer);
+        let meter = Meter::start();
+        gate.wait();
+        gate.wait();
+        ready.and_then(|()| settle(timer))?;
+        Ok(meter.stop())
+    })
+}
+
+fn schedule_on_threads<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
+    let delays = work::far(&plan.size);
+    let threads = plan.workload.threads();
+    let part = delays.len() / threads;
+    let reading = time_threads(
+        timer,
+        threads,
+        |_| touched(part),
+        |number, handles| {
+            let from = number * part;
+            schedule_all(timer, &delays[from..from + part], from, handles);
+        },
+    )?;
+    let figures = [Figure::EightProducersCpu, Figure::EightProducersWall];
+    Ok(per_operation(Checksum::default().delays(&delays), figures, &reading, threads * part))
+}
+
+/// Each thread has a part of the timers, which it scheduled, and a part of the moves.
+fn churn_on_threads<C: Contender>(timer: &C, plan: &Plan, figures: [Figure; 2]) -> Result<Outcome> {
+    let (delays, moves) = (work::far(&plan.size), work::moves(&plan.size));
+    let threads = plan.workload.threads();
+    let (part, steps) = (delays.len() / threads, moves.len() / threads);
+    let refused = AtomicU32::new(0);
+    let reading = time_threads(
+        timer,
+        threads,
+        |number| {
+            let from = number * part;
+            let mut handles = touched(part);
+            schedule_all(timer, &delays[from..from + part], from, &mut handles);
+            handles
+        },
+        |number, handles| {
+            let mut gone = 0;
+            for step in &moves[number * steps..][..steps] {
+                let at = step.index as usize % part;
+                gone += u32::from(!timer.cancel(&mut handles[at]));
+                handles[at] = timer.schedule(step.delay(), Task::far(number * part + at));
+            }
+            refused.fetch_add(gone, Ordering::Relaxed);
+        },
+    )?;
+    none_refused(refused.into_inner())?;
+    let checksum = Checksum::default().delays(&delays).moves(&moves);
+    Ok(per_operation(checksum, figures, &reading, threads * steps))
+}
+
+fn cancel_each_other<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
+    let delays = work::far(&plan.size);
+    let order = work::order(&plan.size);
+    let half = delays.len() / 2;
+    let handles: [Mutex<Vec<C::Handle>>; 2] = [Mutex::default(), Mutex::default()];
+    let exchange = Barrier::new(2);
+    let refused = AtomicU32::new(0);
+    let reading = time_threads(
+        timer,
+        2,
+        |number| {
+            let from = number * half;
+            let mut mine = touched(half);
+            schedule_all(timer, &delays[from..from + half], from, &mut mine);
+            *lock(&handles[number]) = mine;
+            exchange.wait();
+            let from = half - from;
+            let mut others: Vec<Option<C::Handle>> =
+                mem::take(&mut *lock(&handles[1 - number])).into_iter().map(Some).collect();
+            let of_other = |index: &u32| (*index as usize).checked_sub(from);
+            let in_order = order.iter().filter_map(of_other);
+            in_order.filter_map(|at| others.get_mut(at)?.take()).collect::<Vec<_>>()
+        },
+        |_, others| {
+            let mut gone = 0;
+            for mut handle in others.drain(..) {
+                gone += u32::from(!timer.cancel(&mut handle));
+            }
+            refused.fetch_add(gone, Ordering::Relaxed);
+        },
+    )?;
+    none_refused(refused.into_inner())?;
+    let checksum = Checksum::default().delays(&delays).order(&order);
+    let figures = [Figure::TwoCancelCpu, Figure::TwoCancelWall];
+    Ok(per_operation(checksum, figures, &reading, 2 * half))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no thread panics")
 }
 
 fn memory<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {

@@ -68,8 +68,16 @@ impl System {
     }
 
     /// Whether the system does this. Netty and the JDK cannot reset; other configurations of a
-    /// system do only what is different for them.
+    /// system do only what is different for them. Threads are compared with those of Netty and
+    /// tokio; pauses are ours alone.
     pub(super) fn does(self, workload: Workload) -> bool {
+        if workload == Workload::Pause {
+            return self == Self::Tickwheel;
+        }
+        if workload.threads() > 1 {
+            let peers = [Self::Tickwheel, Self::Netty, Self::NettyParallel, Self::Tokio];
+            return peers.contains(&self);
+        }
         match self {
             Self::Netty | Self::Jdk => workload != Workload::Reset,
             Self::NettyParallel => matches!(

@@ -41,7 +41,7 @@ pub(super) fn goals(results: &Results, sizes: &[usize]) -> Vec<Goal> {
     goals.extend(FASTER.iter().filter_map(|&(figure, times)| faster(results, figure, times)));
     goals.extend(AT_MOST.iter().filter_map(|&(figure, most)| at_most(results, figure, most)));
     goals.extend(
-        [Figure::Insert, Figure::Cancel]
+        [Figure::Insert, Figure::Cancel, Figure::Ring]
             .into_iter()
             .filter_map(|figure| hashed_keeps_up(results, figure)),
     );

@@ -21,6 +21,9 @@ use crate::stopwatch::Stopwatch;
 /// How many empty ticks are made for one figure.
 const EMPTY_TICKS: u64 = if cfg!(test) { 1_000 } else { 1_000_000 };
 
+/// One turn of the ring.
+const RING_TICKS: u64 = 512;
+
 /// What to run.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Run {
@@ -66,6 +69,7 @@ pub(super) fn perform<C: Contender>(run: &Run) -> Result<Outcome> {
         Workload::Fire => fire::<C>(run),
         Workload::EmptyTick => empty_tick::<C>(run),
         Workload::Jump => jump::<C>(run),
+        Workload::Ring => ring::<C>(run),
     }
 }
 
@@ -226,6 +230,29 @@ fn jump<C: Contender>(run: &Run) -> Result<Outcome> {
     ensure!(ordered, "timers fired out of the order of their deadlines");
     ensure!(tally == Tally::of(&values), "{} of {} timers fired", tally.count, values.len());
     Ok(Outcome { figures: vec![(Figure::Jump, time)], tally })
+}
+
+/// The case for which a hashed wheel is recommended: all deadlines are within one turn.
+fn ring<C: Contender>(run: &Run) -> Result<Outcome> {
+    let mut filled = Filled::<C>::with(&work::values(run.timers, work::RING));
+    let mut due = Vec::with_capacity(run.timers);
+    let mut tally = Tally::default();
+    let mut punctual = true;
+    let time = filled.time(1, |filled| {
+        for now in 1..=RING_TICKS {
+            filled.contender.pop_due(now, |value| {
+                punctual &= deadline_of(value) == now;
+                tally.add(value);
+                due.push(work::replacement(value));
+            });
+            for value in due.drain(..) {
+                filled.contender.insert(deadline_of(value), value);
+            }
+        }
+    });
+    ensure!(punctual, "a timer fired at a tick that is not its deadline");
+    ensure!(tally.count >= run.timers as u64, "{} of {} timers fired", tally.count, run.timers);
+    Ok(Outcome { figures: vec![(Figure::Ring, time / tally.count as f64)], tally })
 }
 
 fn empty_tick<C: Contender>(run: &Run) -> Result<Outcome> {

@@ -27,6 +27,8 @@ pub(super) const MINUTE: RangeInclusive<u64> = 1..=60 * SECOND;
 pub(super) const WHOLE_DAY: RangeInclusive<u64> = 1..=DAY;
 /// Delays of the timers that empty ticks never reach.
 pub(super) const FAR: RangeInclusive<u64> = DAY..=2 * DAY;
+/// Delays of the timers that a ring of 512 slots holds within one turn.
+pub(super) const RING: RangeInclusive<u64> = 1..=511;
 /// By how much a heartbeat moves a deadline.
 const HEARTBEAT: RangeInclusive<u64> = 1..=60 * SECOND;
 
@@ -55,6 +57,14 @@ pub(super) fn values(timers: usize, delays: RangeInclusive<u64>) -> Vec<u64> {
     let mut random = Rng::with_seed(SEED);
     let value = |index| random.u64(delays.clone()) << INDEX_BITS | index as u64;
     (0..timers).map(value).collect()
+}
+
+/// The value of the timer that replaces one of [`RING`] when it fires. It follows from that one
+/// alone, so the order in which a tick's timers fire does not matter.
+pub(super) fn replacement(value: u64) -> u64 {
+    let mixed = (value ^ SEED).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+    let delay = RING.start() + mixed * RING.end() / (1 << 32);
+    (deadline_of(value) + delay) << INDEX_BITS | index_of(value) as u64
 }
 
 /// Every index once, shuffled.
@@ -102,6 +112,15 @@ mod tests {
         for (index, &value) in values(1_000, FAR).iter().enumerate() {
             assert_eq!(index_of(value), index);
             assert!(FAR.contains(&deadline_of(value)));
+        }
+    }
+
+    #[test]
+    fn a_replacement_keeps_the_index_and_is_due_within_a_turn() {
+        for value in values(1_000, RING) {
+            let next = replacement(value);
+            assert_eq!(index_of(next), index_of(value));
+            assert!(RING.contains(&(deadline_of(next) - deadline_of(value))));
         }
     }
 

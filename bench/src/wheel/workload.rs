@@ -21,11 +21,13 @@ pub(super) enum Workload {
     EmptyTick,
     /// Timers spread over 24 h, popped after one step of 24 h
     Jump,
+    /// Timers less than 512 ticks away, each replaced by another when it fires, for 512 ticks
+    Ring,
 }
 
 impl Workload {
     /// Every workload, in the order in which it is run.
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Insert,
         Self::Cancel,
         Self::Churn,
@@ -33,11 +35,12 @@ impl Workload {
         Self::Fire,
         Self::EmptyTick,
         Self::Jump,
+        Self::Ring,
     ];
 
     /// Whether more timers would tell nothing new, so that the smallest size is enough.
     pub(super) fn once(self) -> bool {
-        matches!(self, Self::Fire | Self::EmptyTick)
+        matches!(self, Self::Fire | Self::EmptyTick | Self::Ring)
     }
 }
 
@@ -53,6 +56,7 @@ pub(super) enum Figure {
     EmptyTickAlone,
     EmptyTick,
     Jump,
+    Ring,
     Memory,
     MemoryAfterChurn,
 }
@@ -66,7 +70,7 @@ pub(super) enum Unit {
 
 impl Figure {
     /// Every figure, in the order in which it is shown.
-    pub(super) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 11] = [
         Self::Insert,
         Self::Cancel,
         Self::Churn,
@@ -75,6 +79,7 @@ impl Figure {
         Self::EmptyTickAlone,
         Self::EmptyTick,
         Self::Jump,
+        Self::Ring,
         Self::Memory,
         Self::MemoryAfterChurn,
     ];
@@ -89,6 +94,7 @@ impl Figure {
             Self::EmptyTickAlone => "empty tick, 0 pending",
             Self::EmptyTick => "empty tick, all far",
             Self::Jump => "jump of 24 h",
+            Self::Ring => "ring: pop and insert",
             Self::Memory => "memory after insert",
             Self::MemoryAfterChurn => "memory after churn",
         }

@@ -1,18 +1,14 @@
 //! Tasks by the calendar, on a clock that is moved by hand: when they run, what they do about
 //! times that they missed, and how they end.
 
-mod calendar;
-#[macro_use]
-mod rig;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use calendar::expressions;
+use crate::calendar::expressions;
+use crate::rig::{Bomb, MS, Rig, S, counted, dropped};
 use jiff::{Timestamp, Zoned};
 use proptest::prelude::*;
-use rig::{Bomb, MS, Rig, S, counted, dropped};
 use tickwheel::cron::{CronError, Misfire, Schedule};
 use tickwheel::{ManualClock, ScheduleError, Timeout, Timer};
 

@@ -1,12 +1,9 @@
 //! Periodic tasks and the wall clock, on a clock that is moved by hand. Each test runs on both wheels.
 
-#[macro_use]
-mod rig;
-
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rig::*;
+use crate::rig::*;
 use tickwheel::{MissedTicks, ScheduleError, Timeout};
 
 on_both_wheels! {

@@ -2,16 +2,13 @@
 //! times closer than a second, so the load comes from times that were missed: those of an hour
 //! that is over, made up for one right after the other.
 
-mod patience;
-mod random;
-
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use patience::*;
-use random::Random;
+use crate::patience::*;
+use crate::random::Random;
 use tickwheel::cron::{Misfire, Schedule};
 use tickwheel::{Timeout, Timer};
 

@@ -1,17 +1,13 @@
 //! Tasks that meddle with other tasks, and random operations against a plain model, on a clock that
 //! is moved by hand. Each test runs on both wheels.
 
-mod random;
-#[macro_use]
-mod rig;
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use random::Random;
-use rig::*;
+use crate::random::Random;
+use crate::rig::*;
 use tickwheel::{Timeout, Timer};
 
 on_both_wheels! {

@@ -2,14 +2,12 @@
 //! and what happens when that fails.
 //! No bound on time here is tighter than seconds, except those that say "not before".
 
-mod patience;
-
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
-use patience::*;
+use crate::patience::*;
 use tickwheel::{ScheduleError, Task, ThreadBody, Timer, TimerState};
 
 #[test]

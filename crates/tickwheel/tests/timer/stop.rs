@@ -1,14 +1,12 @@
 //! Stopping, draining and dropping a timer with its threads, by the clock of the machine.
 //! No bound on time here is tighter than seconds, except those that say "not before".
 
-mod patience;
-
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use patience::*;
+use crate::patience::*;
 use tickwheel::{ManualClock, ScheduleError, Task, Timer, TimerState};
 
 #[test]

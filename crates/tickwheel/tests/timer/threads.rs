@@ -1,16 +1,13 @@
 //! A timer with its threads, by the clock of the machine: what holds whatever the scheduler does.
 //! No bound on time here is tighter than seconds, except those that say "not before".
 
-mod patience;
-mod random;
-
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use patience::*;
-use random::Random;
+use crate::patience::*;
+use crate::random::Random;
 use tickwheel::{ScheduleError, Timeout, Timer, TimerState};
 
 #[test]

@@ -1,11 +1,9 @@
 //! The times of schedules: on real changes of the clock, at the edges of the calendar, and
 //! against a plain model.
 
-mod calendar;
-
 use std::time::{Duration, SystemTime};
 
-use calendar::{Expression, Item, expressions};
+use crate::calendar::{Expression, Item, expressions};
 use jiff::tz::{Offset, TimeZone, TimeZoneDatabase};
 use jiff::{SignedDuration, Timestamp, Zoned};
 use proptest::prelude::*;

@@ -1,15 +1,12 @@
 //! How a timer ends, what it counts, and what panics do to it, on a clock that is moved by hand.
 //! Each test runs on both wheels.
 
-#[macro_use]
-mod rig;
-
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rig::*;
+use crate::rig::*;
 use tickwheel::{Key, ScheduleError, Timeout, Timer, TimerState};
 
 on_both_wheels! {

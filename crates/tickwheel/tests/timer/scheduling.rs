@@ -1,15 +1,11 @@
 //! When tasks run and what handles and keys do with them, on a clock that is moved by hand: no
 //! sleeps, no luck. Each test runs on both wheels.
 
-mod random;
-#[macro_use]
-mod rig;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use random::Random;
-use rig::*;
+use crate::random::Random;
+use crate::rig::*;
 use tickwheel::{Key, ManualClock, ScheduleError, Timeout, Timer};
 
 on_both_wheels! {

@@ -1,9 +1,7 @@
 //! What is wrong with an expression or a time zone is said with its place, its value and what to
 //! write instead; and nothing that somebody writes can do harm.
 
-mod calendar;
-
-use calendar::expressions;
+use crate::calendar::expressions;
 use proptest::prelude::*;
 use tickwheel::cron::{CronError, Field, Problem, Schedule};
 
@@ -68,7 +66,7 @@ fn the_range_of_a_field_is_not_said_of_other_numbers() {
     assert_eq!(
         said("*/0 * * * *"),
         [
-            "the minute field cannot have \"0\": the step is a number from 1 to 60",
+            "the minute field cannot have \"0\": the step must be a number from 1 to 60",
             "  */0 * * * *",
             "  ~~^"
         ]
@@ -76,7 +74,7 @@ fn the_range_of_a_field_is_not_said_of_other_numbers() {
     assert_eq!(
         said("0 9 * * FRI#6"),
         [
-            "the day of week field cannot have \"6\": # needs a number from 1 to 5 or L behind it",
+            "the day of week field cannot have \"6\": # must be followed by a number from 1 to 5 or L",
             "  0 9 * * FRI#6",
             "          ~~~~^"
         ]
@@ -125,7 +123,7 @@ fn the_number_of_fields_is_five_or_six() {
         let error = error(expression);
         let expected = CronError::FieldCount { expression: expression.into(), found: count };
         assert_eq!(error, expected);
-        assert!(error.to_string().contains("write 5 (minute, hour, day of month"), "{error}");
+        assert!(error.to_string().contains("5 fields (minute, hour, day of month"), "{error}");
     }
     assert_eq!(said("0 9 * *")[1..], ["  0 9 * *", "         ^"].map(str::to_owned));
 }
@@ -151,7 +149,7 @@ fn nicknames_are_those_that_are_known() {
     for unknown in ["@", "@reboot", "@every 5m", "@daily 9"] {
         let error = error(unknown);
         assert!(matches!(error, CronError::Nickname { .. }));
-        assert!(error.to_string().contains("take @hourly, @daily"), "{error}");
+        assert!(error.to_string().contains("use @hourly, @daily"), "{error}");
     }
 }
 

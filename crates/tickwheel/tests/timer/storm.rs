@@ -1,15 +1,12 @@
 //! Many threads that schedule, cancel and reset at random: every task has exactly one fate.
 
-mod patience;
-mod random;
-
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use patience::*;
-use random::Random;
+use crate::patience::*;
+use crate::random::Random;
 use tickwheel::{
     Builder, ManualClock, ScheduleError, Task, Timeout, Timer, TimerState, Unfired, WheelKind,
 };

@@ -1,4 +1,4 @@
-//! What can be wrong with a schedule, and how to say where.
+//! Errors of schedules, with the place in the expression that is wrong.
 
 use core::fmt;
 use core::ops::Range;
@@ -7,9 +7,9 @@ use std::string::String;
 use super::field::Field;
 use crate::ScheduleError;
 
-/// Why there is no such schedule, or why its task was not scheduled.
+/// The reason why an expression is not a schedule, or why a task was not scheduled.
 ///
-/// What is wrong with an expression is shown beneath it:
+/// The message shows the expression, and marks the wrong field and value below it:
 ///
 /// ```
 /// use tickwheel::cron::{CronError, Field, Problem, Schedule};
@@ -28,15 +28,15 @@ use crate::ScheduleError;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CronError {
-    /// A field says what it cannot say.
+    /// A field has an invalid value.
     Field {
-        /// The expression as it was given.
+        /// The expression as given.
         expression: String,
-        /// Which field it is.
+        /// The field.
         field: Field,
-        /// Where the field is in the expression, in bytes.
+        /// The bytes of the expression that the field occupies.
         span: Range<usize>,
-        /// Where in the expression the wrong value is.
+        /// The bytes of the expression that the wrong value occupies.
         value_span: Range<usize>,
         /// The wrong value.
         value: String,
@@ -45,41 +45,35 @@ pub enum CronError {
     },
     /// The number of fields is neither 5 nor 6.
     FieldCount {
-        /// The expression as it was given.
+        /// The expression as given.
         expression: String,
-        /// How many fields it has.
+        /// The number of fields.
         found: usize,
     },
-    /// A nickname, which begins with `@`, that is not known.
+    /// An unknown nickname, which begins with `@`.
     Nickname {
-        /// The expression as it was given.
+        /// The expression as given.
         expression: String,
     },
-    /// There is no date that matches, as with February 30.
+    /// No date matches, as with February 30.
     NoSuchDate {
-        /// The expression as it was given.
+        /// The expression as given.
         expression: String,
-        /// Where in the expression the fields for days and months are.
+        /// The bytes of the expression that the day and month fields occupy.
         span: Range<usize>,
     },
     /// There is no such time zone.
     Zone {
-        /// The name that was given.
+        /// The name as given.
         name: String,
-        /// A name that was perhaps meant.
+        /// A known name that is similar.
         similar: Option<String>,
     },
-    /// The timer did not take the task.
+    /// The timer did not accept the task.
     Schedule(ScheduleError),
 }
 
 /// What is wrong with a value of a field.
-///
-/// ```
-/// use tickwheel::cron::Problem;
-///
-/// assert_eq!(Problem::OutOfRange.to_string(), "the number is out of range");
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum Problem {
@@ -91,18 +85,18 @@ pub enum Problem {
     Backwards,
     /// A range without a start or an end.
     OpenRange,
-    /// Nothing between two commas, or beside one.
+    /// An empty item: before, between or after commas.
     Empty,
     /// `*` in a list.
     Star,
-    /// A step of zero, one that is too large, or none.
+    /// A step of zero, one that is too large, or a missing one.
     Step {
-        /// The largest step that the field takes.
+        /// The largest step of the field.
         largest: u8,
     },
-    /// A step behind a single number.
+    /// A step after a single number.
     StepOfOne,
-    /// A step behind nothing.
+    /// A step after nothing.
     StepOfNothing,
     /// `#` without a number from 1 to 5 or `L`.
     Nth,
@@ -119,16 +113,16 @@ impl fmt::Display for Problem {
             Self::NotAValue => "that is neither a number nor a name",
             Self::Backwards => "the range ends before it starts: write its two parts as a list",
             Self::OpenRange => "the range lacks an end: write both",
-            Self::Empty => "there is nothing at a comma: leave the comma out",
-            Self::Star => "* stands for all: leave the rest out",
+            Self::Empty => "an item is empty: remove a comma",
+            Self::Star => "* already matches everything: use it alone",
             Self::Step { largest } => {
-                return write!(f, "the step is a number from 1 to {largest}");
+                return write!(f, "the step must be a number from 1 to {largest}");
             }
             Self::StepOfOne => "a step needs a range or *, as in 10-50/20",
             Self::StepOfNothing => "a step needs something before it, as in */5",
-            Self::Nth => "# needs a number from 1 to 5 or L behind it",
+            Self::Nth => "# must be followed by a number from 1 to 5 or L",
             Self::LastOfNothing => "L needs a weekday, as in FRIL for the last Friday",
-            Self::LastTwice => "L and LW do not go together: take one of them",
+            Self::LastTwice => "L and LW cannot be combined: use one of them",
         })
     }
 }
@@ -138,7 +132,7 @@ impl fmt::Display for CronError {
         match self {
             Self::Field { expression, field, span, value_span, value, problem } => {
                 write!(f, "the {field} field cannot have {value:?}: {problem}")?;
-                // A step and a count have a range of their own.
+                // The range of a step or a count is part of the problem's text.
                 if !matches!(problem, Problem::Step { .. } | Problem::Nth) {
                     write!(f, "; it takes {}", field.takes())?;
                 }
@@ -148,8 +142,8 @@ impl fmt::Display for CronError {
                 let fields = if *found == 1 { "field" } else { "fields" };
                 write!(
                     f,
-                    "an expression of {found} {fields} is not possible: write 5 (minute, hour, day \
-                     of month, month, day of week), or 6 with the second before them"
+                    "an expression has 5 fields (minute, hour, day of month, month, day of week), \
+                     or 6 with the second first; this one has {found} {fields}"
                 )?;
                 let end = expression.trim_end().len();
                 point(f, expression, &(end..end), &(end..end))
@@ -157,8 +151,8 @@ impl fmt::Display for CronError {
             Self::Nickname { expression } => {
                 write!(
                     f,
-                    "the nickname {:?} is not known: take @hourly, @daily, @midnight, @weekly, \
-                     @monthly, @yearly or @annually, or write fields",
+                    "unknown nickname {:?}: use @hourly, @daily, @midnight, @weekly, @monthly, \
+                     @yearly or @annually, or write the fields",
                     expression.trim()
                 )
             }
@@ -182,7 +176,7 @@ impl fmt::Display for CronError {
     }
 }
 
-/// Shows the expression, and beneath it the field with `~` and the value in it with `^`.
+/// Writes the expression, and below it marks the field with `~` and the value in it with `^`.
 fn point(
     f: &mut fmt::Formatter<'_>,
     expression: &str,
@@ -191,7 +185,7 @@ fn point(
 ) -> fmt::Result {
     f.write_str("\n  ")?;
     for letter in expression.chars() {
-        // A line break or a tab would move the marks away from what they mark.
+        // A line break or a tab would misalign the marks.
         write!(f, "{}", if letter.is_control() { ' ' } else { letter })?;
     }
     f.write_str("\n  ")?;

@@ -1,7 +1,7 @@
-//! Schedules in words.
+//! Descriptions of schedules in words.
 //!
-//! Three phrases follow each other: the time of day, the days, and the months. Each is built from
-//! what was written, so that `MON-FRI` is a range of days and not a list of five.
+//! A description has three phrases: the time of day, the days, and the months. Each follows the
+//! expression as written, so `MON-FRI` is a range of days and not a list of five.
 
 use std::borrow::ToOwned;
 use std::format;
@@ -28,9 +28,9 @@ const MONTHS: [&str; 12] = [
 const WEEKDAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// More times of day than this are described instead of listed.
+/// Up to this many times of day are listed; more are described.
 const LISTED_TIMES: usize = 6;
-/// More stretches of hours than this are given as hours.
+/// Up to this many stretches of hours are written as ranges of time; more as single hours.
 const LISTED_STRETCHES: usize = 3;
 
 pub(super) fn explain(fields: &Fields) -> String {
@@ -42,7 +42,7 @@ pub(super) fn explain(fields: &Fields) -> String {
     capitalised(&phrases.join(" "))
 }
 
-/// The times of day, if each field for them lists a few numbers.
+/// Returns the times of day, if there are few and each of their fields is a plain list.
 fn listed_times(fields: &Fields) -> Option<Vec<String>> {
     let [hours, minutes, seconds] = [&fields.hour, &fields.minute, &fields.second].map(|values| {
         let single = |item: &Item| matches!(item, Item::Span { from, to, .. } if from == to);
@@ -114,20 +114,20 @@ fn minutes_and_hours(fields: &Fields) -> String {
     }
 }
 
-/// Numbers that follow each other at the same distance.
+/// Numbers at a constant distance.
 #[derive(Clone, Copy)]
 struct Repeat {
     from: u8,
-    /// The last number that is reached.
+    /// The last number.
     to: u8,
     step: u8,
-    /// Whether it goes on with the same distance into the next round.
+    /// Whether the distance also holds from the last number to the first of the next round.
     is_whole: bool,
 }
 
 impl Repeat {
-    /// What a field repeats, if it is one range with at least two numbers in it. A round of the
-    /// field has `count` numbers, from 0 on.
+    /// Returns the repetition of a field, if the field is one range with at least two numbers. A
+    /// round of the field has the numbers from 0 to `count - 1`.
     fn of(values: &Values, count: u8) -> Option<Self> {
         let &[Item::Span { from, to, step }] = values.items.as_slice() else { return None };
         let last = to - (to - from) % step;
@@ -135,7 +135,7 @@ impl Repeat {
         (last > from).then_some(Self { from, to: last, step, is_whole })
     }
 
-    /// Whether it is every number there is.
+    /// Returns `true` if it has every number of the field.
     fn is_each(self) -> bool {
         self.is_whole && self.step == 1
     }
@@ -156,7 +156,7 @@ impl Repeat {
     }
 }
 
-/// In which hours: `None` if in all of them.
+/// Describes the hours; `None` for all hours.
 fn stretches(hours: &Values) -> Option<String> {
     if let Some(repeat) = Repeat::of(hours, 24) {
         let stretch = stretch(repeat.from, repeat.to);
@@ -181,7 +181,7 @@ fn stretch(from: u8, to: u8) -> String {
     format!("from {} through {}", clock(from, 0), clock(to, 59))
 }
 
-/// On which days and in which months; `all_days` is what to say of all days.
+/// Describes the days and months; `all_days` describes all days.
 fn dates(fields: &Fields, all_days: Option<&str>) -> Vec<String> {
     let (month_days, weekdays) = (&fields.day_of_month, &fields.day_of_week);
     let months = (!fields.month.star).then(|| list(items(&fields.month, months), "and"));
@@ -207,7 +207,7 @@ fn on_weekdays(weekdays: &Values, word: &str) -> String {
     if weekdays.items.iter().any(counted) { format!("{days} of the month") } else { days }
 }
 
-/// The items of a field for days or months, with the words that `span` has for a range.
+/// Describes the items of a day or month field; `span` describes a range.
 fn items(values: &Values, span: impl Fn(u8, u8, u8) -> Vec<String>) -> Vec<String> {
     let one = |text: String| Vec::from([text]);
     let words = values.items.iter().flat_map(|item| match *item {
@@ -244,7 +244,7 @@ fn months(from: u8, to: u8, step: u8) -> Vec<String> {
     names(from, to, step, |month| MONTHS[usize::from(month) - 1])
 }
 
-/// The names of numbers; of a range, those of its ends.
+/// Returns the names of numbers, or of a range the names of its ends.
 fn names(from: u8, to: u8, step: u8, name: impl Fn(u8) -> &'static str) -> Vec<String> {
     if step == 1 && from < to {
         return Vec::from([format!("{} through {}", name(from), name(to))]);
@@ -256,7 +256,7 @@ fn weekday_name(weekday: u8) -> &'static str {
     WEEKDAYS[usize::from(weekday) % 7]
 }
 
-/// The numbers that a field says, in order.
+/// Returns the numbers of a field, in order.
 fn numbers(values: &Values) -> Vec<u8> {
     let bits = values.bits();
     (0..64).filter(|number| bits >> number & 1 == 1).collect()

@@ -1,9 +1,9 @@
-//! One field of an expression: what it may say, and how it is read.
+//! One field of an expression: its values and its parser.
 //!
-//! `croner` decides when a schedule is due; this reads the same text first, for two things that
-//! `croner` does not do: to say exactly what is wrong where, and to keep what was written so that
-//! it can be put in words. It is a little stricter: what it takes, `croner` takes too, and means
-//! the same by it.
+//! `croner` decides when a schedule is due. This parser reads the same text first, for two things
+//! that `croner` does not do: exact errors, and the items as written, which
+//! [`explain`](super::Schedule::explain) needs. It is a little stricter than `croner`: every
+//! expression that it accepts has the same meaning there.
 
 use core::fmt::{self, Write};
 use core::ops::{Range, RangeInclusive};
@@ -14,22 +14,16 @@ use std::vec::Vec;
 use super::error::Problem;
 
 /// A field of a cron expression.
-///
-/// ```
-/// use tickwheel::cron::Field;
-///
-/// assert_eq!(Field::DayOfWeek.to_string(), "day of week");
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Field {
-    /// The first of six fields; an expression of five has none, and means second 0.
+    /// From 0 to 59: the first of six fields. In an expression of five fields it is 0.
     Second,
     /// From 0 to 59.
     Minute,
     /// From 0 to 23.
     Hour,
-    /// From 1 to 31; `L` is the last one, `LW` the last from Monday to Friday, and `15W` the day
-    /// from Monday to Friday that is nearest to the 15th in the same month.
+    /// From 1 to 31; `L` is the last day, `LW` the last workday (Monday to Friday), and `15W` the
+    /// workday nearest to the 15th in the same month.
     DayOfMonth,
     /// From 1 to 12, or `JAN` to `DEC`.
     Month,
@@ -39,7 +33,7 @@ pub enum Field {
 }
 
 impl Field {
-    /// The numbers that the field takes.
+    /// Returns the numbers that the field accepts.
     ///
     /// ```
     /// use tickwheel::cron::Field;
@@ -56,12 +50,12 @@ impl Field {
         }
     }
 
-    /// What `*` stands for: Sunday once.
+    /// Returns the numbers that `*` stands for, with Sunday once.
     fn all(self) -> RangeInclusive<u8> {
         if self == Self::DayOfWeek { 0..=6 } else { self.range() }
     }
 
-    /// The names of the numbers, from the first one on.
+    /// Returns the names of the numbers, beginning with the first.
     fn names(self) -> &'static [&'static str] {
         match self {
             Self::Month => &MONTHS,
@@ -75,7 +69,7 @@ impl Field {
         Some(*self.range().start() + position as u8)
     }
 
-    /// What the field takes, for an error.
+    /// Describes what the field accepts, for an error.
     pub(super) fn takes(self) -> &'static str {
         match self {
             Self::Second | Self::Minute => "0 to 59",
@@ -109,31 +103,31 @@ const WEEKDAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
 /// One item of a field's list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Item {
-    /// A number (then both ends are the same) or a range, perhaps in steps.
+    /// A range, perhaps in steps; or a single number, with both ends equal.
     Span { from: u8, to: u8, step: u8 },
     /// The last day of the month.
     Last,
-    /// The last day from Monday to Friday.
+    /// The last workday (Monday to Friday) of the month.
     LastWorkday,
-    /// The day from Monday to Friday that is nearest to this one.
+    /// The workday nearest to this day of the month.
     Workday(u8),
-    /// A weekday's so-manieth day in the month.
+    /// The nth occurrence of a weekday in the month.
     Nth { weekday: u8, nth: u8 },
-    /// A weekday's last day in the month.
+    /// The last occurrence of a weekday in the month.
     LastOf { weekday: u8 },
 }
 
-/// What a field says.
+/// The parsed values of a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Values {
     pub(super) items: Vec<Item>,
-    /// Whether it is `*` or `?`, and so says nothing.
+    /// Whether the field is `*` or `?`, and so unrestricted.
     pub(super) star: bool,
-    /// Whether it starts with `+`, by which a day must match both fields for days.
+    /// Whether it starts with `+`: a day must match both day fields.
     pub(super) and: bool,
 }
 
-/// What is wrong with a field: in which of its bytes, and how.
+/// The bytes of a field that are wrong, and why.
 pub(super) type Wrong = (Range<usize>, Problem);
 
 impl Values {
@@ -142,7 +136,7 @@ impl Values {
         Self { items: vec![Item::Span { from, to, step: 1 }], star: true, and: false }
     }
 
-    /// A field that says one number.
+    /// Returns the values of a field with a single number.
     pub(super) fn one(number: u8) -> Self {
         let item = Item::Span { from: number, to: number, step: 1 };
         Self { items: vec![item], star: false, and: false }
@@ -169,7 +163,7 @@ impl Values {
         Ok(Self { items, star: false, and })
     }
 
-    /// The numbers that it says, as bits; of what depends on the month, none.
+    /// Returns the numbers as bits. Items that depend on the month have no bit.
     pub(super) fn bits(&self) -> u64 {
         let mut bits = 0;
         for item in &self.items {
@@ -180,7 +174,8 @@ impl Values {
         bits
     }
 
-    /// The same for `croner`: in numbers, and Sunday as 0 where it would not take 7 for it.
+    /// Writes the field for `croner`: with numbers instead of names, and with Sunday as 0 where
+    /// `croner` does not accept 7.
     pub(super) fn to_croner(&self) -> String {
         if self.star {
             return String::from("*");
@@ -199,7 +194,7 @@ impl Values {
                 Item::Nth { weekday, nth } => write!(text, "{}#{nth}", weekday % 7),
                 Item::LastOf { weekday } => write!(text, "{}#L", weekday % 7),
             };
-            written.expect("a string takes any text");
+            written.expect("writing to a string does not fail");
         }
         text
     }
@@ -221,7 +216,7 @@ fn read_item(field: Field, part: &str) -> Result<Item, Wrong> {
     }
 }
 
-/// Reads a range or `*`, and how large the steps in it are.
+/// Parses a range or `*` with a step.
 fn read_steps(field: Field, part: &str, slash: usize) -> Result<Item, Wrong> {
     let (base, step) = (&part[..slash], &part[slash + 1..]);
     let (from, to) = match base {
@@ -233,7 +228,7 @@ fn read_steps(field: Field, part: &str, slash: usize) -> Result<Item, Wrong> {
         },
     };
     let at = slash + 1..part.len();
-    // A larger one would not do what it says: every 90 minutes is not to be had this way.
+    // A larger step would mislead: `*/90` cannot mean every 90 minutes.
     let largest = field.all().count() as u8;
     match digits(step) {
         Some(step) if (1..=u32::from(largest)).contains(&step) => {
@@ -277,7 +272,7 @@ fn read_day_of_week(part: &str) -> Result<Item, Wrong> {
     }
 }
 
-/// Reads a number or a range.
+/// Parses a number or a range.
 fn read_span(field: Field, text: &str) -> Result<Item, Wrong> {
     let Some((from, to)) = text.split_once('-') else {
         let number = read_number(field, text, 0)?;
@@ -298,7 +293,7 @@ fn read_span(field: Field, text: &str) -> Result<Item, Wrong> {
     Ok(Item::Span { from: first, to: last, step: 1 })
 }
 
-/// Reads a number or a name that begins at byte `start` of its item.
+/// Parses a number or a name that begins at byte `start` of its item.
 fn read_number(field: Field, text: &str, start: usize) -> Result<u8, Wrong> {
     let at = start..start + text.len();
     match digits(text) {
@@ -310,7 +305,7 @@ fn read_number(field: Field, text: &str, start: usize) -> Result<u8, Wrong> {
     }
 }
 
-/// A number of decimal digits and nothing else; too large a one is as large as can be.
+/// Parses decimal digits and nothing else. A number that is too large becomes `u32::MAX`.
 fn digits(text: &str) -> Option<u32> {
     let all_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     all_digits.then(|| text.parse().unwrap_or(u32::MAX))

@@ -1,8 +1,8 @@
 //! The calendar: schedules by cron expressions, in time zones.
 //!
-//! [`Timer::cron`](crate::Timer::cron) runs a task whenever the clock on the wall shows a time of
-//! its schedule, and [`Timer::calendar`](crate::Timer::calendar) has the choices. A [`Schedule`]
-//! is of use by itself: it tells the coming times and explains itself.
+//! [`Timer::cron`](crate::Timer::cron) runs a task at each time of a schedule, by the wall clock.
+//! [`Timer::calendar`](crate::Timer::calendar) configures such a task. A [`Schedule`] also works
+//! without a timer: it lists its next times, and explains itself in words.
 //!
 //! ```
 //! use tickwheel::cron::Schedule;
@@ -25,7 +25,7 @@
 //! Five fields, or six with the second first, as [`croner`](https://docs.rs/croner) reads them:
 //!
 //! ```text
-//! ┌──────────────── second        0-59, may be left out: then it is 0
+//! ┌──────────────── second        0-59; optional, defaults to 0
 //! │ ┌────────────── minute        0-59
 //! │ │ ┌──────────── hour          0-23
 //! │ │ │ ┌────────── day of month  1-31, L (the last), LW (the last from Monday to Friday),
@@ -37,50 +37,50 @@
 //! ```
 //!
 //! * A field is `*`, or a list of numbers, ranges (`9-17`) and steps (`*/15`, `10-50/20`). Names
-//!   are in any case. A range ends after it starts, but a week may end on Sunday: `FRI-SUN`.
-//!   `?` is `*` in the two fields for days.
-//! * If the day of month and the day of week both say something, a day that matches **either** is
-//!   taken, as cron does: `0 0 13 * FRI` is each 13th and each Friday. With a `+` before the day
-//!   of week a day must match **both**: `0 0 13 * +FRI` is Friday the 13th. Only `*` and `?` say
-//!   nothing; `*/2` is a list like any other.
-//! * A day that a month does not have is left out: `0 0 31 * *` is in the seven long months, and
-//!   `0 0 29 2 *` in leap years. What no month has (`0 0 30 2 *`) is refused.
+//!   are case-insensitive. A range may not end before it starts, except that a week may end on
+//!   Sunday: `FRI-SUN`. In the two day fields, `?` means `*`.
+//! * If both day fields are restricted, a day that matches **either** counts, as in cron:
+//!   `0 0 13 * FRI` is each 13th and each Friday. With a `+` before the day of week, a day must
+//!   match **both**: `0 0 13 * +FRI` is Friday the 13th. Only `*` and `?` leave a field
+//!   unrestricted; `*/2` is a list like any other.
+//! * A month that lacks the day is skipped: `0 0 31 * *` is in the seven long months, and
+//!   `0 0 29 2 *` in leap years. A date that no month has (`0 0 30 2 *`) is an error.
 //! * `@hourly`, `@daily` or `@midnight`, `@weekly` (Sunday), `@monthly`, `@yearly` or `@annually`
-//!   stand for the first minute of each.
+//!   stand for the first minute of the hour, day, week, month or year.
 //!
 //! # When the clocks change
 //!
-//! Fields are compared with the clock on the wall of the time zone. Where that skips some time or
-//! shows it twice, it depends on the hour field:
+//! Fields are compared with the local time of the time zone. Local time has a gap when clocks are
+//! put forward, and repeats an hour when they are put back. The hour field decides what happens
+//! there:
 //!
-//! * **Some hours** (`30 2 * * *`, `0 9,17 * * *`, `0 */2 * * *`): each time of the schedule
-//!   counts **once**. What falls into a gap is due at the first moment after it (02:30 becomes
-//!   03:00 when summer time begins in Berlin), and all that falls into one gap is one run. What is
-//!   shown twice is due the first time.
-//! * **Every hour** (`*/15 * * * *`, `0 * * * *`, `30 0-23 * * *`): due whenever the clock shows
-//!   it. So each real quarter of an hour has its run: in a gap there is nothing to make up for,
-//!   and an hour that is shown twice has its runs twice.
+//! * **Some hours** (`30 2 * * *`, `0 9,17 * * *`, `0 */2 * * *`): each local time counts **once**.
+//!   A time in a gap is due at the end of the gap: 02:30 becomes 03:00 when summer time begins in
+//!   Berlin. All times in one gap are one run. A time that is repeated is due the first time.
+//! * **Every hour** (`*/15 * * * *`, `0 * * * *`, `30 0-23 * * *`): due whenever the clock shows a
+//!   matching time. So each real quarter of an hour has one run: a gap causes no extra run, and an
+//!   hour that is repeated has its runs twice.
 //!
-//! The same holds for changes that are no summer time, such as the 30 December 2011 that Samoa
-//! left out: a task for 09:00 is due as the 31st begins, and again at 09:00 on the 31st.
+//! The same holds for other changes of local time. Samoa had no 30 December 2011: a task for 09:00
+//! was due as the 31st began, and again at 09:00 on the 31st.
 //!
 //! # When the clock is set
 //!
-//! A task by the calendar follows it within a second. Set forward, it misses the times between.
-//! Set back by up to three hours, times that have had their run do not have it again, so that a
-//! clock that ran fast does no job twice; set back further it was wrong, and what it shows now
-//! counts.
+//! A calendar task follows the wall clock within a second. When the clock is set forward, the times
+//! in between are missed. When it is set back by up to three hours, times that have had their run
+//! are not repeated, so a clock that ran fast causes no job to run twice. A clock that is set back
+//! further was wrong before, and the new time counts.
 //!
 //! # When a time is missed
 //!
-//! [`Misfire`] says what happens to times that passed while the machine slept, the process was
-//! stopped, or the task was still running. A task never runs beside itself.
+//! [`Misfire`] decides what happens to times that passed while the machine slept, the process was
+//! stopped, or the task was still running. Runs of a task never overlap.
 //!
 //! # Where time zones come from
 //!
-//! The machine's own database is used, since it is kept up to date. Where there is none, as on
-//! Windows and in slim containers, or it lacks a name, the one that is built into the program
-//! serves: nothing needs to be installed. `jiff` finds it the same way, and is re-exported.
+//! Time zones come from the database of the operating system, which is kept up to date. If there is
+//! none, as on Windows and in slim containers, or if it lacks a name, the database that is built
+//! into the program is used. `jiff`, which is re-exported, looks them up in the same way.
 
 mod error;
 mod explain;

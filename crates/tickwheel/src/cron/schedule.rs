@@ -1,6 +1,6 @@
-//! A schedule: what was read of an expression, and where on earth it holds.
+//! A schedule: a parsed cron expression and its time zone.
 //!
-//! Nothing here asks for the time except [`Schedule::next`], which asks the timer's clock.
+//! Only [`Schedule::next`] reads the present time, from the timer's clock.
 
 use core::fmt;
 use core::ops::Range;
@@ -21,9 +21,9 @@ use super::field::{Field, Values};
 use super::zone::{self, Zone};
 use super::{explain, times};
 
-/// When something is to happen, by the calendar: a cron expression and a time zone.
+/// Recurring times by the calendar: a cron expression and a time zone.
 ///
-/// The [module](super) says what expressions mean, and what happens when the clocks change.
+/// The [module](super) describes expressions, and what happens when the clocks change.
 ///
 /// ```
 /// use tickwheel::cron::Schedule;
@@ -39,8 +39,8 @@ use super::{explain, times};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// As text it is the expression, with the time zone before it unless that is UTC. Reading that
-/// gives the same schedule, if the zone has a name or is a fixed offset:
+/// Its text form is the expression, after the time zone unless that is UTC. Parsing the text gives
+/// an equal schedule, if the zone has a name or is a fixed offset:
 ///
 /// ```
 /// use tickwheel::cron::Schedule;
@@ -56,11 +56,11 @@ pub struct Schedule {
     expression: String,
     zone: TimeZone,
     pub(super) fields: Fields,
-    /// The same fields, in the form that is searched.
+    /// The same fields, in the form that `croner` searches.
     pub(super) cron: Cron,
 }
 
-/// What the fields of an expression say.
+/// The parsed fields of an expression.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Fields {
     pub(super) second: Values,
@@ -72,7 +72,7 @@ pub(super) struct Fields {
 }
 
 impl Schedule {
-    /// Reads an expression for a time zone, which is a name such as `Europe/Berlin` or a
+    /// Parses an expression, for a time zone given by a name such as `Europe/Berlin` or as a
     /// [`TimeZone`].
     ///
     /// ```
@@ -87,9 +87,9 @@ impl Schedule {
     ///
     /// # Errors
     ///
-    /// If the expression is wrong, with a message that shows where; if it never matches; or if
-    /// there is no such time zone.
-    #[allow(clippy::missing_panics_doc, reason = "croner takes what was read here")]
+    /// If the expression is invalid, with a message that shows where; if it never matches; or if
+    /// the time zone is unknown.
+    #[allow(clippy::missing_panics_doc, reason = "croner accepts what was parsed here")]
     pub fn new(expression: &str, zone: impl Into<Zone>) -> Result<Self, CronError> {
         let (fields, days) = Fields::read(expression)?;
         let cron = CronParser::builder()
@@ -97,7 +97,7 @@ impl Schedule {
             .year(Year::Disallowed)
             .build()
             .parse(&fields.to_croner())
-            .expect("what was read field by field is an expression");
+            .expect("croner accepts fields that were parsed here");
         if times::next_civil(&cron, times::ANY_DAY, true).is_none() {
             return Err(CronError::NoSuchDate { expression: expression.to_owned(), span: days });
         }
@@ -105,7 +105,7 @@ impl Schedule {
         Ok(Self { expression, zone: zone.into().find()?, fields, cron })
     }
 
-    /// The next `n` times from now on, by the clock on the wall.
+    /// Returns the next `n` times after the present, by the wall clock.
     ///
     /// ```
     /// use tickwheel::cron::Schedule;
@@ -118,8 +118,7 @@ impl Schedule {
         self.after(crate::timer::wall_now()).take(n).collect()
     }
 
-    /// The first time after another one; `None` at the end of the year 9999, where the calendar
-    /// ends.
+    /// Returns the first time after `time`; `None` after the year 9999, where the calendar ends.
     ///
     /// ```
     /// use std::time::SystemTime;
@@ -136,7 +135,7 @@ impl Schedule {
         Some(next.to_zoned(self.zone.clone()))
     }
 
-    /// All times after another one, in order.
+    /// Returns all times after `time`, in order.
     ///
     /// ```
     /// use std::time::SystemTime;
@@ -156,7 +155,7 @@ impl Schedule {
         times::next_after(self, after)
     }
 
-    /// The schedule in words.
+    /// Describes the schedule in words.
     ///
     /// ```
     /// use tickwheel::cron::Schedule;
@@ -170,7 +169,7 @@ impl Schedule {
         format!("{}, {}", explain::explain(&self.fields), zone::name_of(&self.zone))
     }
 
-    /// The expression, as it was given.
+    /// Returns the expression as given.
     ///
     /// ```
     /// use tickwheel::cron::Schedule;
@@ -182,7 +181,7 @@ impl Schedule {
         &self.expression
     }
 
-    /// The time zone.
+    /// Returns the time zone.
     ///
     /// ```
     /// use tickwheel::cron::Schedule;
@@ -196,7 +195,7 @@ impl Schedule {
     }
 }
 
-/// The times of a schedule, one after the other: made by [`Schedule::after`].
+/// An iterator over the times of a schedule: made by [`Schedule::after`].
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -226,7 +225,8 @@ impl Iterator for Times<'_> {
 impl FromStr for Schedule {
     type Err = CronError;
 
-    /// Reads an expression, with `CRON_TZ=` or `TZ=` and a time zone before it if that is not UTC.
+    /// Parses an expression, optionally after `CRON_TZ=` or `TZ=` and a time zone. The zone defaults
+    /// to UTC.
     fn from_str(text: &str) -> Result<Self, CronError> {
         let text = text.trim();
         let zoned = text.strip_prefix("CRON_TZ=").or_else(|| text.strip_prefix("TZ="));
@@ -255,7 +255,7 @@ impl fmt::Debug for Schedule {
     }
 }
 
-/// A time as `jiff` has it; before or after all of its years, its first or last.
+/// Converts to a timestamp of `jiff`, clamped to the range of its calendar.
 fn timestamp(time: SystemTime) -> Timestamp {
     Timestamp::try_from(time).unwrap_or_else(|_| {
         if time < SystemTime::UNIX_EPOCH { Timestamp::MIN } else { Timestamp::MAX }
@@ -263,7 +263,7 @@ fn timestamp(time: SystemTime) -> Timestamp {
 }
 
 impl Fields {
-    /// Reads an expression, and says where in it the fields for days and months are.
+    /// Parses an expression. Also returns the bytes that the day and month fields occupy.
     fn read(expression: &str) -> Result<(Self, Range<usize>), CronError> {
         let text = expression.trim();
         if text.starts_with('@') {
@@ -316,7 +316,7 @@ fn read_field(expression: &str, field: Field, span: &Range<usize>) -> Result<Val
     })
 }
 
-/// Where the words of a text are.
+/// Returns the bytes that each word of a text occupies.
 fn words(text: &str) -> Vec<Range<usize>> {
     let start_of = |word: &str| word.as_ptr().addr() - text.as_ptr().addr();
     text.split_whitespace().map(|word| start_of(word)..start_of(word) + word.len()).collect()

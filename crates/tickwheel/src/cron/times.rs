@@ -1,12 +1,13 @@
-//! The times of a schedule, where clocks are put forward and back.
+//! Finds the next time of a schedule, also where clocks are put forward and back.
 //!
-//! `croner` walks the calendar as it is written, where every day has 24 hours, and `jiff` says
-//! when such a civil time is, if at all. The two rules that lie between them are those of the
-//! module's documentation:
-//! * A schedule that leaves hours out counts **civil times**: each has one moment, and later ones
-//!   never have earlier moments, so the first civil time whose moment lies ahead is the answer.
-//! * One that has all hours counts **moments**: between two changes of the clock civil time is
-//!   that of a fixed offset, so each such stretch is walked by itself.
+//! `croner` searches civil times, in a calendar where every day has 24 hours. `jiff` converts a
+//! civil time to a timestamp, if the time zone has that time at all. Two rules connect them; the
+//! documentation of the module states them for users:
+//! * A schedule of some hours counts **civil times**. Each has one timestamp, and a later civil time
+//!   never has an earlier timestamp. So the answer is the first civil time whose timestamp is in
+//!   the future.
+//! * A schedule of every hour counts **timestamps**. Between two changes of the clock, civil time
+//!   has a fixed offset, so each stretch between changes is searched separately.
 
 use jiff::Timestamp;
 use jiff::civil::{DateTime, date};
@@ -15,7 +16,7 @@ use jiff::tz::{AmbiguousOffset, TimeZone};
 use super::schedule::Schedule;
 use croner::Cron;
 
-/// A day to search from for anything that ever matches.
+/// The start of a search for any match at all.
 pub(super) const ANY_DAY: DateTime = date(2000, 1, 1).at(0, 0, 0, 0);
 
 /// The calendar repeats itself, weekdays included, after this many years.
@@ -23,7 +24,7 @@ const CYCLE: i16 = 400;
 
 const ALL_HOURS: u64 = (1 << 24) - 1;
 
-/// The first time of a schedule after another one.
+/// Returns the first time of a schedule after `after`.
 pub(super) fn next_after(schedule: &Schedule, after: Timestamp) -> Option<Timestamp> {
     let (cron, zone) = (&schedule.cron, schedule.time_zone());
     if schedule.fields.hour.bits() == ALL_HOURS {
@@ -33,27 +34,27 @@ pub(super) fn next_after(schedule: &Schedule, after: Timestamp) -> Option<Timest
     }
 }
 
-/// The first moment of a civil time that matches: of those in a gap, the end of the gap, and of
-/// those that are shown twice, the first showing.
+/// Returns the first timestamp of a matching civil time: for a civil time in a gap the end of the
+/// gap, and for one that is repeated the first of the two.
 fn next_counted(cron: &Cron, zone: &TimeZone, after: Timestamp) -> Option<Timestamp> {
     let mut civil = zone.to_datetime(after);
     loop {
         civil = next_civil(cron, civil, false)?;
-        let moment = moment_of(zone, civil)?;
-        // Those that are shown again had their moment in the first showing.
-        if moment > after {
-            return Some(moment);
+        let timestamp = timestamp_of(zone, civil)?;
+        // The second showing of a repeated hour is skipped: its times were due in the first.
+        if timestamp > after {
+            return Some(timestamp);
         }
     }
 }
 
-/// When a civil time is; `None` beyond the end of the calendar.
-fn moment_of(zone: &TimeZone, civil: DateTime) -> Option<Timestamp> {
+/// Converts a civil time to its timestamp; `None` beyond the end of the calendar.
+fn timestamp_of(zone: &TimeZone, civil: DateTime) -> Option<Timestamp> {
     match zone.to_ambiguous_timestamp(civil).offset() {
         AmbiguousOffset::Unambiguous { offset } => offset.to_timestamp(civil).ok(),
         AmbiguousOffset::Fold { before, .. } => before.to_timestamp(civil).ok(),
         AmbiguousOffset::Gap { after, .. } => {
-            // By the new offset this moment is before the gap.
+            // With the offset after the gap, a time in the gap converts to one before it.
             let before = after.to_timestamp(civil).ok()?;
             let mut changes = zone.following(before);
             changes.find(|change| change.offset() == after).map(|gap| gap.timestamp())
@@ -61,28 +62,28 @@ fn moment_of(zone: &TimeZone, civil: DateTime) -> Option<Timestamp> {
     }
 }
 
-/// The first moment at which the clock shows a civil time that matches.
+/// Returns the first timestamp at which the clock shows a matching civil time.
 fn next_shown(cron: &Cron, zone: &TimeZone, after: Timestamp) -> Option<Timestamp> {
     let (mut start, mut inclusive) = (after, false);
     loop {
         let offset = zone.to_offset(start);
         let change = zone.following(start).next().map(|change| change.timestamp());
         let civil = next_civil(cron, offset.to_datetime(start), inclusive);
-        let moment = civil.and_then(|civil| offset.to_timestamp(civil).ok());
+        let found = civil.and_then(|civil| offset.to_timestamp(civil).ok());
         match change {
-            Some(change) if moment.is_none_or(|moment| moment >= change) => {
+            Some(change) if found.is_none_or(|found| found >= change) => {
                 (start, inclusive) = (change, true);
             }
-            _ => return moment,
+            _ => return found,
         }
     }
 }
 
-/// The first civil time that matches, after another one or also at it. `None` beyond the year
-/// 9999, and if there is none at all.
+/// Returns the first matching civil time after `from`, or at it if `inclusive`. `None` if there is
+/// none up to the year 9999.
 ///
-/// `croner` knows the years to 5000; by whole cycles of the calendar every year is moved to where
-/// it searches, and what it finds is moved back.
+/// `croner` searches up to the year 5000. So the search is moved by whole cycles of the calendar
+/// into the years from 2000 on, and its result is moved back.
 pub(super) fn next_civil(cron: &Cron, from: DateTime, inclusive: bool) -> Option<DateTime> {
     let shift = (from.year() - ANY_DAY.year()).div_euclid(CYCLE) * CYCLE;
     let moved = in_year(from, from.year() - shift)?;

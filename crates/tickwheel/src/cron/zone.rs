@@ -1,4 +1,4 @@
-//! Time zones: given by name or by value, and found by name.
+//! Time zones, given by name or as a value; and the lookup of names.
 
 use std::borrow::ToOwned;
 use std::string::{String, ToString};
@@ -9,10 +9,10 @@ use jiff::tz::{TimeZone, TimeZoneDatabase};
 
 use super::error::CronError;
 
-/// A time zone, by its name or as a [`TimeZone`]; all of these convert into it.
+/// A time zone: a name or a [`TimeZone`]. Strings and time zones convert into it.
 ///
-/// A name is one of the IANA database, in any case, or a fixed offset such as `+02:00`. The
-/// database is the machine's; what that lacks is looked for in the one that is built in.
+/// A name is a case-insensitive name of the IANA database, or a fixed offset such as `+02:00`. It is
+/// looked up in the database of the operating system first, then in the one that is built in.
 ///
 /// ```
 /// use jiff::tz::TimeZone;
@@ -56,13 +56,13 @@ fn named(name: &str) -> Option<TimeZone> {
     zone.filter(|zone| !zone.is_unknown())
 }
 
-/// What a zone is called: something that [`named`] takes, unless it has no name.
+/// Returns the name of a zone, which [`named`] accepts unless the zone has none.
 pub(super) fn name_of(zone: &TimeZone) -> String {
     let named = DateTimePrinter::new().time_zone_to_string(zone);
     named.unwrap_or_else(|_| "local time".to_owned())
 }
 
-/// A zone's name that somebody who wrote this may have meant.
+/// Returns the name of a zone that is likely meant by a misspelt one.
 fn similar(name: &str) -> Option<String> {
     let wanted: Vec<char> = normal(name);
     let known: Vec<String> =
@@ -70,16 +70,16 @@ fn similar(name: &str) -> Option<String> {
     let city = known.iter().find(|known| {
         known.rsplit('/').next().is_some_and(|city| known.contains('/') && normal(city) == wanted)
     });
-    // Two wrong letters in a long name are a slip; in a short one, they make another name.
-    let slips = (wanted.len() / 4).min(2);
+    // Two wrong letters are a typo in a long name, and another name in a short one.
+    let max_typos = (wanted.len() / 4).min(2);
     let near = || {
         let distances = known.iter().map(|known| (distance(&wanted, &normal(known)), known));
-        distances.min().filter(|&(distance, _)| distance <= slips).map(|(_, known)| known)
+        distances.min().filter(|&(distance, _)| distance <= max_typos).map(|(_, known)| known)
     };
     city.or_else(near).cloned()
 }
 
-/// In small letters, and with `_` for a space.
+/// Returns the name in lower case, with `_` for a space.
 fn normal(name: &str) -> Vec<char> {
     name.trim()
         .chars()
@@ -88,7 +88,7 @@ fn normal(name: &str) -> Vec<char> {
         .collect()
 }
 
-/// How many letters to change, add or leave out to get from one word to the other.
+/// Returns the Levenshtein distance of two words.
 fn distance(one: &[char], other: &[char]) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (i, a) in one.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Waiting for a future on a thread of its own.
+//! Blocks a thread until a future is ready.
 
 use core::pin::pin;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use std::thread::{self, Thread};
 
 struct Unpark {
     thread: Thread,
-    /// Being unparked may get lost to somebody else who parks the thread; this does not.
+    /// Other code on this thread may consume the token of `unpark`; this flag stays.
     woken: AtomicBool,
 }
 
@@ -25,7 +25,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs a future to its end, and lets the thread sleep while it waits.
+/// Runs a future to completion. The thread is parked while the future waits.
 pub(super) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let unpark = Arc::new(Unpark { thread: thread::current(), woken: AtomicBool::new(false) });

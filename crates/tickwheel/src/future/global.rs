@@ -1,4 +1,4 @@
-//! The same futures on the process-wide timer.
+//! Futures on the process-wide timer.
 
 use core::future::IntoFuture;
 use core::time::Duration;

@@ -1,4 +1,4 @@
-//! Ticking at a fixed rate.
+//! Ticks at a fixed rate.
 
 use core::fmt;
 use core::task::{Context, Poll};
@@ -13,9 +13,9 @@ use crate::timer::{Nanos, nanos};
 /// Ticks at a fixed rate: made by [`Timer::interval`](crate::Timer::interval) and
 /// [`Timer::interval_at`](crate::Timer::interval_at).
 ///
-/// It does not drift: ticks are due at multiples of the period, whenever they are asked for. Those
-/// that were not asked for in time are *missed*, and skipped unless
-/// [`missed`](Self::missed) says otherwise.
+/// It does not drift: ticks are due at multiples of the period after the first one, however late
+/// they are awaited. A tick that is not awaited in time is *missed*. Missed ticks are skipped by
+/// default; [`missed`](Self::missed) changes that.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,14 +43,11 @@ pub struct Interval {
 impl Interval {
     #[track_caller]
     pub(super) fn new(first: Sleep, period: Duration) -> Self {
-        assert!(
-            !period.is_zero(),
-            "a period of zero would tick without end: it must be greater than zero"
-        );
+        assert!(!period.is_zero(), "period must be greater than zero");
         Self { sleep: first, period: nanos(period), missed: MissedTicks::default() }
     }
 
-    /// What to do about missed ticks; [`MissedTicks::Skip`] unless said here.
+    /// Sets the policy for missed ticks. Defaults to [`MissedTicks::Skip`].
     ///
     /// ```
     /// use std::time::Duration;
@@ -68,13 +65,13 @@ impl Interval {
     /// });
     /// # Ok::<(), tickwheel::BuildError>(())
     /// ```
-    #[must_use = "it gives the interval back"]
+    #[must_use = "returns the changed interval"]
     pub fn missed(mut self, missed: MissedTicks) -> Self {
         self.missed = missed;
         self
     }
 
-    /// Waits for the next tick, and says when it was due. Dropping the future before it is ready
+    /// Waits for the next tick, and returns when it was due. Dropping the future before it is ready
     /// loses no tick.
     ///
     /// ```
@@ -90,7 +87,7 @@ impl Interval {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// As [`tick`](Self::tick), for those who write a future by hand.
+    /// Polls for the next tick, for a future that is written by hand.
     ///
     /// ```
     /// use std::task::{Context, Waker};
@@ -113,7 +110,8 @@ impl Interval {
         })
     }
 
-    /// Sets the time of the next tick anew; the others follow from there.
+    /// Moves the next tick to a delay from now or to an instant. The later ticks follow it at the
+    /// same period.
     ///
     /// ```
     /// use std::time::Duration;
@@ -134,7 +132,7 @@ impl Interval {
         self.sleep.reset(deadline);
     }
 
-    /// How long it is from tick to tick.
+    /// Returns the time between two ticks.
     ///
     /// ```
     /// use std::time::Duration;

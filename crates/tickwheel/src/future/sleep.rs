@@ -13,13 +13,12 @@ use crate::timer::{Moved, Nanos, Nudge, Progress, nanos};
 
 /// A future that waits for its deadline: made by [`Timer::sleep`] and [`Timer::sleep_until`].
 ///
-/// It is never early, and late by at most a tick of its timer plus what the machine adds. It
-/// begins to wait when it is first polled, with a deadline that counts from when it was made.
-/// Dropping it ends the waiting. Once ready, it stays so until it is [`reset`](Self::reset).
+/// It is never early, and late by at most a tick of its timer plus the delays of the machine. Its
+/// delay counts from when it was made, and it enters the wheel with its first poll. Dropping it
+/// removes it from the wheel. Once ready, it stays ready until it is [`reset`](Self::reset).
 ///
-/// It is [`Unpin`]: what has a fixed address is in the timer. So it can be polled by `&mut` again
-/// and again, without pinning; code that pins it all the same, as others of its kind need it,
-/// works too.
+/// It is [`Unpin`], because nothing in it has a fixed address. So it can be polled by `&mut`
+/// repeatedly, without pinning; code that pins it, as the sleeps of other crates require, works too.
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,8 +40,8 @@ use crate::timer::{Moved, Nanos, Nudge, Progress, nanos};
 ///
 /// # Panics
 ///
-/// Polling panics if the timer's thread could not be started, as there is nobody then to wake
-/// the future.
+/// Polling panics if the timer's thread could not be started, because nothing would wake the
+/// future.
 #[must_use = "a future does nothing unless it is polled"]
 pub struct Sleep {
     timer: Timer,
@@ -74,9 +73,9 @@ impl Sleep {
         self.at = self.timer.core().clock().after(self.at);
     }
 
-    /// Sets the deadline anew, to a delay from now or to an instant, also when it had come
-    /// already. A task that waits for this future will be woken at the new time; where it was
-    /// woken for the old one and has not polled yet, it polls once for nothing.
+    /// Moves the deadline to a delay from now or to an instant, also after it has passed. A task
+    /// that waits for this future is woken at the new deadline. If it was woken for the old one and
+    /// has not polled yet, that poll is spurious.
     ///
     /// ```
     /// use std::time::Duration;
@@ -142,7 +141,7 @@ impl Sleep {
         }
     }
 
-    /// The deadline; `None` if that is never.
+    /// Returns the deadline; `None` for never.
     ///
     /// ```
     /// use std::time::Duration;
@@ -159,7 +158,7 @@ impl Sleep {
         self.timer.core().clock().instant(self.at)
     }
 
-    /// Whether the deadline has come, rounded up to a tick.
+    /// Returns `true` once the deadline, rounded up to a tick, has passed.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,10 +1,12 @@
-//! A future with a limited time.
+//! A limit for the time of another future.
 //!
-//! Ground rule of the `unsafe` code here: `future` is pinned with the whole. It is never moved
-//! once the whole is pinned: nothing here has a destructor that could, and those who get at it
-//! by value or by `&mut` do so before that, or because it is `Unpin`. The alternative is an
-//! `async` block, which has room for the inner future twice: with it, a timeout took 2080 bytes
-//! around a future of 1025, and 4192 where two were nested. Here it takes 64 more than the future.
+//! Ground rule of the `unsafe` code: `future` is structurally pinned. Once the [`TimeoutFuture`] is
+//! pinned, nothing moves it: there is no destructor that could, and the methods that hand it out by
+//! value or by `&mut` need a `TimeoutFuture` that is not pinned, or is `Unpin`.
+//!
+//! The safe alternative is an `async` block, which reserves space for the inner future twice. With
+//! it, a timeout took 2080 bytes around a future of 1025, and 4192 where two were nested. This type
+//! takes 64 bytes more than the future.
 #![allow(unsafe_code)]
 
 use core::fmt;
@@ -21,10 +23,10 @@ use crate::Timer;
 /// A future that gives up at its deadline: made by [`Timer::timeout`](crate::Timer::timeout) and
 /// [`Timer::timeout_at`](crate::Timer::timeout_at).
 ///
-/// The inner future is polled first, so one that is ready wins, also after the deadline. Time
-/// begins to run when that future is polled for the first time and has to wait: so none is lost
-/// while the whole stands in a queue, and one that is ready at once costs next to nothing. With
-/// `timeout_at` the deadline is fixed.
+/// The inner future is polled first, so if it is ready it wins, also after the deadline. With
+/// `timeout`, the time begins with the first poll that finds the inner future not ready. So the time
+/// that a task spends in a run queue before that does not count, and a future that is ready at once
+/// costs almost nothing. With `timeout_at` the deadline is fixed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -43,8 +45,8 @@ use crate::Timer;
 #[must_use = "a future does nothing unless it is polled"]
 pub struct TimeoutFuture<F> {
     sleep: Sleep,
-    /// Whether the time runs already. Until it has to, nobody asks for it: that would be most of
-    /// what a timeout costs around a future that is ready at once.
+    /// Whether the time has begun. The clock is read only then: for a future that is ready at once,
+    /// reading it would be most of the cost.
     runs: bool,
     future: F,
 }
@@ -60,7 +62,7 @@ impl<F> TimeoutFuture<F> {
         Self { sleep, runs: true, future }
     }
 
-    /// When the time is over; `None` if that is never, or the time does not run yet.
+    /// Returns the deadline; `None` for never, or if the time has not begun.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -75,7 +77,7 @@ impl<F> TimeoutFuture<F> {
         if self.runs { self.sleep.deadline() } else { None }
     }
 
-    /// The inner future.
+    /// Returns the inner future.
     ///
     /// ```
     /// use std::time::Duration;
@@ -88,7 +90,7 @@ impl<F> TimeoutFuture<F> {
         &self.future
     }
 
-    /// The inner future, to change it.
+    /// Returns the inner future for changes.
     ///
     /// ```
     /// use std::time::Duration;
@@ -102,7 +104,7 @@ impl<F> TimeoutFuture<F> {
         &mut self.future
     }
 
-    /// Takes the limit away and gives the inner future back.
+    /// Removes the limit, and returns the inner future.
     ///
     /// ```
     /// use std::time::Duration;
@@ -117,9 +119,9 @@ impl<F> TimeoutFuture<F> {
 
     #[inline]
     fn project(self: Pin<&mut Self>) -> (&mut Sleep, &mut bool, Pin<&mut F>) {
-        // SAFETY: nothing is moved out of the whole here.
+        // SAFETY: nothing is moved out of `self` here.
         let Self { sleep, runs, future } = unsafe { self.get_unchecked_mut() };
-        // SAFETY: `future` is pinned as the whole is: see the ground rule.
+        // SAFETY: `future` is structurally pinned: see the ground rule.
         (sleep, runs, unsafe { Pin::new_unchecked(future) })
     }
 }
@@ -140,7 +142,7 @@ impl<F: Future> Future for TimeoutFuture<F> {
     }
 }
 
-/// The time of a future was over before it was ready.
+/// The error of a [`TimeoutFuture`]: its deadline passed before the future was ready.
 ///
 /// ```
 /// use std::io;
@@ -149,7 +151,7 @@ impl<F: Future> Future for TimeoutFuture<F> {
 ///
 /// async fn read(timer: &Timer) -> io::Result<()> {
 ///     let answer = std::future::pending::<io::Result<()>>();
-///     timer.timeout(Duration::from_millis(1), answer).await? // `?` makes an `io::Error` of it
+///     timer.timeout(Duration::from_millis(1), answer).await? // `?` converts it to an `io::Error`
 /// }
 ///
 /// let error = futures::executor::block_on(read(&Timer::new())).unwrap_err();
@@ -160,7 +162,7 @@ pub struct Elapsed(());
 
 impl fmt::Display for Elapsed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the time was over before the future was ready")
+        f.write_str("the deadline passed before the future was ready")
     }
 }
 

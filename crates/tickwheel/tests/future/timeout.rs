@@ -38,7 +38,7 @@ fn a_future_that_waits_has_until_the_deadline() {
     rig.clock.advance(MS);
     assert_eq!(count.woken(), 1);
     let Poll::Ready(Err(elapsed)) = poll(&mut limited, &waker) else { panic!("not elapsed") };
-    assert_eq!(elapsed.to_string(), "the time was over before the future was ready");
+    assert_eq!(elapsed.to_string(), "the deadline passed before the future was ready");
     assert_eq!(std::io::Error::from(elapsed).kind(), std::io::ErrorKind::TimedOut);
 }
 

@@ -1,23 +1,30 @@
 //! Futures on a timer, for any async runtime: sleep, timeout, interval and a delay queue.
 //!
-//! A future that has to wait leaves its waker on the timer's wheel and is woken from there. It
-//! needs nothing of the runtime that polls it, so the same code runs on tokio, smol, a
-//! hand-written `block_on`, or on a [`ManualClock`](crate::ManualClock) in a test.
+//! A future that must wait leaves its waker in the timer's wheel, and the timer wakes it. It needs
+//! nothing from the runtime that polls it. So the same code runs on tokio, smol, a hand-written
+//! `block_on`, or on a [`ManualClock`](crate::ManualClock) in a test.
+//!
+//! * `sleep.rs`: waiting for a deadline; the other futures are built on it
+//! * `timeout.rs`, `interval.rs`: a limit for another future; ticks at a fixed rate
+//! * `delay_queue/`: a queue whose items come out when they are due
+//! * `spawner.rs`: timer tasks that are futures, run by the caller's runtime
+//! * `global.rs`: the same functions on the process-wide timer
 //!
 //! Ground rules:
-//! * What a future leaves with the timer is a waker and a deadline; what it keeps is the timer, the
-//!   deadline and a place. So all of them are [`Unpin`] (as far as what they wrap is), and moving
+//! * The timer holds a future's waker and deadline. The future holds the timer, the deadline and
+//!   its key in the wheel. So every future is [`Unpin`] if the future that it wraps is, and moving
 //!   or dropping one is cheap.
-//! * A future that is ready at once never touches the wheel. One that waits is there once, from
-//!   its first poll until it is ready or dropped.
-//! * Nobody is woken under a lock, and no waker of a caller's is cloned or dropped
-//!   there: it may call back.
+//! * A future that is ready at once never touches the wheel. A future that waits has one entry
+//!   there, from its first poll until it is ready or dropped.
+//! * Wakers are woken, cloned and dropped without a lock: they are the caller's code, which may
+//!   call back.
 
 mod block_on;
 mod delay_queue;
 mod global;
 mod interval;
 mod sleep;
+mod spawner;
 mod timeout;
 
 use core::future::IntoFuture;
@@ -30,12 +37,13 @@ pub use delay_queue::{DelayQueue, ItemKey, KeyedItem, PushError};
 pub use global::{interval, interval_at, sleep, sleep_until, timeout, timeout_at};
 pub use interval::Interval;
 pub use sleep::Sleep;
+pub use spawner::{SpawnedFuture, Spawner};
 pub use timeout::{Elapsed, TimeoutFuture};
 
 use crate::Timer;
 use crate::timer::{Nanos, nanos};
 
-/// When something is due: after a delay that begins now, or at an instant. Both convert into it.
+/// A deadline: a delay from now, or an instant. [`Duration`] and [`Instant`] convert into it.
 ///
 /// ```
 /// use std::time::{Duration, Instant};
@@ -50,10 +58,10 @@ use crate::timer::{Nanos, nanos};
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Deadline {
-    /// So long from now; [`Duration::MAX`] is never.
+    /// This long from now; [`Duration::MAX`] is never.
     After(Duration),
-    /// At that instant; one in the past is due at once, and one before the timer was made counts
-    /// as that moment.
+    /// At this instant. An instant in the past is due at once. An instant before the timer was made
+    /// counts as the moment when it was made.
     At(Instant),
 }
 
@@ -86,19 +94,18 @@ impl Deadline {
     }
 }
 
-/// Futures. They run on any async runtime, and begin to cost the timer something when they are
-/// polled and have to wait.
+/// Futures, for any async runtime. A future costs the timer nothing until it is polled and must
+/// wait.
 ///
-/// A future holds its timer as a clone does: the timer lives until the last of them is gone. They
-/// are not tasks, so they always have a place, also where [`max_pending`] is reached, and [`stop`]
-/// does not hand them back. A future that waits when its timer is stopped, or that is polled
-/// later, still gets ready at its time and not before: a thread that serves what is left of them
-/// starts where that is needed, and ends with the last.
+/// A future keeps its timer alive, as a clone of the timer does. Futures are not tasks:
+/// [`max_pending`] does not limit them, and [`stop`] does not hand them back. A future of a stopped
+/// timer is still ready at its deadline and not before. If needed, a thread is started for these
+/// futures, and ends with the last of them.
 ///
 /// [`max_pending`]: crate::Builder::max_pending
 /// [`stop`]: Timer::stop
 impl Timer {
-    /// Waits for a while. [`Duration::MAX`] is for ever; zero is ready at once.
+    /// Waits for `delay`. [`Duration::MAX`] waits for ever; zero is ready at once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -115,7 +122,7 @@ impl Timer {
         Sleep::new(self.clone(), Deadline::After(delay))
     }
 
-    /// Waits until an instant; one in the past is ready at once.
+    /// Waits until `deadline`; an instant in the past is ready at once.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -132,8 +139,7 @@ impl Timer {
         Sleep::new(self.clone(), Deadline::At(deadline))
     }
 
-    /// Gives a future so much time to get ready, counted from when it is first polled and has to
-    /// wait.
+    /// Limits the time of a future to `limit`, counted from its first poll that is not ready.
     ///
     /// ```
     /// use std::time::Duration;
@@ -153,7 +159,7 @@ impl Timer {
         TimeoutFuture::after(self.clone(), limit, future.into_future())
     }
 
-    /// Gives a future until an instant to get ready.
+    /// Limits the time of a future to end at `deadline`.
     ///
     /// ```
     /// use std::time::{Duration, Instant};
@@ -173,7 +179,7 @@ impl Timer {
         TimeoutFuture::at(self.sleep_until(deadline), future.into_future())
     }
 
-    /// Ticks again and again, at a fixed rate: at once, and then after each period.
+    /// Ticks at a fixed rate: at once, and then after each period.
     ///
     /// ```
     /// use std::time::Duration;

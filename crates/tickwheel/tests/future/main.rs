@@ -14,5 +14,6 @@ mod executors;
 mod model;
 mod on_tokio;
 mod sleep;
+mod spawner;
 mod threads;
 mod timeout;

@@ -180,6 +180,7 @@ fn excerpts() -> Vec<Step> {
     };
     vec![
         of_crate("tickwheel"),
+        of_crate("tickwheel-integrations"),
         of_crate("tickwheel-queue"),
         of_crate("tickwheel-api"),
         of_crate("tickwheel-server"),

@@ -45,6 +45,7 @@
 //! * `cron`: tasks by the calendar (module `cron`) with `croner` and `jiff`. It brings a database of
 //!   time zones along.
 //! * `stream`: intervals and delay queues as a `Stream`, by way of `futures-core`.
+//! * `hyper`, `quinn`, `tower`: timeouts of these crates on a [`Timer`] (module `integration`).
 //!
 //! Without default features the crate is the wheels alone, `no_std` with `alloc`, and has no
 //! dependency.
@@ -72,6 +73,9 @@ pub use timer::*;
 mod future;
 #[cfg(feature = "async")]
 pub use future::*;
+
+#[cfg(any(feature = "hyper", feature = "quinn", feature = "tower"))]
+pub mod integration;
 
 /// The examples of both READMEs, as tests.
 #[cfg(all(doctest, feature = "async", feature = "cron", feature = "pace"))]

@@ -46,15 +46,15 @@ pub type BoxError = Box<dyn core::error::Error + Send + Sync>;
 /// use std::time::Duration;
 /// use tickwheel::integration::tower::TimeoutLayer;
 /// use tickwheel::{Elapsed, Timer};
-/// use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
+/// use tower::{ServiceBuilder, ServiceExt, service_fn};
 ///
 /// # futures::executor::block_on(async {
 /// let timer = Timer::new();
-/// let silent = service_fn(|_: &str| std::future::pending::<Result<(), std::io::Error>>());
+/// let silent = service_fn(|_: u32| std::future::pending::<Result<(), std::io::Error>>());
 /// let service = ServiceBuilder::new()
 ///     .layer(TimeoutLayer::new(&timer, Duration::from_millis(5)))
 ///     .service(silent);
-/// let error = service.oneshot("are you there?").await.unwrap_err();
+/// let error = service.oneshot(1).await.unwrap_err();
 /// assert!(error.is::<Elapsed>());
 /// # });
 /// ```
@@ -80,6 +80,19 @@ impl<S> Layer<S> for TimeoutLayer {
 }
 
 /// A service with a time limit for each request: made by [`TimeoutLayer`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::Timer;
+/// use tickwheel::integration::tower::{TimeoutLayer, WithTimeout};
+/// use tower_layer::Layer;
+///
+/// /// Gives each request of a client 5 seconds.
+/// fn limited<S>(client: S, timer: &Timer) -> WithTimeout<S> {
+///     TimeoutLayer::new(timer, Duration::from_secs(5)).layer(client)
+/// }
+/// # limited((), &Timer::new());
+/// ```
 #[derive(Clone, Debug)]
 pub struct WithTimeout<S> {
     inner: S,
@@ -107,6 +120,7 @@ where
 
 pin_project! {
     /// The response of a [`WithTimeout`].
+    #[doc(hidden)]
     #[derive(Debug)]
     #[must_use = "a future does nothing unless it is polled"]
     pub struct TimeoutResponse<F> {
@@ -142,7 +156,7 @@ where
 ///
 /// ```
 /// use std::time::Duration;
-/// use tickwheel::integration::tower::RateLimitLayer;
+/// use tickwheel::integration::tower::{BoxError, RateLimitLayer};
 /// use tickwheel::pace::Pacer;
 /// use tickwheel::{ManualClock, Timer};
 /// use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
@@ -154,15 +168,16 @@ where
 ///     .layer(RateLimitLayer::new(&pacer))
 ///     .service(service_fn(|number: u32| async move { Ok::<_, std::io::Error>(number) }));
 ///
-/// futures::executor::block_on(async {
+/// let calls = async {
 ///     assert_eq!(partner.ready().await?.call(1).await?, 1);
 ///     assert_eq!(partner.ready().await?.call(2).await?, 2);
 ///     assert!(futures::poll!(partner.ready()).is_pending()); // the third waits
 ///     clock.advance(Duration::from_secs(1));
 ///     assert_eq!(partner.ready().await?.call(3).await?, 3);
-///     Ok(())
-/// })
-/// # .map_err(|error: tickwheel::integration::tower::BoxError| -> Box<dyn std::error::Error> { error })
+///     Ok::<(), BoxError>(())
+/// };
+/// futures::executor::block_on(calls).unwrap();
+/// # Ok::<(), tickwheel::BuildError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct RateLimitLayer {
@@ -185,6 +200,20 @@ impl<S> Layer<S> for RateLimitLayer {
 }
 
 /// A service with a rate limit: made by [`RateLimitLayer`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel::Timer;
+/// use tickwheel::integration::tower::{RateLimitLayer, RateLimited};
+/// use tickwheel::pace::Pacer;
+/// use tower_layer::Layer;
+///
+/// /// Sends at most 100 requests of a client in any second.
+/// fn limited<S>(client: S, timer: &Timer) -> RateLimited<S> {
+///     RateLimitLayer::new(&Pacer::new(timer, 100, Duration::from_secs(1))).layer(client)
+/// }
+/// # limited((), &Timer::new());
+/// ```
 pub struct RateLimited<S> {
     inner: S,
     pacer: Pacer,
@@ -251,6 +280,7 @@ where
 
 pin_project! {
     /// The response of a [`RateLimited`].
+    #[doc(hidden)]
     #[derive(Debug)]
     #[must_use = "a future does nothing unless it is polled"]
     pub struct RateLimitedResponse<F> {

@@ -259,7 +259,7 @@ fn the_longest_period_is_never() {
 fn a_period_of_zero_is_refused() {
     let refused = catch_unwind(|| tickwheel::interval(Duration::ZERO)).unwrap_err();
     let message = refused.downcast_ref::<&str>().unwrap();
-    assert!(message.contains("a period of zero"), "{message}");
+    assert!(message.contains("period must be greater than zero"), "{message}");
 }
 
 #[test]

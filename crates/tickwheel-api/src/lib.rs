@@ -12,6 +12,7 @@
 //! | `schedule` | jobs that are put by a calendar or a period |
 //! | `event` | what a stream of events tells |
 //! | `stats` | counters and health |
+//! | `clock` | the clock of the server |
 //! | `problem` | problem documents of RFC 9457 |
 //! | `payload` | JSON, text and bytes that a job carries |
 //! | `delay`, `time` | durations and points in time, as text or milliseconds |
@@ -25,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod clock;
 mod delay;
 mod event;
 mod job;
@@ -40,6 +42,7 @@ pub use batch::{
     Batch, ExtendItem, FailItem, JobItem, LeaseItem, MAX_BATCH_ITEMS, ReleaseItem, RescheduleItem,
     Results, Verdict,
 };
+pub use clock::{AdvanceRequest, Clock};
 pub use delay::{Delay, ParseDelayError};
 pub use event::{Event, Reset};
 pub use job::{

@@ -9,6 +9,7 @@ use tokio::sync::Mutex;
 
 use crate::api::Code;
 use crate::auth::{Caller, Gate};
+use crate::clock::ManualTime;
 use crate::config::Config;
 use crate::http::memory::Memory;
 use crate::idempotency::OldMarkers;
@@ -29,6 +30,7 @@ pub(crate) struct App(Arc<Shared>);
 struct Shared {
     queues: Queues,
     config: Config,
+    manual_time: Option<Arc<ManualTime>>,
     gate: Arc<Gate>,
     requests: Buckets<Client>,
     refusals: Buckets<IpAddr>,
@@ -58,6 +60,7 @@ impl App {
     pub(crate) fn new(
         queues: Queues,
         config: Config,
+        manual_time: Option<Arc<ManualTime>>,
         gate: Arc<Gate>,
         shutdown: Shutdown,
         routes: Vec<String>,
@@ -67,6 +70,7 @@ impl App {
         let rate = config.limits.rate;
         Self(Arc::new(Shared {
             queues,
+            manual_time,
             gate,
             requests: Buckets::new(rate, rate),
             refusals: Buckets::new(REFUSALS.0, REFUSALS.1),
@@ -102,7 +106,12 @@ impl App {
 
     /// The present, as the queue has it.
     pub(crate) fn now(&self) -> Time {
-        now(&self.0.config)
+        now(self.0.manual_time.as_deref())
+    }
+
+    /// The manual clock, if time does not come from the machine.
+    pub(crate) fn manual_time(&self) -> Option<&Arc<ManualTime>> {
+        self.0.manual_time.as_ref()
     }
 
     pub(crate) fn gate(&self) -> &Arc<Gate> {
@@ -160,9 +169,9 @@ impl App {
 }
 
 /// Returns the millisecond that has begun, as the queue does when it decides what is due.
-pub(crate) fn now(config: &Config) -> Time {
-    if let Some(clock) = &config.clock {
-        return clock.wall().into();
+pub(crate) fn now(manual_time: Option<&ManualTime>) -> Time {
+    if let Some(time) = manual_time {
+        return time.now();
     }
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Time::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))

@@ -26,6 +26,7 @@
 
 mod app;
 mod auth;
+pub mod clock;
 pub mod config;
 mod docs_page;
 mod events;

@@ -17,8 +17,8 @@ const OPTIONAL_BODY: [&str; 2] = ["reserveJobs", "kickQueue"];
 /// Routes that need a queue that is there.
 const NEEDS_QUEUE: [&str; 7] = [
     "getQueue",
-    "patchSettings",
     "removeQueue",
+    "pauseQueue",
     "resumeQueue",
     "kickQueue",
     "purgeQueue",

@@ -17,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::app::{App, Documents};
 use crate::auth::Gate;
+use crate::clock::{ClockError, ManualTime};
 use crate::config::Config;
 use crate::http::descriptors::Descriptors;
 use crate::http::listener::Door;
@@ -56,6 +57,8 @@ pub enum StartError {
     Tokens(TokenError),
     /// The certificate cannot be used.
     Tls(TlsError),
+    /// The clock cannot be used.
+    Clock(ClockError),
 }
 
 impl fmt::Display for StartError {
@@ -87,6 +90,7 @@ impl fmt::Display for StartError {
             }
             Self::Tokens(error) => error.fmt(f),
             Self::Tls(error) => error.fmt(f),
+            Self::Clock(error) => error.fmt(f),
         }
     }
 }
@@ -117,6 +121,7 @@ pub struct Server {
     address: SocketAddr,
     queues: Queues,
     old_markers: OldMarkers,
+    manual_time: Option<Arc<ManualTime>>,
     gate: Arc<Gate>,
     certificate: Option<(Arc<Certificate>, TlsAcceptor)>,
     descriptors: Descriptors,
@@ -156,11 +161,21 @@ impl Server {
         let descriptors = Descriptors::raise(config.limits.connections);
         let opening = config.clone();
         let opened = tokio::task::spawn_blocking(move || open(&opening, descriptors.store_files()));
-        let (gate, certificate, queues, old_markers) = match opened.await {
+        let (gate, certificate, queues, old_markers, manual_time) = match opened.await {
             Ok(opened) => opened?,
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         };
-        Ok(Self { config, listener, address, queues, old_markers, gate, certificate, descriptors })
+        Ok(Self {
+            config,
+            listener,
+            address,
+            queues,
+            old_markers,
+            manual_time,
+            gate,
+            certificate,
+            descriptors,
+        })
     }
 
     /// The address that it listens on.
@@ -216,8 +231,17 @@ impl Server {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn run(self, shutdown: Shutdown) {
-        let Self { config, listener, address, queues, old_markers, gate, certificate, descriptors } =
-            self;
+        let Self {
+            config,
+            listener,
+            address,
+            queues,
+            old_markers,
+            manual_time,
+            gate,
+            certificate,
+            descriptors,
+        } = self;
         let (router, api) = routes::all().split_for_parts();
         let document = openapi::finish(&api);
         let documents = Documents {
@@ -225,7 +249,16 @@ impl Server {
             openapi: serde_json::to_vec(&document).unwrap_or_default().into(),
         };
         let names = openapi::routes(&document);
-        let app = App::new(queues, config, gate, shutdown.clone(), names, documents, old_markers);
+        let app = App::new(
+            queues,
+            config,
+            manual_time,
+            gate,
+            shutdown.clone(),
+            names,
+            documents,
+            old_markers,
+        );
         let mut chores = JoinSet::new();
         chores.spawn(Arc::clone(app.gate()).keep_reading());
         let acceptor = certificate.map(|(certificate, acceptor)| {
@@ -250,7 +283,13 @@ impl Server {
     }
 }
 
-type Opened = (Arc<Gate>, Option<(Arc<Certificate>, TlsAcceptor)>, Queues, OldMarkers);
+type Opened = (
+    Arc<Gate>,
+    Option<(Arc<Certificate>, TlsAcceptor)>,
+    Queues,
+    OldMarkers,
+    Option<Arc<ManualTime>>,
+);
 
 /// Everything that reads files.
 fn open(config: &Config, files: usize) -> Result<Opened, StartError> {
@@ -273,6 +312,7 @@ fn open(config: &Config, files: usize) -> Result<Opened, StartError> {
         None => None,
     };
     make_private(&config.data).map_err(data)?;
+    let manual_time = ManualTime::open(config).map_err(StartError::Clock)?;
     let mut queues = Queues::builder()
         .durability(config.durability)
         // Callers over HTTP come back too late to be waited for: an answer and a request are between.
@@ -285,13 +325,13 @@ fn open(config: &Config, files: usize) -> Result<Opened, StartError> {
         .measure(crate::wire::encoded_len)
         .salvage(config.salvage)
         .limits(config.queue_limits);
-    if let Some(clock) = &config.clock {
-        queues = queues.clock(clock.clone());
+    if let Some(time) = &manual_time {
+        queues = queues.clock(time.clock().clone());
     }
     let queues = queues.open(config.data.join("queue")).map_err(StartError::Queue)?;
-    let now = crate::app::now(config);
+    let now = crate::app::now(manual_time.as_ref());
     let old_markers = OldMarkers::find(&queues, now).map_err(StartError::Markers)?;
-    Ok((Arc::new(gate), certificate, queues, old_markers))
+    Ok((Arc::new(gate), certificate, queues, old_markers, manual_time.map(Arc::new)))
 }
 
 /// Lets connections finish; those that take too long are dropped.

@@ -1,10 +1,13 @@
-//! What the service is told at its start: flags over environment over a TOML file over defaults.
+//! The configuration of the service. A flag wins over an environment variable, a variable over the
+//! TOML file, the file over the default.
 //!
-//! Every option is in one table ([`OPTIONS`]), from which its flag, its variable and its place in
-//! the file follow. A value stays a text, with where it came from, until everything is gathered;
-//! then all of them are read, and the first that makes no sense is refused with its place.
+//! One table defines every option ([`OPTIONS`]): its flag, its variable, its key in the file, its
+//! help and its row in `docs/SERVER.md` follow from it. A value stays text, with its origin, until
+//! all sources are read. Then all values are parsed, and the first invalid one is refused with its
+//! origin.
 
 mod file;
+mod options;
 mod value;
 
 use std::ffi::OsString;
@@ -16,100 +19,9 @@ use std::time::Duration;
 use tickwheel::ManualClock;
 use tickwheel_queue::Durability;
 
+use options::OTHER_VARIABLES;
+pub use options::{OPTIONS, OptionSpec};
 use value::Value;
-
-/// An option of the service.
-///
-/// ```
-/// use tickwheel_server::config::OPTIONS;
-///
-/// let body = OPTIONS.iter().find(|option| option.name == "limits.body").unwrap();
-/// assert_eq!(body.flag(), "limits-body");
-/// assert_eq!(body.variable(), "TICKWHEEL_LIMITS_BODY");
-/// assert_eq!(body.default, "8MiB");
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct OptionSpec {
-    /// Its name in the file, with the table before a dot.
-    pub name: &'static str,
-    /// What kind of value it takes, for a help text.
-    pub value: &'static str,
-    /// Its value if nobody sets it; empty if it has none.
-    pub default: &'static str,
-    /// What it does.
-    pub help: &'static str,
-}
-
-impl OptionSpec {
-    /// The name of its flag, without the hyphens before it.
-    ///
-    /// ```
-    /// assert_eq!(tickwheel_server::config::OPTIONS[0].flag(), "listen");
-    /// ```
-    pub fn flag(&self) -> String {
-        self.name.replace(['.', '_'], "-")
-    }
-
-    /// The name of its environment variable.
-    ///
-    /// ```
-    /// assert_eq!(tickwheel_server::config::OPTIONS[0].variable(), "TICKWHEEL_LISTEN");
-    /// ```
-    pub fn variable(&self) -> String {
-        format!("TICKWHEEL_{}", self.name.replace('.', "_").to_uppercase())
-    }
-}
-
-macro_rules! options {
-    ($($name:literal, $value:literal, $default:literal, $help:literal;)*) => {
-        /// All options of the service.
-        ///
-        /// ```
-        /// use tickwheel_server::config::OPTIONS;
-        /// assert!(OPTIONS.iter().any(|option| option.name == "data"));
-        /// ```
-        pub const OPTIONS: &[OptionSpec] = &[$(
-            OptionSpec { name: $name, value: $value, default: $default, help: $help },
-        )*];
-    };
-}
-
-options! {
-    "listen", "ADDRESS", "127.0.0.1:7300", "Address and port to listen on; port 0 takes a free one";
-    "data", "DIRECTORY", "./tickwheel-data", "Where jobs and tokens are kept";
-    "insecure", "BOOLEAN", "false", "Serve anybody on an address that is not loopback, without tokens";
-    "durability", "sync|none|LENGTH", "sync", "Sync before each answer, never, or so often";
-    "horizon", "LENGTH", "5m", "How far ahead jobs are kept in memory";
-    "near", "NUMBER", "500000", "About how many jobs are kept in memory";
-    "cache", "SIZE", "32MiB", "Memory for what is read from disk";
-    "reserve", "SIZE", "32MiB", "Bytes on disk that are kept for a time when it is full; 0 is none, else at least 16MiB";
-    "salvage", "BOOLEAN", "false", "Open a damaged directory with what can be read; the rest is kept in damaged/, logged and counted";
-    "access_log", "all|errors|none", "all", "Which requests are logged";
-    "log", "text|json", "text", "Form of the log, which goes to standard error";
-    "log_level", "LEVEL", "info", "What is logged: error, warn, info, debug, trace, also by part";
-    "shutdown_grace", "LENGTH", "30s", "How long requests may take after the signal to stop";
-    "tls.cert", "FILE", "", "Certificate chain in PEM; with it the service speaks TLS";
-    "tls.key", "FILE", "", "Private key of the certificate in PEM";
-    "tls.reload", "LENGTH", "10s", "How often the two files are looked at for changes";
-    "limits.body", "SIZE", "8MiB", "Bytes of a request's body";
-    "limits.header", "SIZE", "32KiB", "Bytes of a request's headers, the address included";
-    "limits.connections", "NUMBER", "0", "Connections at once; 0 is as many as file descriptors allow, up to 4096";
-    "limits.memory", "SIZE", "128MiB", "Bytes of request bodies and answers in flight";
-    "limits.rate", "NUMBER", "100000", "Requests a second of one token or address; 0 is no limit";
-    "limits.header_timeout", "LENGTH", "30s", "How long headers may take to arrive, and a connection may be idle";
-    "limits.body_timeout", "LENGTH", "30s", "How long a body may take to arrive";
-    "limits.write_timeout", "LENGTH", "30s", "How long a client may take to read any part of an answer";
-    "limits.payload", "SIZE", "1MiB", "Bytes of a job's payload";
-    "limits.batch", "NUMBER", "10000", "Items of a batch";
-    "limits.queues", "NUMBER", "10000", "Queues";
-    "limits.pending", "NUMBER", "0", "Jobs scheduled, ready or leased, and idempotency keys; 0 is no limit";
-    "limits.leased", "NUMBER", "1000000", "Jobs that are leased";
-    "limits.disk", "SIZE", "0", "Bytes on disk; 0 is no limit";
-}
-
-/// Variables of the same family that are not options of the service.
-const OTHER_VARIABLES: [&str; 4] =
-    ["TICKWHEEL_CONFIG", "TICKWHEEL_URL", "TICKWHEEL_TOKEN", "TICKWHEEL_CA"];
 
 /// Where a value came from.
 ///
@@ -346,7 +258,9 @@ pub struct Config {
     pub limits: HttpLimits,
     /// What bounds jobs and queues.
     pub queue_limits: tickwheel_queue::Limits,
-    /// A clock that tests move, instead of the machine's.
+    /// Uses a manual clock, which requests advance and the data directory keeps.
+    pub manual_clock: bool,
+    /// A clock that the program around the service moves, instead of the machine's.
     pub clock: Option<ManualClock>,
 }
 
@@ -479,6 +393,7 @@ fn config_of(all: &[Setting]) -> Result<Config, ConfigError> {
             disk: none_if_zero(of("limits.disk").size(0, u64::MAX)?),
             ..tickwheel_queue::Limits::default()
         },
+        manual_clock: of("clock").is_manual()?,
         clock: None,
     })
 }
@@ -553,13 +468,5 @@ mod tests {
         assert!(error.to_string().contains("none.toml: the file cannot be read"), "{error}");
         let error = load(&flag("listen", "here"), [], None).unwrap_err().to_string();
         assert!(error.starts_with("flag --listen: \"here\" is not an address"), "{error}");
-    }
-
-    #[test]
-    fn every_option_has_its_own_names() {
-        let mut flags: Vec<_> = OPTIONS.iter().map(OptionSpec::flag).collect();
-        flags.sort();
-        flags.dedup();
-        assert_eq!(flags.len(), OPTIONS.len());
     }
 }

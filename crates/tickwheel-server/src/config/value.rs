@@ -113,6 +113,14 @@ impl Value<'_> {
         }
     }
 
+    pub(super) fn is_manual(&self) -> Result<bool, ConfigError> {
+        match &self.0.value[..] {
+            "system" => Ok(false),
+            "manual" => Ok(true),
+            text => Err(self.wrong(format!("{text:?} is not a clock: write system or manual"))),
+        }
+    }
+
     pub(super) fn access_log(&self) -> Result<AccessLog, ConfigError> {
         match &self.0.value[..] {
             "all" => Ok(AccessLog::All),

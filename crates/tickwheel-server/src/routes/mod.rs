@@ -2,6 +2,7 @@
 //! routes share is added in [`openapi`](crate::openapi).
 
 mod batch;
+mod clock;
 mod events;
 mod jobs;
 mod queues;
@@ -71,6 +72,8 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(schedules::resume))
         .routes(routes!(events::all))
         .routes(routes!(events::of_queue))
+        .routes(routes!(clock::get))
+        .routes(routes!(clock::advance))
         .routes(routes!(system::stats))
         .routes(routes!(system::healthz))
         .routes(routes!(system::readyz))

@@ -111,7 +111,9 @@ pub(crate) async fn put_settings(
     shown(&queues, name).await
 }
 
-/// Change some settings of a queue that is there.
+/// Change some settings of a queue.
+///
+/// A queue that does not exist is created, with defaults for the other settings.
 #[utoipa::path(
     patch, path = "/v1/queues/{queue}/settings", tag = "queues", operation_id = "patchSettings",
     request_body = QueueSettingsPatch,
@@ -125,15 +127,13 @@ pub(crate) async fn patch_settings(
 ) -> Result<Json<Queue>, Failure> {
     let queues = named(&app, &caller, &name)?;
     let _alone = app.settings_lock().lock().await;
-    let current = info(&queues, name.clone()).await?.settings.into_wire();
-    let settings = settings_of(patch.apply(current))?;
+    let current = queues.queue(name.clone()).await?.map(|queue| queue.settings.into_wire());
+    let settings = settings_of(patch.apply(current.unwrap_or_default()))?;
     queues.configure(name.clone(), settings).await?;
     shown(&queues, name).await
 }
 
-/// Hold deliveries back.
-///
-/// A queue that was not there is there after this.
+/// Pause deliveries. Jobs can still be put.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/pause", tag = "queues", operation_id = "pauseQueue",
     responses((status = 200, description = "The queue as it is now", body = Queue))
@@ -144,11 +144,12 @@ pub(crate) async fn pause(
     QueueName(name): QueueName,
 ) -> Result<Json<Queue>, Failure> {
     let queues = named(&app, &caller, &name)?;
+    info(&queues, name.clone()).await?;
     queues.pause(name.clone()).await?;
     shown(&queues, name).await
 }
 
-/// Deliver again.
+/// Resume deliveries.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/resume", tag = "queues", operation_id = "resumeQueue",
     responses((status = 200, description = "The queue as it is now", body = Queue))

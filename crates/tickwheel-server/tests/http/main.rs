@@ -2,6 +2,7 @@
 
 mod access;
 mod client;
+mod clock;
 mod events;
 mod idempotency;
 mod jobs;

@@ -9,7 +9,9 @@ async fn settings_are_set_whole_and_in_part() {
     let service = Service::start().await;
     let path = "/v1/queues/q/settings";
     let change = |json| service.send(Request::new("PATCH", path).json(&json));
-    change(json!({"lease": "1m"})).await.problem(404, "not-found");
+    let created = change(json!({"lease": "1m"})).await.json();
+    assert_eq!(created["settings"]["lease"], "1m");
+    assert_eq!(created["settings"]["max_attempts"], 10);
     let settings = json!({
         "lease": "1m", "max_attempts": 3, "retry": {"fixed": "10s"},
         "pacing": {"starts": 100, "window": "1s", "concurrency": 5},
@@ -87,6 +89,17 @@ async fn queues_are_listed_with_their_counts() {
     assert_eq!(queues[1]["jobs"]["ready"], 1);
     assert_eq!(service.get("/v1/stats").await.json()["pending"], 3);
     assert_eq!(service.get("/v1/stats").await.json()["put"], 3);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn only_a_queue_that_exists_is_paused() {
+    let service = Service::start().await;
+    for action in ["pause", "resume"] {
+        let answer = service.poke(&format!("/v1/queues/mial/{action}")).await;
+        answer.problem(404, "not-found");
+    }
+    assert_eq!(service.get("/v1/queues").await.json(), json!({"queues": []}));
     service.stop().await;
 }
 

@@ -209,11 +209,12 @@ async fn a_page_of_somebody_else_cannot_make_a_browser_use_the_service() {
     let service = Service::start().await;
     let get = Request::new("GET", "/v1/queues").header("host", "evil.example");
     assert_eq!(service.send(get).await.problem(403, "wrong-host").as_deref(), Some("host"));
-    let drain = || Request::new("POST", "/v1/queues/q/pause");
-    let cross = service.send(drain().header("origin", "https://evil.example")).await;
+    service.put_text("q", "x").await;
+    let pause = || Request::new("POST", "/v1/queues/q/pause");
+    let cross = service.send(pause().header("origin", "https://evil.example")).await;
     assert_eq!(cross.problem(403, "cross-origin").as_deref(), Some("origin"));
-    service.send(drain().header("origin", "null")).await.problem(403, "cross-origin");
-    assert_eq!(service.send(drain().header("origin", "http://localhost")).await.status, 200);
+    service.send(pause().header("origin", "null")).await.problem(403, "cross-origin");
+    assert_eq!(service.send(pause().header("origin", "http://localhost")).await.status, 200);
     let form = Request::new("POST", "/v1/queues/q/jobs").body("text/plain", b"{\"text\": \"\"}");
     service.send(form).await.problem(415, "unsupported-media-type");
     service.stop().await;

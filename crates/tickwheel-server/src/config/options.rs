@@ -1,0 +1,146 @@
+//! The options of the service, in one table.
+
+/// An option of the service.
+///
+/// ```
+/// use tickwheel_server::config::OPTIONS;
+///
+/// let body = OPTIONS.iter().find(|option| option.name == "limits.body").unwrap();
+/// assert_eq!(body.flag(), "limits-body");
+/// assert_eq!(body.variable(), "TICKWHEEL_LIMITS_BODY");
+/// assert_eq!(body.default, "8MiB");
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct OptionSpec {
+    /// The name in the file, with the table before a dot.
+    pub name: &'static str,
+    /// The kind of value, for a help text.
+    pub value: &'static str,
+    /// The default; empty if there is none.
+    pub default: &'static str,
+    /// What the option does.
+    pub help: &'static str,
+}
+
+impl OptionSpec {
+    /// Returns the name of the flag, without the hyphens before it.
+    pub fn flag(&self) -> String {
+        self.name.replace(['.', '_'], "-")
+    }
+
+    /// Returns the name of the environment variable.
+    pub fn variable(&self) -> String {
+        format!("TICKWHEEL_{}", self.name.replace('.', "_").to_uppercase())
+    }
+}
+
+macro_rules! options {
+    ($($name:literal, $value:literal, $default:literal, $help:literal;)*) => {
+        /// All options of the service.
+        pub const OPTIONS: &[OptionSpec] = &[$(
+            OptionSpec { name: $name, value: $value, default: $default, help: $help },
+        )*];
+    };
+}
+
+options! {
+    "listen", "ADDRESS", "127.0.0.1:7300",
+        "Address and port to listen on; port 0 takes a free one";
+    "data", "DIRECTORY", "./tickwheel-data",
+        "Directory for jobs (`queue/`) and tokens (`tokens.json`); if the service creates it, only its owner has access";
+    "insecure", "BOOLEAN", "false",
+        "Serve every client without tokens on an address that is not loopback";
+    "durability", "sync|none|DURATION", "sync",
+        "When changes are synced to disk: before each answer (`sync`), never (`none`), or at an interval such as `100ms`";
+    "horizon", "DURATION", "5m",
+        "How far ahead jobs are kept in memory";
+    "near", "NUMBER", "500000",
+        "Approximate number of jobs that are kept in memory";
+    "cache", "SIZE", "32MiB",
+        "Memory for the cache of disk reads";
+    "reserve", "SIZE", "32MiB",
+        "Disk space that is kept for a time when the disk is full: 0, or from 16MiB to 1GiB; at most a sixteenth of `limits.disk`, but not less than 16MiB";
+    "salvage", "BOOLEAN", "false",
+        "Open a damaged directory with what can be read; copies of the rest are kept in `damaged/`, logged and counted";
+    "clock", "system|manual", "system",
+        "Source of time; `manual` is for tests: time moves only with `tickwheel clock advance`, on a loopback address and in a data directory of its own";
+    "access_log", "all|errors|none", "all",
+        "Which requests are logged";
+    "log", "text|json", "text",
+        "Format of the log, which goes to standard error";
+    "log_level", "LEVEL", "info",
+        "What is logged: `error`, `warn`, `info`, `debug` or `trace`, also per module: `info,tickwheel_queue=debug`";
+    "shutdown_grace", "DURATION", "30s",
+        "How long requests may take after the signal to stop";
+    "tls.cert", "FILE", "",
+        "Certificate chain in PEM; with it the service speaks TLS";
+    "tls.key", "FILE", "",
+        "Private key of the certificate in PEM";
+    "tls.reload", "DURATION", "10s",
+        "How often the two files are checked for changes";
+    "limits.body", "SIZE", "8MiB",
+        "Bytes of a request's body";
+    "limits.header", "SIZE", "32KiB",
+        "Bytes of a request's headers, including the URL";
+    "limits.connections", "NUMBER", "0",
+        "Concurrent connections; 0 is as many as file descriptors allow, up to 4096";
+    "limits.memory", "SIZE", "128MiB",
+        "Bytes of request bodies and answers in flight";
+    "limits.rate", "NUMBER", "100000",
+        "Requests per second of one token or address; 0 is no limit";
+    "limits.header_timeout", "DURATION", "30s",
+        "How long headers may take to arrive, and a connection may be idle";
+    "limits.body_timeout", "DURATION", "30s",
+        "How long a body may take to arrive";
+    "limits.write_timeout", "DURATION", "30s",
+        "How long a client may take to read any part of an answer";
+    "limits.payload", "SIZE", "1MiB",
+        "Bytes of a job's payload";
+    "limits.batch", "NUMBER", "10000",
+        "Items of a batch";
+    "limits.queues", "NUMBER", "10000",
+        "Queues; a token for some queues can create at most a tenth of them, and the last tenth is kept for tokens for all queues";
+    "limits.pending", "NUMBER", "0",
+        "Jobs that are scheduled, ready or leased, and idempotency keys of the last 24 hours; 0 is no limit";
+    "limits.leased", "NUMBER", "1000000",
+        "Jobs that are leased";
+    "limits.disk", "SIZE", "0",
+        "Bytes on disk; 0 is no limit";
+}
+
+/// Variables of the same family that are not options of the service.
+pub(super) const OTHER_VARIABLES: [&str; 4] =
+    ["TICKWHEEL_CONFIG", "TICKWHEEL_URL", "TICKWHEEL_TOKEN", "TICKWHEEL_CA"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of `docs/SERVER.md`.
+    fn table() -> String {
+        let row = |option: &OptionSpec| {
+            let default = match option.default {
+                "" => "–".to_owned(),
+                default => format!("`{default}`"),
+            };
+            format!("| `{}` | {default} | {} |\n", option.name, option.help)
+        };
+        let head = "| option | default | meaning |\n|---|---|---|\n".to_owned();
+        OPTIONS.iter().map(row).fold(head, |table, row| table + &row)
+    }
+
+    #[test]
+    fn the_documents_list_every_option() {
+        let document = include_str!("../../../../docs/SERVER.md");
+        let table = table();
+        assert!(document.contains(&table), "docs/SERVER.md should contain this table:\n{table}");
+    }
+
+    #[test]
+    fn every_option_has_its_own_names() {
+        let mut flags: Vec<_> = OPTIONS.iter().map(OptionSpec::flag).collect();
+        flags.sort();
+        flags.dedup();
+        assert_eq!(flags.len(), OPTIONS.len());
+    }
+}

@@ -25,7 +25,7 @@ use crate::output::style::ColorWhen;
 fn main() -> ExitCode {
     let matches = match args::command().try_get_matches() {
         Ok(matches) => matches,
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(&args::with_nested_suggestion(error)),
     };
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,

@@ -256,10 +256,16 @@ fn workers_fail_release_and_kick() {
     let (_, token) = reserve(&server, "q");
     server.run(&["fail", &id, &token, "--dead"]).code(0);
     assert_eq!(
-        server.run(&["purge", "q", "--state", "dead", "--older-than", "1h"]).text(),
+        server.run(&["purge", "q", "--state", "dead", "--older-than", "1h", "--yes"]).text(),
         "0 jobs purged\n"
     );
-    assert_eq!(server.run(&["purge", "q", "--state", "dead"]).text(), "1 job purged\n");
+    let asked = server.run(&["purge", "q", "--state", "dead"]).code(2).to_owned();
+    assert!(
+        asked.contains("removes finished jobs of queue \"q\": repeat it with --yes"),
+        "{asked}"
+    );
+    let purged = server.run(&["purge", "q", "--state", "dead", "--yes"]);
+    assert_eq!(purged.text(), "1 job purged\n");
 }
 
 #[test]
@@ -501,4 +507,58 @@ fn a_reader_that_goes_away_is_no_error() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     assert!(output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn many_lines_are_summed_up() {
+    let server = Server::start();
+    let lines: String = (0..1_200).map(|line| format!("{line}\n")).collect();
+    let put = server.run_with(&["put", "q", "--lines", "-", "--delay", "1h"], lines.as_bytes());
+    assert_eq!(put.text(), "1,200 jobs put\n");
+}
+
+#[test]
+fn lines_of_json_have_their_own_fields() {
+    let server = Server::start();
+    let lines = br#"{"text": "a", "delay": "5m", "key": "one", "headers": {"x": "own"}}
+
+{"payload": {"n": 1}}
+{"text": "again", "key": "one", "on_conflict": "keep"}
+{"text": "", "key": "two", "max_attempts": 0}
+"#;
+    let args = ["put", "q", "--jsonl", "-", "--delay", "1h", "--header", "x=default"];
+    let put = server.run_with(&args, lines);
+    assert!(put.code(1).contains("1 of 4 jobs refused"), "{put:?}");
+    let told = String::from_utf8_lossy(&put.stdout).into_owned();
+    assert!(told.contains("line 5: refused: ") && told.ends_with("2 jobs put, 1 kept\n"), "{told}");
+    let job = server.run(&["get", "q", "one", "--json"]).json();
+    assert_eq!((&job["text"], &job["headers"]["x"]), (&json!("a"), &json!("own")));
+    let wrong = server.run_with(&["put", "q", "--jsonl", "-"], b"{\"text\": \"\"}\n{\"dealy\": 1}");
+    let why = wrong.code(2);
+    assert!(why.contains("line 2: unknown field `dealy`"), "{why}");
+}
+
+#[test]
+fn only_a_queue_that_exists_is_paused() {
+    let server = Server::start();
+    server.run(&["put", "mail", "x"]).code(0);
+    let said = server.run(&["queue", "pause", "mial"]).code(3).to_owned();
+    assert!(said.contains("did you mean the queue \"mail\"?"), "{said}");
+    assert!(!server.run(&["queue", "ls"]).text().contains("mial"));
+    server.run(&["queue", "pause", "mail"]).code(0);
+    let reserved = server.run(&["reserve", "mail"]);
+    reserved.code(0);
+    assert!(reserved.stderr.contains("queue \"mail\" is paused"), "{reserved:?}");
+}
+
+#[test]
+fn a_test_moves_the_clock() {
+    let server = Server::start_with(&["--clock", "manual"]);
+    server.run(&["put", "q", "close", "--delay", "30m"]).code(0);
+    assert!(server.run(&["reserve", "q", "--json"]).json()["deliveries"] == json!([]));
+    let shown = server.run(&["clock", "advance", "30m 1s"]).text().to_owned();
+    assert!(shown.ends_with("(manual clock)\n"), "{shown}");
+    assert_eq!(server.run(&["clock", "show"]).text(), shown);
+    let reserved = server.run(&["reserve", "q", "--json"]).json();
+    assert_eq!(reserved["deliveries"][0]["job"]["text"], "close");
 }

@@ -67,6 +67,8 @@ fn a_wrong_command_line_has_its_own_code_and_a_suggestion() {
         (vec!["serv"], "serve"),
         (vec!["put", "q", "x", "--dely", "1s"], "--delay"),
         (vec!["put", "q", "x", "--delay", "soon"], "\"soon\" is not a duration"),
+        (vec!["put", "q", "x", "--delay", "30"], "30 what? Try 30s or 30m"),
+        (vec!["pause", "q"], "queue pause"),
         (vec!["put", "q", "x", "--at", "tomorrow"], "\"tomorrow\" is not a time"),
         (vec!["put", "q", "x", "--delay", "1s", "--at", "2026-01-01T00:00:00Z"], "--at"),
         (vec!["put", "q", "x", "--retry", "1h..1s"], "longer"),

@@ -20,11 +20,12 @@ pub(crate) struct Target {
 /// When a job is due: after a delay or at a time.
 #[derive(Debug, Args)]
 pub(crate) struct WhenArgs {
-    /// Due after this long: 250ms, 30s, 30m, 1h30m, 7d, or a number of milliseconds
-    #[arg(long, short, allow_negative_numbers = true)]
+    /// Due after this delay: 250ms, 30s, 30m, 1h30m, 7d
+    #[arg(long, short, allow_negative_numbers = true, value_parser = values::delay)]
     pub(crate) delay: Option<Delay>,
-    /// Due at this time: 2026-12-24T18:00:00Z, or milliseconds since 1970
-    #[arg(long, value_name = "TIME", conflicts_with = "delay")]
+    /// Due at this time: 2026-12-24T18:00:00Z, 2026-12-24 18:00 (local time), or milliseconds since
+    /// 1970
+    #[arg(long, value_name = "TIME", conflicts_with = "delay", value_parser = values::time)]
     pub(crate) at: Option<Timestamp>,
 }
 
@@ -59,19 +60,19 @@ pub(crate) enum PayloadKind {
 /// What a job can have beside its payload and its time.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct JobOptions {
-    /// Of two jobs due in the same millisecond the higher goes first: -128 to 127
+    /// Of two jobs due in the same millisecond the higher is delivered first: -128 to 127
     #[arg(long, short, allow_negative_numbers = true)]
     pub(crate) priority: Option<i8>,
-    /// A name and a value beside the payload; may be given again
+    /// A header that is delivered with the job; may be repeated
     #[arg(long = "header", short = 'H', value_name = "NAME=VALUE", value_parser = values::header)]
     pub(crate) headers: Vec<(String, String)>,
-    /// How often it may be delivered before it is dead
+    /// The maximum number of attempts
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_attempts: Option<u32>,
-    /// How long to wait after a failure: 10s, 1s..1h (doubling) or 1s,10s,1m (one by one)
+    /// The delay before each retry: 10s, 1s..1h (doubling) or 1s,10s,1m (one by one)
     #[arg(long, value_name = "DELAYS", value_parser = values::retry)]
     pub(crate) retry: Option<Retry>,
-    /// The group it is paced with, if the queue paces its groups
+    /// The group of the job, whose jobs share the queue's limits for groups
     #[arg(long)]
     pub(crate) group: Option<String>,
 }
@@ -82,19 +83,24 @@ Examples:
   tickwheel put orders '{\"close\":42}' --delay 30m --key order-42
   tickwheel put mail 'Merry Christmas' --at 2026-12-24T18:00:00Z
   tickwheel put images --file cat.jpg --header type=image/jpeg
-  tickwheel put lines --lines - < jobs.txt          one job from each line
+  tickwheel put lines --lines - < jobs.txt           one job from each line
+  tickwheel put mail --jsonl - < jobs.jsonl          lines like {\"text\":\"hi\",\"delay\":\"5m\"}
   echo hello | tickwheel put mail -
 
 If a live job of the queue has the key, the new one takes its place, unless --on-conflict says
 otherwise.")]
 pub(crate) struct PutArgs {
-    /// The queue; it comes into being with its first job
+    /// The queue; its first job creates it
     pub(crate) queue: String,
     #[command(flatten)]
     pub(crate) payload: PayloadArgs,
     /// Put each line of the payload as a job of its own
     #[arg(long, conflicts_with_all = ["key", "id"])]
     pub(crate) lines: bool,
+    /// Put each line as a job of its own: a JSON object with the fields of the API, such as
+    /// `payload`, `delay`, `key` and `headers`
+    #[arg(long, conflicts_with_all = ["key", "id", "lines", "kind"])]
+    pub(crate) jsonl: bool,
     #[command(flatten)]
     pub(crate) when: WhenArgs,
     /// A name of yours, unique among the live jobs of the queue
@@ -105,11 +111,11 @@ pub(crate) struct PutArgs {
     pub(crate) on_conflict: Option<Conflict>,
     #[command(flatten)]
     pub(crate) options: JobOptions,
-    /// The id of the job, a UUID; one is made if not given
+    /// The id of the job, a UUID; defaults to a new one
     #[arg(long)]
     pub(crate) id: Option<JobId>,
-    /// Makes it harmless to repeat this command: the same key puts one job within a day
-    #[arg(long, value_name = "KEY", conflicts_with = "lines")]
+    /// Makes the command safe to repeat: within a day the same key puts one job
+    #[arg(long, value_name = "KEY", conflicts_with_all = ["lines", "jsonl"])]
     pub(crate) idempotency_key: Option<String>,
 }
 
@@ -141,10 +147,10 @@ pub(crate) struct LsArgs {
     #[arg(long, short, requires = "queue", value_parser = values::state())]
     pub(crate) state: Option<JobState>,
     /// Only jobs due at this time or later
-    #[arg(long, value_name = "TIME", requires = "queue")]
+    #[arg(long, value_name = "TIME", requires = "queue", value_parser = values::time)]
     pub(crate) due_from: Option<Timestamp>,
     /// Only jobs due at this time or earlier
-    #[arg(long, value_name = "TIME", requires = "queue")]
+    #[arg(long, value_name = "TIME", requires = "queue", value_parser = values::time)]
     pub(crate) due_to: Option<Timestamp>,
     /// Only jobs whose key begins with this
     #[arg(long, value_name = "TEXT", requires = "queue")]
@@ -153,10 +159,10 @@ pub(crate) struct LsArgs {
     #[arg(long, short = 'n', value_name = "N", requires = "queue", default_value_t = 50,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) limit: u32,
-    /// Where to go on: `next` of the answer before
+    /// The page to list: `next` of the answer before
     #[arg(long, value_name = "TOKEN", requires = "queue")]
     pub(crate) page: Option<String>,
-    /// Go on until the end
+    /// List all pages
     #[arg(long, requires = "queue")]
     pub(crate) all: bool,
 }
@@ -198,15 +204,15 @@ before the lease ends, the job is delivered again. It is not an error if no job 
 pub(crate) struct ReserveArgs {
     /// The queue
     pub(crate) queue: String,
-    /// At most so many jobs
+    /// The maximum number of jobs
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) limit: u32,
-    /// For how long they are yours; the queue's setting if not given
-    #[arg(long, short, value_name = "DELAY")]
+    /// The duration of the lease; defaults to the queue's setting
+    #[arg(long, short, value_name = "DURATION", value_parser = values::delay)]
     pub(crate) lease: Option<Delay>,
     /// Wait this long for a job to become ready
-    #[arg(long, short, value_name = "DELAY")]
+    #[arg(long, short, value_name = "DURATION", value_parser = values::delay)]
     pub(crate) wait: Option<Delay>,
 }
 
@@ -241,8 +247,8 @@ pub(crate) struct FailArgs {
     /// What went wrong; kept with the job
     #[arg(long, short, value_name = "TEXT")]
     pub(crate) error: Option<String>,
-    /// Try again after this long, if an attempt is left
-    #[arg(long, short)]
+    /// Retry after this delay, if an attempt is left
+    #[arg(long, short, value_parser = values::delay)]
     pub(crate) delay: Option<Delay>,
     /// Do not try again: the job is dead
     #[arg(long, conflicts_with = "delay")]
@@ -257,7 +263,7 @@ pub(crate) struct ExtendArgs {
     #[command(flatten)]
     pub(crate) delivery: DeliveryArgs,
     /// How long from now
-    #[arg(long, short, value_name = "DELAY")]
+    #[arg(long, short, value_name = "DURATION", value_parser = values::delay)]
     pub(crate) lease: Delay,
 }
 
@@ -269,8 +275,8 @@ Examples:
 pub(crate) struct ReleaseArgs {
     #[command(flatten)]
     pub(crate) delivery: DeliveryArgs,
-    /// Ready again after this long
-    #[arg(long, short)]
+    /// Ready again after this delay
+    #[arg(long, short, value_parser = values::delay)]
     pub(crate) delay: Option<Delay>,
 }
 
@@ -290,7 +296,7 @@ pub(crate) struct KickArgs {
     /// The dead jobs of this queue
     #[arg(long, short)]
     pub(crate) queue: Option<String>,
-    /// At most so many
+    /// The maximum number of jobs
     #[arg(long, short = 'n', value_name = "N", requires = "queue",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
@@ -299,8 +305,8 @@ pub(crate) struct KickArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tickwheel purge orders --state dead
-  tickwheel purge orders --state done --older-than 7d")]
+  tickwheel purge orders --state dead                asks before it removes them
+  tickwheel purge orders --state done --older-than 7d --yes")]
 pub(crate) struct PurgeArgs {
     /// The queue
     pub(crate) queue: String,
@@ -308,8 +314,11 @@ pub(crate) struct PurgeArgs {
     #[arg(long, short, value_parser = values::purge_state())]
     pub(crate) state: PurgeState,
     /// Only those that finished longer ago than this
-    #[arg(long, value_name = "DELAY")]
+    #[arg(long, value_name = "DURATION", value_parser = values::delay)]
     pub(crate) older_than: Option<Delay>,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }
 
 #[derive(Debug, Args)]
@@ -338,12 +347,12 @@ Examples:
 If the connection is lost it is made again, and nothing is missed as long as the server still has
 the events in between; otherwise a line says so.")]
 pub(crate) struct WatchArgs {
-    /// The queue; all of them if not given
+    /// The queue; defaults to all queues
     pub(crate) queue: Option<String>,
     /// Begin after this event instead of now
     #[arg(long, value_name = "EVENT")]
     pub(crate) since: Option<String>,
-    /// End after so many events
+    /// End after this many events
     #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
 }

@@ -4,14 +4,17 @@
 //! `commands/`. Values are checked by the same parsers that the server uses, so that a wrong delay
 //! is refused here, with its reason, before anything is sent.
 
+mod clock;
 mod job;
 mod local;
 mod queue;
 mod schedule;
 mod values;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+pub(crate) use self::clock::ClockCommand;
 pub(crate) use self::job::{
     AckArgs, CancelArgs, DeliveryArgs, DrainArgs, ExtendArgs, FailArgs, GetArgs, JobOptions,
     KickArgs, LsArgs, PayloadArgs, PayloadKind, PurgeArgs, PutArgs, ReleaseArgs, RescheduleArgs,
@@ -138,6 +141,9 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     /// Show the counts of the server
     Stats(StatsArgs),
+    /// The clock of the server: show it, or advance it in a test
+    #[command(subcommand)]
+    Clock(ClockCommand),
     /// Access tokens of a server on this machine: new, list, remove
     #[command(subcommand, visible_alias = "tokens")]
     Token(TokenCommand),
@@ -185,6 +191,23 @@ fn hide(mut command: clap::Command, options: &'static [&'static str]) -> clap::C
     command
 }
 
+/// Suggests `queue pause` for `pause`: a word that is a command of a group is not a typing mistake
+/// for the command whose letters are most alike.
+pub(crate) fn with_nested_suggestion(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(wrong)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let nested: Vec<String> = Cli::command()
+        .get_subcommands()
+        .filter(|group| group.find_subcommand(wrong).is_some())
+        .map(|group| format!("{} {wrong}", group.get_name()))
+        .collect();
+    if !nested.is_empty() {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(nested));
+    }
+    error
+}
+
 /// The option that was given to a command which has no use for it.
 pub(crate) fn misplaced(matches: &clap::ArgMatches) -> Option<String> {
     let (name, inner) = matches.subcommand()?;
@@ -229,6 +252,13 @@ mod tests {
             }
         }
         check(&command(), "tickwheel");
+    }
+
+    #[test]
+    fn a_command_of_a_group_is_suggested_with_its_group() {
+        let error = command().try_get_matches_from(["tickwheel", "pause", "mail"]).unwrap_err();
+        let said = with_nested_suggestion(error).to_string();
+        assert!(said.contains("queue pause") && !said.contains("purge"), "{said}");
     }
 
     #[test]

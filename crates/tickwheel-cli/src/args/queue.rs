@@ -11,7 +11,8 @@ Examples:
   tickwheel queue ls
   tickwheel queue set calls --starts 100 --window 1s --concurrency 5")]
 pub(crate) enum QueueCommand {
-    /// List the queues, with how many jobs they have
+    /// List the queues with the number of jobs in each state; done and cancelled jobs count while
+    /// they are kept
     #[command(after_help = "Example:\n  tickwheel queue ls")]
     Ls,
     /// Show a queue: its jobs by state and its settings
@@ -20,15 +21,15 @@ pub(crate) enum QueueCommand {
         /// The queue
         queue: String,
     },
-    /// Change settings of a queue; what is not named stays as it is
+    /// Change settings of a queue; the others stay as they are
     Set(Box<QueueSetArgs>),
-    /// Hold deliveries back; jobs can still be put
+    /// Pause deliveries; jobs can still be put
     #[command(after_help = "Example:\n  tickwheel queue pause orders")]
     Pause {
         /// The queue
         queue: String,
     },
-    /// Remove a queue with its settings; it comes back with the next job
+    /// Remove a queue with its settings; the next job creates it again
     #[command(after_help = "\
 Examples:
   tickwheel queue rm orders
@@ -40,7 +41,7 @@ Examples:
         #[arg(long)]
         force: bool,
     },
-    /// Let deliveries go on
+    /// Resume deliveries
     #[command(after_help = "Example:\n  tickwheel queue resume orders")]
     Resume {
         /// The queue
@@ -57,17 +58,17 @@ Examples:
   tickwheel queue set calls --no-pacing                             as fast as workers come
   tickwheel queue set orders --keep-done 7d --keep-dead 30d,10000 --keep-cancelled nothing
 
-The queue is made if there is none.")]
+The queue is created if it does not exist.")]
 pub(crate) struct QueueSetArgs {
     /// The queue
     pub(crate) queue: String,
-    /// For how long a worker has a job, unless it says otherwise
-    #[arg(long, value_name = "DELAY")]
+    /// The duration of a lease, where the worker names none
+    #[arg(long, value_name = "DURATION", value_parser = values::delay)]
     pub(crate) lease: Option<Delay>,
-    /// How often a job may be delivered before it is dead
+    /// The maximum number of attempts, where the job names none
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_attempts: Option<u32>,
-    /// How long to wait after a failure: 10s, 1s..1h (doubling) or 1s,10s,1m (one by one)
+    /// The delay before each retry: 10s, 1s..1h (doubling) or 1s,10s,1m (one by one)
     #[arg(long, value_name = "DELAYS", value_parser = values::retry)]
     pub(crate) retry: Option<Retry>,
     #[command(flatten)]
@@ -83,17 +84,17 @@ pub(crate) struct QueueSetArgs {
     pub(crate) keep_cancelled: Option<Keep>,
 }
 
-/// How fast jobs may start.
+/// Limits for deliveries.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Pacing")]
 pub(crate) struct PacingArgs {
-    /// At most so many deliveries in a window
+    /// The maximum number of deliveries in any window
     #[arg(long, value_name = "N", requires = "window", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) starts: Option<u32>,
     /// The length of that window
-    #[arg(long, value_name = "DELAY", requires = "starts")]
+    #[arg(long, value_name = "DURATION", requires = "starts", value_parser = values::delay)]
     pub(crate) window: Option<Delay>,
-    /// At most so many jobs with workers at once
+    /// The maximum number of leased jobs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) concurrency: Option<u32>,
     /// No limit for the queue
@@ -103,7 +104,7 @@ pub(crate) struct PacingArgs {
     #[arg(long, value_name = "N", requires = "group_window", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) group_starts: Option<u32>,
     /// The length of that window
-    #[arg(long, value_name = "DELAY", requires = "group_starts")]
+    #[arg(long, value_name = "DURATION", requires = "group_starts", value_parser = values::delay)]
     pub(crate) group_window: Option<Delay>,
     /// The same for each group of jobs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]

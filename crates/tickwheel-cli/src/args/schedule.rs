@@ -63,12 +63,12 @@ pub(crate) struct ScheduleAddArgs {
     #[arg(long, value_name = "ZONE", requires = "cron")]
     pub(crate) timezone: Option<String>,
     /// By a period: 30s, 1h
-    #[arg(long, value_name = "DELAY")]
+    #[arg(long, value_name = "DURATION", value_parser = values::delay)]
     pub(crate) every: Option<Delay>,
-    /// What to do about times that were missed while the server was down [default: once]
+    /// What to do about occurrences that were missed while the server was down [default: once]
     #[arg(long, value_name = "WHAT", value_parser = values::misfire())]
     pub(crate) misfire: Option<Misfire>,
-    /// At most so many missed times are made up for
+    /// The maximum number of missed occurrences that put a job
     #[arg(long, value_name = "N", requires = "misfire",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) misfire_limit: Option<u32>,

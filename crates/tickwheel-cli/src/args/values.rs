@@ -4,7 +4,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tickwheel_api::{
-    Conflict, Delay, Exponential, JobId, JobState, Keep, Misfire, PurgeState, Retry,
+    Conflict, Delay, Exponential, JobId, JobState, Keep, Misfire, PurgeState, Retry, Timestamp,
 };
 
 /// One of these names, which are those of the API.
@@ -32,7 +32,31 @@ pub(crate) fn misfire() -> impl TypedValueParser<Value = Misfire> {
     named(&["skip", "once", "all"])
 }
 
-/// The id of a job; of a queue it is said how that is given.
+/// A duration. A bare number is refused: the API counts milliseconds, and people mean seconds.
+pub(crate) fn delay(text: &str) -> Result<Delay, String> {
+    let text = text.trim();
+    if text != "0" && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("{text} what? Try {text}s or {text}m"));
+    }
+    text.parse().map_err(|error: tickwheel_api::ParseDelayError| error.to_string())
+}
+
+/// A point in time: as the API writes it, or as a date and time of this machine's time zone.
+pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
+    let zone = jiff::tz::TimeZone::system();
+    let error = match text.trim().parse::<Timestamp>() {
+        Ok(time) => return Ok(time),
+        Err(error) => error,
+    };
+    let local = text.trim().replacen(' ', "T", 1).parse::<jiff::civil::DateTime>().ok();
+    let zoned = local.and_then(|local| local.to_zoned(zone).ok());
+    let millis = zoned.and_then(|zoned| u64::try_from(zoned.timestamp().as_millisecond()).ok());
+    millis
+        .map(Timestamp::from_millis)
+        .ok_or_else(|| format!("{error}; or in local time like \"2026-12-01 09:00\""))
+}
+
+/// The id of a dead job. The error for the name of a queue says how a queue is given.
 pub(crate) fn dead_job(text: &str) -> Result<JobId, String> {
     text.parse::<JobId>().map_err(|error| {
         format!("{error}; the dead jobs of a queue are brought back with --queue {text}")
@@ -49,7 +73,6 @@ pub(crate) fn header(text: &str) -> Result<(String, String), String> {
 
 /// `10s` each time, `1s..1h` doubling, or `1s,10s,1m` one by one.
 pub(crate) fn retry(text: &str) -> Result<Retry, String> {
-    let delay = |part: &str| part.trim().parse::<Delay>().map_err(|error| error.to_string());
     if let Some((first, max)) = text.split_once("..") {
         let (first, max) = (delay(first)?, delay(max)?);
         if first > max {
@@ -97,6 +120,28 @@ pub(crate) fn keep(text: &str) -> Result<Keep, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duration_has_a_unit() {
+        assert_eq!(delay("1h 30m"), Ok(Delay::from_millis(5_400_000)));
+        assert_eq!(delay("0"), Ok(Delay::default()));
+        assert_eq!(delay("30"), Err("30 what? Try 30s or 30m".to_owned()));
+        assert!(retry("1..5s").unwrap_err().contains("1 what?"));
+    }
+
+    #[test]
+    fn a_time_may_be_local() {
+        let zoned = |text: &str| text.parse::<Timestamp>().unwrap();
+        assert_eq!(time("2026-12-01T09:00:00Z"), Ok(zoned("2026-12-01T09:00:00Z")));
+        assert_eq!(time("2026-12-01 09:00:00+02:00"), Ok(zoned("2026-12-01T07:00:00Z")));
+        let local: jiff::civil::DateTime = "2026-12-01T09:00".parse().unwrap();
+        let zone = jiff::tz::TimeZone::system();
+        let wanted = local.to_zoned(zone).unwrap().timestamp().as_millisecond();
+        for text in ["2026-12-01 09:00", "2026-12-01T09:00", "2026-12-01 09:00:00"] {
+            assert_eq!(time(text).map(|time| time.as_millis().cast_signed()), Ok(wanted));
+        }
+        assert!(time("tomorrow").unwrap_err().contains("2026-12-01 09:00"));
+    }
 
     #[test]
     fn retries_are_given_in_three_ways() {

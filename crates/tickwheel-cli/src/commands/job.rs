@@ -22,7 +22,7 @@ const BATCH: usize = 500;
 
 pub(crate) fn put(context: &Context, args: PutArgs) -> Result<(), Failure> {
     let bytes = payload::read(&args.payload)?;
-    if args.lines {
+    if args.lines || args.jsonl {
         return put_lines(context, &args, &bytes);
     }
     let carried = payload::content(&bytes, args.payload.kind)?;
@@ -71,42 +71,78 @@ fn put_line(put: &PutResponse, output: &Output) -> String {
     format!("{}  {what}{due}", put.id)
 }
 
-/// One job from each line that is not empty.
+/// Puts a job for each line that is not empty.
 fn put_lines(context: &Context, args: &PutArgs, bytes: &[u8]) -> Result<(), Failure> {
-    let lines: Vec<&[u8]> = bytes
+    let lines: Vec<(usize, &[u8])> = bytes
         .split(|byte| *byte == b'\n')
         .map(|line| line.strip_suffix(b"\r").unwrap_or(line))
-        .filter(|line| !line.is_empty())
+        .enumerate()
+        .filter(|(_, line)| !line.is_empty())
+        .map(|(index, line)| (index + 1, line))
         .collect();
-    let mut refused = 0;
-    for lines in lines.chunks(BATCH) {
-        let job = |line: &&[u8]| {
-            let carried = payload::content(line, args.payload.kind)?;
-            let queue = Some(args.queue.clone());
-            Ok(PutRequest { queue, ..request(carried, &args.when, args.options.clone()) })
-        };
-        let items = lines.iter().map(job).collect::<Result<Vec<_>, Failure>>()?;
+    let (mut put, mut kept, mut refused) = (0, 0, 0);
+    for batch in lines.chunks(BATCH) {
+        let items = batch.iter().map(|(number, line)| {
+            line_request(args, line).map_err(|failure| at_line(*number, &failure))
+        });
+        let items = items.collect::<Result<Vec<_>, Failure>>()?;
         let answer = context.client.post(&Path::new(&["jobs", "batch"]), &Batch { items })?;
         let results: Results<PutResponse> = answer.read()?;
-        for result in results.results {
-            refused += u64::from(matches!(result, Verdict::Error(_)));
+        for ((number, _), result) in batch.iter().zip(results.results) {
+            match &result {
+                Verdict::Ok(answer) if answer.outcome == PutOutcome::Kept => kept += 1,
+                Verdict::Ok(_) => put += 1,
+                Verdict::Error(_) => refused += 1,
+            }
             match result {
                 _ if context.output.json => context.output.document(&result)?,
-                Verdict::Ok(put) => context.output.line(put_line(&put, context.output))?,
+                Verdict::Ok(_) => {}
                 Verdict::Error(problem) => {
-                    context.output.line(format!("refused: {}", Failure::refused(problem)))?;
+                    let why = Failure::refused(problem);
+                    context.output.line(format!("line {number}: refused: {why}"))?;
                 }
             }
         }
+        context.output.progress(put + kept + refused, lines.len() as u64);
+    }
+    if !context.output.json {
+        let kept = if kept > 0 { format!(", {kept} kept") } else { String::new() };
+        context.output.line(format!("{} put{kept}", text::count(put, "job")))?;
     }
     if refused > 0 {
-        return Err(Failure::Other(format!(
-            "{} of {} not put",
-            refused,
-            text::count(lines.len() as u64, "job")
-        )));
+        let all = text::count(lines.len() as u64, "job");
+        return Err(Failure::Other(format!("{refused} of {all} refused")));
     }
     Ok(())
+}
+
+fn at_line(number: usize, failure: &Failure) -> Failure {
+    Failure::Usage(format!("line {number}: {failure}; lines of earlier batches are put"))
+}
+
+/// Returns the job that a line stands for.
+fn line_request(args: &PutArgs, line: &[u8]) -> Result<PutRequest, Failure> {
+    let queue = Some(args.queue.clone());
+    if !args.jsonl {
+        let carried = payload::content(line, args.payload.kind)?;
+        return Ok(PutRequest { queue, ..request(carried, &args.when, args.options.clone()) });
+    }
+    let mut job: PutRequest =
+        serde_json::from_slice(line).map_err(|error| Failure::Usage(error.to_string()))?;
+    let JobOptions { priority, headers, max_attempts, retry, group } = args.options.clone();
+    // The options of the command hold for lines that do not have their own.
+    if job.delay.is_none() && job.due.is_none() {
+        (job.delay, job.due) = (args.when.delay, args.when.at);
+    }
+    job.queue = job.queue.or(queue);
+    job.priority = job.priority.or(priority);
+    job.max_attempts = job.max_attempts.or(max_attempts);
+    job.retry = job.retry.or(retry);
+    job.group = job.group.or(group);
+    for (name, value) in headers {
+        job.headers.entry(name).or_insert(value);
+    }
+    Ok(job)
 }
 
 impl Target {

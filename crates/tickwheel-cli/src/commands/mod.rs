@@ -3,6 +3,7 @@
 //! Ground rules: a command builds a request of the API, sends it and shows the answer. It checks
 //! nothing that the server checks, so that there is one truth about what is allowed.
 
+mod clock;
 mod config;
 mod job;
 mod queue;
@@ -47,6 +48,7 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
         Command::Queue(command) => queue::run(&context()?, command),
         Command::Schedule(command) => schedule::run(&context()?, command),
         Command::Watch(args) => watch::run(&context()?, &args),
+        Command::Clock(command) => clock::run(&context()?, &command),
         Command::Stats(_) => stats::run(&context()?),
         Command::Token(command) => token::run(output, command),
         Command::Config(args) => config::run(output, &args),

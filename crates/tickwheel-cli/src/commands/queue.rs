@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use tickwheel_api::{
-    Count, KickRequest, Kicked, Pacing, PurgeRequest, Queue, QueueList, QueueSettings,
+    Count, Counts, KickRequest, Kicked, Pacing, PurgeRequest, PurgeState, Queue, QueueList,
     QueueSettingsPatch, RetentionPatch,
 };
 use ureq::http::Method;
@@ -94,14 +94,7 @@ fn set(context: &Context, args: QueueSetArgs) -> Result<(), Failure> {
     }
     let settings = Path::new(&["queues", &args.queue, "settings"]);
     let extra = Extra::default();
-    let answer = match context.client.call(Method::PATCH, &settings, Some(&patch), &extra) {
-        // There is nothing to change yet: a queue with these settings is made.
-        Err(failure) if failure.is_not_found() => {
-            let whole = patch.apply(QueueSettings::default());
-            context.client.call(Method::PUT, &settings, Some(&whole), &extra)?
-        }
-        answer => answer?,
-    };
+    let answer = context.client.call(Method::PATCH, &settings, Some(&patch), &extra)?;
     context.output.answer(&answer, |queue: &Queue| output::queue::show(context.output, queue))
 }
 
@@ -161,6 +154,24 @@ pub(crate) fn kick(context: &Context, args: &KickArgs) -> Result<(), Failure> {
 }
 
 pub(crate) fn purge(context: &Context, args: &PurgeArgs) -> Result<(), Failure> {
+    let what = |jobs: &Counts| {
+        let (number, state) = match args.state {
+            PurgeState::Dead => (jobs.dead, "dead"),
+            PurgeState::Done => (jobs.done, "done"),
+            PurgeState::Cancelled => (jobs.cancelled, "cancelled"),
+        };
+        let older = args.older_than.map(|age| format!(", if older than {age}"));
+        format!(
+            "Remove {}{}",
+            text::count(number, &format!("{state} job")),
+            older.unwrap_or_default()
+        )
+    };
+    let is_wanted = args.yes || is_confirmed(context, &args.queue, "removes finished jobs", what)?;
+    if !is_wanted {
+        context.output.remark("nothing was done");
+        return Ok(());
+    }
     let request = PurgeRequest { state: args.state, older_than: args.older_than };
     counted(context, &args.queue, "purge", &request, |count| {
         format!("{} purged", text::count(count, "job"))
@@ -168,7 +179,12 @@ pub(crate) fn purge(context: &Context, args: &PurgeArgs) -> Result<(), Failure> 
 }
 
 pub(crate) fn drain(context: &Context, args: &DrainArgs) -> Result<(), Failure> {
-    if !args.yes && !is_confirmed(context, &args.queue)? {
+    let what = |jobs: &Counts| {
+        format!("Cancel {}", text::count(jobs.scheduled + jobs.ready, "waiting job"))
+    };
+    let is_wanted =
+        args.yes || is_confirmed(context, &args.queue, "cancels all waiting jobs", what)?;
+    if !is_wanted {
         context.output.remark("nothing was done");
         return Ok(());
     }
@@ -177,18 +193,22 @@ pub(crate) fn drain(context: &Context, args: &DrainArgs) -> Result<(), Failure> 
     })
 }
 
-/// Asks at the terminal; without one `--yes` is needed.
-fn is_confirmed(context: &Context, queue: &str) -> Result<bool, Failure> {
+/// Asks at the terminal whether to do `what`. Without a terminal, `--yes` is required.
+fn is_confirmed(
+    context: &Context,
+    queue: &str,
+    effect: &str,
+    what: impl FnOnce(&Counts) -> String,
+) -> Result<bool, Failure> {
     if !io::stdin().is_terminal() || context.output.json {
         return Err(Failure::Usage(format!(
-            "this cancels all waiting jobs of queue {:?}: repeat it with --yes",
+            "this {effect} of queue {:?}: repeat it with --yes",
             text::safe(queue)
         )));
     }
     let answer = context.client.get(&Path::new(&["queues", queue]));
     let jobs = answer.map_err(|failure| explain(context, queue, failure))?.read::<Queue>()?.jobs;
-    let waiting = text::count(jobs.scheduled + jobs.ready, "waiting job");
-    write!(io::stderr(), "Cancel {waiting} of queue {:?}? [y/N] ", text::safe(queue))?;
+    write!(io::stderr(), "{} of queue {:?}? [y/N] ", what(&jobs), text::safe(queue))?;
     io::stderr().flush()?;
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;

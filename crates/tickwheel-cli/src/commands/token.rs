@@ -44,18 +44,27 @@ fn failure(error: TokenError) -> Failure {
 }
 
 fn new(output: &Output, args: &TokenNewArgs) -> Result<(), Failure> {
-    let store = args.place.store()?;
+    let directory = args.place.directory()?;
+    let is_new = !directory.exists();
+    let store = TokenStore::new(&directory);
     let new = store.create(&args.name, &args.scope, &args.queue).map_err(failure)?;
     if output.json {
         let mut document = document(&new.token);
         document["token"] = new.secret.into();
         return output.document(&document);
     }
+    if is_new {
+        output.remark(&format!(
+            "warning: {} did not exist and was created; a server with another data directory does \
+             not know this token (--data names it)",
+            directory.display()
+        ));
+    }
     output.remark(&format!(
         "token {:?} ({}) in {} allows {} with {}. Keep what follows, it is not shown again:",
         safe(&new.token.name),
         new.token.id,
-        args.place.directory()?.display(),
+        directory.display(),
         scopes(&new.token),
         queues(&new.token)
     ));

@@ -1,7 +1,7 @@
 //! What workers do: reserve, ack, fail, extend, release.
 
 use tickwheel_api::{
-    AckRequest, Acked, Deliveries, ExtendRequest, Extended, FailRequest, Failed, JobState,
+    AckRequest, Acked, Deliveries, ExtendRequest, Extended, FailRequest, Failed, JobState, Queue,
     ReleaseRequest, Released, ReserveRequest,
 };
 use ureq::http::Method;
@@ -10,7 +10,7 @@ use super::{Context, queue};
 use crate::args::{AckArgs, DeliveryArgs, ExtendArgs, FailArgs, ReleaseArgs, ReserveArgs};
 use crate::client::{Extra, Path};
 use crate::failure::Failure;
-use crate::output;
+use crate::output::{self, text};
 
 pub(crate) fn reserve(context: &Context, args: &ReserveArgs) -> Result<(), Failure> {
     let request = ReserveRequest { limit: Some(args.limit), lease: args.lease, wait: args.wait };
@@ -23,10 +23,22 @@ pub(crate) fn reserve(context: &Context, args: &ReserveArgs) -> Result<(), Failu
         .map_err(|failure| queue::explain(context, &args.queue, failure))?;
     context.output.answer(&answer, |answer: &Deliveries| {
         if answer.deliveries.is_empty() {
-            context.output.remark(&format!("no job of queue {:?} is ready", args.queue));
+            context.output.remark(&why_none(context, &args.queue));
         }
         output::job::deliveries(context.output, &answer.deliveries)
     })
+}
+
+/// Says why a worker got no job: its queue may be paused.
+fn why_none(context: &Context, queue: &str) -> String {
+    let answer = context.client.get(&Path::new(&["queues", queue])).ok();
+    let is_paused =
+        answer.and_then(|answer| answer.read::<Queue>().ok()).is_some_and(|queue| queue.paused);
+    let queue = text::safe(queue);
+    if is_paused {
+        return format!("queue {queue:?} is paused: `tickwheel queue resume {queue}` resumes it");
+    }
+    format!("no job of queue {queue:?} is ready")
 }
 
 impl DeliveryArgs {

@@ -12,7 +12,7 @@ pub(crate) mod table;
 pub(crate) mod text;
 pub(crate) mod time;
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -77,6 +77,22 @@ impl Output {
             // Nobody is left to be told when standard error is gone.
             let _ = writeln!(io::stderr(), "{}", paint.text(Style::Faint, text));
         }
+    }
+
+    /// Shows how far a long command is, on one line of the terminal that the next call overwrites.
+    pub(crate) fn progress(&self, done: u64, all: u64) {
+        let mut stderr = io::stderr().lock();
+        if self.json || !stderr.is_terminal() {
+            return;
+        }
+        const WIDTH: u64 = 30;
+        let filled = if all == 0 { WIDTH } else { WIDTH * done / all };
+        let bar =
+            format!("{}{}", "#".repeat(filled as usize), " ".repeat((WIDTH - filled) as usize));
+        let end = if done >= all { "\n" } else { "" };
+        let (done, all) = (text::grouped(done), text::grouped(all));
+        let _ = write!(stderr, "\r[{bar}] {done} of {all}{end}");
+        let _ = stderr.flush();
     }
 
     /// Why the command failed.

@@ -101,7 +101,7 @@ options! {
     "limits.queues", "NUMBER", "10000",
         "Queues; a token for some queues can create at most a tenth of them, and the last tenth is kept for tokens for all queues";
     "limits.pending", "NUMBER", "0",
-        "Jobs that are scheduled, ready or leased, and idempotency keys of the last 24 hours; 0 is no limit";
+        "Jobs that are scheduled, ready or leased; 0 is no limit";
     "limits.leased", "NUMBER", "1000000",
         "Jobs that are leased";
     "limits.disk", "SIZE", "0",

@@ -57,6 +57,7 @@ pub(crate) struct Documents {
 }
 
 impl App {
+    #[allow(clippy::too_many_arguments, reason = "each is one part of the service, given once")]
     pub(crate) fn new(
         queues: Queues,
         config: Config,

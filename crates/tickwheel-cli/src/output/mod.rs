@@ -81,12 +81,12 @@ impl Output {
 
     /// Shows how far a long command is, on one line of the terminal that the next call overwrites.
     pub(crate) fn progress(&self, done: u64, all: u64) {
+        const WIDTH: u64 = 30;
         let mut stderr = io::stderr().lock();
         if self.json || !stderr.is_terminal() {
             return;
         }
-        const WIDTH: u64 = 30;
-        let filled = if all == 0 { WIDTH } else { WIDTH * done / all };
+        let filled = (WIDTH * done).checked_div(all).unwrap_or(WIDTH);
         let bar =
             format!("{}{}", "#".repeat(filled as usize), " ".repeat((WIDTH - filled) as usize));
         let end = if done >= all { "\n" } else { "" };

@@ -512,7 +512,7 @@ fn a_reader_that_goes_away_is_no_error() {
 #[test]
 fn many_lines_are_summed_up() {
     let server = Server::start();
-    let lines: String = (0..1_200).map(|line| format!("{line}\n")).collect();
+    let lines = "job\n".repeat(1_200);
     let put = server.run_with(&["put", "q", "--lines", "-", "--delay", "1h"], lines.as_bytes());
     assert_eq!(put.text(), "1,200 jobs put\n");
 }
@@ -556,7 +556,7 @@ fn a_test_moves_the_clock() {
     let server = Server::start_with(&["--clock", "manual"]);
     server.run(&["put", "q", "close", "--delay", "30m"]).code(0);
     assert!(server.run(&["reserve", "q", "--json"]).json()["deliveries"] == json!([]));
-    let shown = server.run(&["clock", "advance", "30m 1s"]).text().to_owned();
+    let shown = server.run(&["clock", "advance", "30m 1s"]).text();
     assert!(shown.ends_with("(manual clock)\n"), "{shown}");
     assert_eq!(server.run(&["clock", "show"]).text(), shown);
     let reserved = server.run(&["reserve", "q", "--json"]).json();

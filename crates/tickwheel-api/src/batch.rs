@@ -5,7 +5,9 @@ use std::marker::PhantomData;
 
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 
+use super::payload::some_json;
 use super::{Delay, JobId, LeaseToken, Problem, Timestamp};
 
 /// The largest number of items in a batch.
@@ -133,6 +135,11 @@ pub struct LeaseItem {
     pub id: JobId,
     /// The lease token of its delivery.
     pub token: LeaseToken,
+    /// The result, a JSON value of at most 64 KiB. It is kept as long as the queue keeps done jobs,
+    /// and is the payload of the job's follow-up.
+    #[serde(default, deserialize_with = "some_json", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value, required = false))]
+    pub result: Option<Box<RawValue>>,
 }
 
 /// A job that failed; the fields are those of [`FailRequest`](super::FailRequest).

@@ -209,6 +209,39 @@ pub struct PutRequest {
     /// An id of the producer's. A second put with the same id is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<JobId>,
+    /// The longest time by which puts that replace each other under one key can postpone the job,
+    /// counted from the first of them. Requires a `key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_total_delay: Option<Delay>,
+    /// A job to put when this one is acknowledged, with the result as its payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_success: Option<FollowUp>,
+    /// A job to put when this one dies, with the same payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_death: Option<FollowUp>,
+}
+
+/// A job that is put when another one ends, in the same commit. The header `tickwheel-parent` is
+/// the id of that job.
+///
+/// ```
+/// use tickwheel_api::PutRequest;
+/// let put: PutRequest = serde_json::from_str(
+///     r#"{"text": "cat.jpg", "on_success": {"queue": "publish"}, "on_death": {"queue": "failed"}}"#,
+/// )?;
+/// assert_eq!(put.on_death.unwrap().queue, "failed");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FollowUp {
+    /// The queue that the job goes to.
+    #[cfg_attr(feature = "openapi", schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$"))]
+    pub queue: String,
+    /// The delay from the end of the other job. Defaults to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Delay>,
 }
 
 /// What a put did.
@@ -341,6 +374,18 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub max_attempts: Option<u32>,
+    /// The job that is put when this one is acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub on_success: Option<FollowUp>,
+    /// The job that is put when this one dies.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub on_death: Option<FollowUp>,
+    /// The result of the acknowledgement. Lists leave it out.
+    #[serde(default, deserialize_with = "some_json", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value, required = false))]
+    pub result: Option<Box<RawValue>>,
     /// The job's own delay before each retry.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]

@@ -46,13 +46,13 @@ pub use clock::{AdvanceRequest, Clock};
 pub use delay::{Delay, ParseDelayError};
 pub use event::{Event, Reset};
 pub use job::{
-    Cancelled, Conflict, Job, JobId, JobPage, JobState, LeaseInfo, ParseJobIdError, PutOutcome,
-    PutRequest, PutResponse, RescheduleRequest, Rescheduled,
+    Cancelled, Conflict, FollowUp, Job, JobId, JobPage, JobState, LeaseInfo, ParseJobIdError,
+    PutOutcome, PutRequest, PutResponse, RescheduleRequest, Rescheduled,
 };
 pub use payload::{Content, JSON_TYPE, TEXT_TYPE, check_json, compact, escaped_len};
 pub use problem::{Code, Problem};
 pub use queue::{
-    Count, Counts, Exponential, Keep, KickRequest, Pacing, PurgeRequest, PurgeState, Queue,
+    Count, Counts, Exponential, Keep, KickRequest, Order, Pacing, PurgeRequest, PurgeState, Queue,
     QueueList, QueueSettings, QueueSettingsPatch, Retention, RetentionPatch, Retry,
 };
 pub use schedule::{Misfire, NextRun, NextRuns, Schedule, ScheduleList, ScheduleRequest};

@@ -119,6 +119,18 @@ impl Default for Retention {
     }
 }
 
+/// The order in which the ready jobs of a queue are delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub enum Order {
+    /// By due time; priority decides among jobs due in the same millisecond.
+    #[default]
+    Due,
+    /// By priority, the highest first, then by due time.
+    Priority,
+}
+
 /// The settings of a queue. A field that a request leaves out gets its default.
 ///
 /// ```
@@ -145,6 +157,8 @@ pub struct QueueSettings {
     pub group_pacing: Pacing,
     /// How long finished jobs are kept.
     pub retention: Retention,
+    /// The order in which ready jobs are delivered. Defaults to `due`.
+    pub order: Order,
 }
 
 impl Default for QueueSettings {
@@ -160,6 +174,7 @@ impl Default for QueueSettings {
             pacing: Pacing::default(),
             group_pacing: Pacing::default(),
             retention: Retention::default(),
+            order: Order::default(),
         }
     }
 }
@@ -195,6 +210,9 @@ pub struct QueueSettingsPatch {
     /// How long finished jobs are kept, for the given states.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retention: Option<RetentionPatch>,
+    /// The order in which ready jobs are delivered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<Order>,
 }
 
 impl QueueSettingsPatch {
@@ -214,6 +232,7 @@ impl QueueSettingsPatch {
                 dead: patch.dead.unwrap_or(retention.dead),
                 cancelled: patch.cancelled.unwrap_or(retention.cancelled),
             },
+            order: self.order.unwrap_or(settings.order),
         }
     }
 }

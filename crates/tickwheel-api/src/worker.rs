@@ -4,7 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
 
+use super::payload::some_json;
 use super::{Delay, Job, JobState};
 
 /// The token of a lease, which a worker's requests about its job carry: 16 hexadecimal digits.
@@ -136,6 +138,11 @@ pub struct Deliveries {
 pub struct AckRequest {
     /// The lease token of the delivery.
     pub token: LeaseToken,
+    /// The result, a JSON value of at most 64 KiB. It is kept as long as the queue keeps done jobs,
+    /// and is the payload of the job's follow-up.
+    #[serde(default, deserialize_with = "some_json", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = serde_json::Value, required = false))]
+    pub result: Option<Box<RawValue>>,
 }
 
 /// The answer to an acknowledgement.

@@ -8,14 +8,16 @@ mod story;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use model::{Model, ModelSchedule, NewModelJob, RETRY, SCHEDULE_ATTEMPTS};
+use model::{
+    ExpectedJob, FOLLOW_UP_ATTEMPTS, Model, ModelSchedule, NewModelJob, RETRY, SCHEDULE_ATTEMPTS,
+};
 use proptest::prelude::*;
 use story::Story;
 use tickwheel::ManualClock;
 use tickwheel_queue::store::{Directory, Disk, MemoryDisk};
 use tickwheel_queue::{
-    Job, JobId, JobRef, Lease, List, NewJob, NewSchedule, OnConflict, Queues, Retry, RetryPolicy,
-    State, Time, cron::Misfire,
+    FollowUp, Job, JobId, JobRef, Lease, List, NewJob, NewSchedule, OnConflict, Order,
+    QueueSettings, Queues, Retry, RetryPolicy, SettingsPatch, State, Time, cron::Misfire,
 };
 
 const QUEUES: [&str; 2] = ["alpha", "beta"];
@@ -24,7 +26,7 @@ const START: u64 = 1_700_000_000_000;
 
 #[derive(Clone, Debug)]
 enum Step {
-    Put { queue: usize, key: Option<u8>, conflict: OnConflict, priority: i8, delay: u64, max: u32 },
+    Put(Put),
     PutMany { queue: usize, count: usize, delay: u64, spread: u64 },
     Cancel(usize),
     CancelKey(usize, u8),
@@ -39,12 +41,28 @@ enum Step {
     Purge(usize),
     Drain(usize),
     Pause(usize, bool),
+    Order(usize, bool),
     Schedule { number: i8, queue: usize, period: u64 },
     Unschedule(i8),
     Advance(u64),
     SetClock(i64),
     Restart,
     Crash,
+}
+
+#[derive(Clone, Debug)]
+struct Put {
+    queue: usize,
+    key: Option<u8>,
+    conflict: OnConflict,
+    priority: i8,
+    delay: u64,
+    /// How often it may be delivered.
+    max: u32,
+    /// The longest time since the first put of its key.
+    max_total_delay: Option<u64>,
+    /// Whether a job follows in the other queue.
+    has_follow_up: bool,
 }
 
 fn millis() -> impl Strategy<Value = u64> {
@@ -63,10 +81,18 @@ fn step() -> impl Strategy<Value = Step> {
         (0..2_000_u64).prop_map(|delay| Retry::After(Duration::from_millis(delay)))
     ];
     prop_oneof![
-        12 => (queue(), prop::option::of(0..4_u8), conflict, -1..2_i8, millis(), 1..4_u32)
-            .prop_map(|(queue, key, conflict, priority, delay, max)| {
-                Step::Put { queue, key, conflict, priority, delay, max }
-            }),
+        12 => (
+            (queue(), prop::option::of(0..4_u8), conflict),
+            (-1..2_i8, millis(), 1..4_u32, prop::option::of(millis()), any::<bool>()),
+        ).prop_map(|(
+            (queue, key, conflict),
+            (priority, delay, max, max_total_delay, has_follow_up),
+        )| {
+            let max_total_delay = max_total_delay.filter(|_| key.is_some());
+            Step::Put(Put {
+                queue, key, conflict, priority, delay, max, max_total_delay, has_follow_up,
+            })
+        }),
         2 => (queue(), 1..60_usize, millis(), 0..100_u64).prop_map(
             |(queue, count, delay, spread)| Step::PutMany { queue, count, delay, spread }
         ),
@@ -85,6 +111,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => queue().prop_map(Step::Purge),
         1 => queue().prop_map(Step::Drain),
         2 => (queue(), any::<bool>()).prop_map(|(queue, paused)| Step::Pause(queue, paused)),
+        2 => (queue(), any::<bool>()).prop_map(|(queue, on)| Step::Order(queue, on)),
         2 => (0..2_i8, queue(), prop_oneof![Just(20_000), 20_000..60_000_u64]).prop_map(
             |(number, queue, period)| Step::Schedule { number, queue, period }
         ),
@@ -134,6 +161,12 @@ impl<D: TestDisk> Run<D> {
             story: Story::default(),
         };
         run.open();
+        for name in QUEUES {
+            let retry = RetryPolicy::fixed(Duration::from_millis(RETRY));
+            let max_attempts = FOLLOW_UP_ATTEMPTS;
+            let settings = QueueSettings { retry, max_attempts, ..QueueSettings::default() };
+            run.queues().configure(name, settings).wait().expect("settings");
+        }
         run
     }
 
@@ -144,10 +177,11 @@ impl<D: TestDisk> Run<D> {
         let queues = builder.open_disk(self.disk.clone()).expect("it opens");
         // What became due while it was closed happens first, and nobody is told.
         queues.stats().wait().expect("stats");
-        self.model.catch_up();
-        let jobs = self.told();
-        self.story.listen(queues.events(None), jobs);
         self.queues = Some(queues);
+        self.model.catch_up();
+        self.find_follow_ups();
+        let jobs = self.told();
+        self.story.listen(self.queues().events(None), jobs);
     }
 
     fn close(&mut self) {
@@ -176,12 +210,19 @@ impl<D: TestDisk> Run<D> {
         self.model.catch_up();
         self.ids.append(&mut self.model.fired);
         match step.clone() {
-            Step::Put { queue, key, conflict, priority, delay, max } => {
-                self.put(queue, key, conflict, priority, delay, max);
-            }
+            Step::Put(put) => self.put(put),
             Step::PutMany { queue, count, delay, spread } => {
                 for number in 0..count as u64 {
-                    self.put(queue, None, OnConflict::Keep, 0, delay + number * spread, 2);
+                    self.put(Put {
+                        queue,
+                        key: None,
+                        conflict: OnConflict::Keep,
+                        priority: (number % 3) as i8,
+                        delay: delay + number * spread,
+                        max: 2,
+                        max_total_delay: None,
+                        has_follow_up: false,
+                    });
                 }
             }
             Step::Cancel(number) => {
@@ -230,8 +271,9 @@ impl<D: TestDisk> Run<D> {
         match step {
             Step::Ack(number) => {
                 let Some(lease) = self.any_lease(number) else { return };
-                let acked = self.queues().ack(lease).wait().is_ok();
-                assert_eq!(acked, self.model.ack(lease.id, lease.token));
+                let result = format!("result of {}", lease.id);
+                let acked = self.queues().ack_with_result(lease, result.clone()).wait().is_ok();
+                assert_eq!(acked, self.model.ack(lease.id, lease.token, result));
             }
             Step::Fail(number, retry) => {
                 let Some(lease) = self.any_lease(number) else { return };
@@ -291,6 +333,14 @@ impl<D: TestDisk> Run<D> {
                 done.wait().expect("a queue can be paused");
                 self.model.paused.insert(queue, paused);
             }
+            Step::Order(queue, by_priority) => {
+                let order = if by_priority { Order::Priority } else { Order::DueTime };
+                let patch = SettingsPatch { order: Some(order), ..SettingsPatch::default() };
+                let settings = self.queues().patch_settings(QUEUES[queue], patch).wait();
+                let settings = settings.expect("the queue is there");
+                assert_eq!((settings.order, settings.max_attempts), (order, FOLLOW_UP_ATTEMPTS));
+                self.model.by_priority.insert(queue, by_priority);
+            }
             Step::Schedule { number, queue, period } => self.schedule(number, queue, period),
             Step::Unschedule(number) => {
                 let removed = self.queues().remove_schedule(number.to_string()).wait();
@@ -320,15 +370,9 @@ impl<D: TestDisk> Run<D> {
         self.model.catch_up();
     }
 
-    fn put(
-        &mut self,
-        queue: usize,
-        key: Option<u8>,
-        conflict: OnConflict,
-        priority: i8,
-        delay: u64,
-        max: u32,
-    ) {
+    fn put(&mut self, put: Put) {
+        let Put { queue, key, conflict, priority, delay, max, max_total_delay, has_follow_up } =
+            put;
         let id = JobId::new(Time::from_millis(self.model.now));
         let key = key.map(|key| key.to_string());
         let mut job = NewJob::new(QUEUES[queue], format!("payload of {id}"))
@@ -339,8 +383,23 @@ impl<D: TestDisk> Run<D> {
             .on_conflict(conflict)
             .retry(RetryPolicy::fixed(Duration::from_millis(RETRY)));
         job.key.clone_from(&key);
+        job.max_total_delay = max_total_delay.map(Duration::from_millis);
+        if has_follow_up {
+            let follow_up = || FollowUp::to(QUEUES[1 - queue]);
+            job = job.on_success(follow_up()).on_death(follow_up());
+        }
         let put = self.queues().put(job).wait().map(|put| put.id);
-        let new = NewModelJob { id, queue, key, priority, delay, max_attempts: max };
+        let max_attempts = max;
+        let new = NewModelJob {
+            id,
+            queue,
+            key,
+            priority,
+            delay,
+            max_attempts,
+            max_total_delay,
+            has_follow_up,
+        };
         assert_eq!(put.map_err(drop), self.model.put(new, conflict));
         self.ids.push(id);
     }
@@ -356,9 +415,7 @@ impl<D: TestDisk> Run<D> {
             for delivery in got {
                 assert_eq!(delivery.job.id, expected.remove(0), "in order of delivery");
                 assert!(delivery.job.due.as_millis() <= self.model.now, "not early");
-                let of_a_schedule = delivery.job.priority >= 10;
-                let payload = format!("payload of {}", delivery.job.id);
-                let payload = if of_a_schedule { "by a schedule" } else { &payload };
+                let payload = &self.model.get(delivery.job.id).expect("known").payload;
                 assert_eq!(delivery.job.payload, payload.as_bytes());
                 self.model.lease(delivery.lease.id, delivery.lease.token, lease);
                 let attempts = self.model.get(delivery.job.id).expect("known").attempts;
@@ -372,9 +429,32 @@ impl<D: TestDisk> Run<D> {
         }
     }
 
+    /// Finds the jobs that follow others, whose ids only the queue knows.
+    fn find_follow_ups(&mut self) {
+        for (queue, name) in QUEUES.into_iter().enumerate() {
+            if !self.model.expected.iter().any(|expected| expected.queue == queue) {
+                continue;
+            }
+            let page = self.queues().list(List::of(name).limit(10_000)).wait().expect("a page");
+            for job in page.jobs {
+                let parent = job.headers.iter().find(|header| header.0 == FollowUp::PARENT_HEADER);
+                if let Some((_, parent)) = parent
+                    && self.model.get(job.id).is_none()
+                {
+                    let parent = parent.parse().expect("an id");
+                    let payload = String::from_utf8(job.payload.to_vec()).expect("a text");
+                    self.model.add_follow_up(job.id, &ExpectedJob { parent, queue, payload });
+                    self.ids.push(job.id);
+                }
+            }
+        }
+        assert_eq!(self.model.expected, [], "every follow-up is there");
+    }
+
     /// Reads everything back.
     fn compare(&mut self) {
         self.model.catch_up();
+        self.find_follow_ups();
         for (number, name) in QUEUES.into_iter().enumerate() {
             let mut found = Vec::new();
             let mut list = List::of(name).limit(7);

@@ -38,8 +38,6 @@ struct Shared {
     shutdown: Shutdown,
     counts: HttpCounts,
     old_markers: OldMarkers,
-    /// Whoever changes a part of a queue's settings reads them first, and nobody in between.
-    settings: Mutex<()>,
     documents: Documents,
 }
 
@@ -79,7 +77,6 @@ impl App {
             shutdown,
             counts: HttpCounts::new(routes),
             old_markers,
-            settings: Mutex::default(),
             documents,
             config,
         }))
@@ -134,10 +131,6 @@ impl App {
 
     pub(crate) fn old_markers(&self) -> OldMarkers {
         self.0.old_markers
-    }
-
-    pub(crate) fn settings_lock(&self) -> &Mutex<()> {
-        &self.0.settings
     }
 
     pub(crate) fn documents(&self) -> &Documents {

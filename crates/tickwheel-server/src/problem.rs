@@ -128,6 +128,7 @@ fn over_limit(limit: Limit, detail: String) -> Failure {
         }
         Limit::Headers => of_field("/headers", detail),
         Limit::Key => of_field("/key", detail),
+        Limit::Result => of_field("/result", detail),
         Limit::Group => of_field("/group", detail),
         Limit::QueueName => of_field("queue", detail),
         Limit::ScheduleName => of_field("name", detail),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use serde_json::value::RawValue;
 use tickwheel_api::{Conflict, Delay, JobId, JobState, LeaseToken, PurgeState, Retry, Timestamp};
 
 use super::values;
@@ -109,6 +110,15 @@ pub(crate) struct PutArgs {
     /// What to do if a live job has the key [default: replace]
     #[arg(long, value_name = "WHAT", requires = "key", value_parser = values::conflict())]
     pub(crate) on_conflict: Option<Conflict>,
+    /// The longest time by which puts that replace each other can postpone the job
+    #[arg(long, value_name = "DELAY", requires = "key")]
+    pub(crate) max_total_delay: Option<Delay>,
+    /// Put a job in this queue when the job is acknowledged, with the result as payload
+    #[arg(long, value_name = "QUEUE")]
+    pub(crate) on_success: Option<String>,
+    /// Put a job in this queue when the job dies, with the same payload
+    #[arg(long, value_name = "QUEUE")]
+    pub(crate) on_death: Option<String>,
     #[command(flatten)]
     pub(crate) options: JobOptions,
     /// The id of the job, a UUID; defaults to a new one
@@ -233,6 +243,9 @@ Example:
 pub(crate) struct AckArgs {
     #[command(flatten)]
     pub(crate) delivery: DeliveryArgs,
+    /// The result of the job, as JSON
+    #[arg(long, value_name = "JSON", value_parser = values::json)]
+    pub(crate) result: Option<Box<RawValue>>,
 }
 
 #[derive(Debug, Args)]

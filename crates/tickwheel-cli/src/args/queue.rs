@@ -1,7 +1,7 @@
 //! The commands about queues.
 
 use clap::{Args, Subcommand};
-use tickwheel_api::{Delay, Keep, Retry};
+use tickwheel_api::{Delay, Keep, Order, Retry};
 
 use super::values;
 
@@ -71,6 +71,9 @@ pub(crate) struct QueueSetArgs {
     /// The delay before each retry: 10s, 1s..1h (doubling) or 1s,10s,1m (one by one)
     #[arg(long, value_name = "DELAYS", value_parser = values::retry)]
     pub(crate) retry: Option<Retry>,
+    /// Deliver ready jobs by due time or by priority
+    #[arg(long, value_name = "ORDER", value_parser = values::order())]
+    pub(crate) order: Option<Order>,
     #[command(flatten)]
     pub(crate) pacing: PacingArgs,
     /// Keep done jobs: for an age (7d), up to a number (1000), both (7d,1000), nothing, forever

@@ -3,8 +3,10 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use tickwheel_api::{
-    Conflict, Delay, Exponential, JobId, JobState, Keep, Misfire, PurgeState, Retry, Timestamp,
+    Conflict, Delay, Exponential, JobId, JobState, Keep, Misfire, Order, PurgeState, Retry,
+    Timestamp,
 };
 
 /// One of these names, which are those of the API.
@@ -18,6 +20,15 @@ where
 
 pub(crate) fn conflict() -> impl TypedValueParser<Value = Conflict> {
     named(&["replace", "keep", "reject"])
+}
+
+pub(crate) fn order() -> impl TypedValueParser<Value = Order> {
+    named(&["due", "priority"])
+}
+
+/// A JSON value.
+pub(crate) fn json(text: &str) -> Result<Box<RawValue>, String> {
+    serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))
 }
 
 pub(crate) fn state() -> impl TypedValueParser<Value = JobState> {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tickwheel_api::{
-    Batch, Cancelled, Content, Job, JobId, JobPage, PutOutcome, PutRequest, PutResponse,
+    Batch, Cancelled, Content, FollowUp, Job, JobId, JobPage, PutOutcome, PutRequest, PutResponse,
     RescheduleRequest, Rescheduled, Results, Verdict,
 };
 use ureq::http::Method;
@@ -30,6 +30,9 @@ pub(crate) fn put(context: &Context, args: PutArgs) -> Result<(), Failure> {
         key: args.key,
         on_conflict: args.on_conflict,
         id: args.id,
+        max_total_delay: args.max_total_delay,
+        on_success: args.on_success.map(follow_up),
+        on_death: args.on_death.map(follow_up),
         ..request(carried, &args.when, args.options)
     };
     let headers = args.idempotency_key.map(|key| ("idempotency-key", key));
@@ -39,6 +42,10 @@ pub(crate) fn put(context: &Context, args: PutArgs) -> Result<(), Failure> {
     context
         .output
         .answer(&answer, |put: &PutResponse| context.output.line(put_line(put, context.output)))
+}
+
+fn follow_up(queue: String) -> FollowUp {
+    FollowUp { queue, delay: None }
 }
 
 /// What all kinds of jobs have in common.

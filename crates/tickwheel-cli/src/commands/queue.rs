@@ -85,6 +85,7 @@ fn set(context: &Context, args: QueueSetArgs) -> Result<(), Failure> {
         pacing,
         group_pacing,
         retention: (retention != RetentionPatch::default()).then_some(retention),
+        order: args.order,
     };
     if patch == QueueSettingsPatch::default() {
         return Err(Failure::Usage(

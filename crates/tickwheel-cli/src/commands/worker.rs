@@ -48,7 +48,7 @@ impl DeliveryArgs {
 }
 
 pub(crate) fn ack(context: &Context, args: &AckArgs) -> Result<(), Failure> {
-    let request = AckRequest { token: args.delivery.lease_token };
+    let request = AckRequest { token: args.delivery.lease_token, result: args.result.clone() };
     let answer = context.client.post(&args.delivery.path("ack"), &request)?;
     context.output.answer(&answer, |_: &Acked| context.output.line("done"))
 }

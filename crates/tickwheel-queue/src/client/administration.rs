@@ -7,7 +7,7 @@ use crate::engine::{Command, Removal, Sweep};
 use crate::model::error::Error;
 use crate::model::id::JobId;
 use crate::model::job::State;
-use crate::model::settings::QueueSettings;
+use crate::model::settings::{QueueSettings, SettingsPatch};
 use crate::model::stats::{QueueInfo, Stats};
 use crate::model::time::Time;
 use crate::runtime::request::Ask;
@@ -166,6 +166,19 @@ impl Queues {
     pub fn configure(&self, queue: impl Into<String>, settings: QueueSettings) -> Answer<()> {
         let settings = Box::new(settings);
         self.send(Command::Configure { queue: queue.into(), settings }, response::unit)
+    }
+
+    /// Changes some settings of a queue that exists, and returns all its settings. Concurrent
+    /// changes of different fields do not undo each other.
+    ///
+    /// See [`SettingsPatch`] for an example.
+    pub fn patch_settings(
+        &self,
+        queue: impl Into<String>,
+        patch: SettingsPatch,
+    ) -> Answer<QueueSettings> {
+        let patch = Box::new(patch);
+        self.send(Command::PatchSettings { queue: queue.into(), patch }, response::settings)
     }
 
     /// A queue: its settings, and how many jobs it has.

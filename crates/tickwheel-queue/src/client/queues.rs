@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::client::answer::Answer;
 use crate::client::builder::Builder;
 use crate::client::events::Events;
@@ -420,7 +422,7 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn ack(&self, lease: Lease) -> Answer<()> {
-        self.send(Command::Ack(vec![lease]), response::unit)
+        self.send(Command::Ack(vec![(lease, None)]), response::unit)
     }
 
     /// Many jobs are done, in one commit.
@@ -439,7 +441,35 @@ impl Queues {
         &self,
         leases: impl IntoIterator<Item = Lease>,
     ) -> Answer<Vec<Result<(), Error>>> {
-        self.send(Command::Ack(leases.into_iter().collect()), response::units)
+        self.ack_all_with_results(leases.into_iter().map(|lease| (lease, None)))
+    }
+
+    /// Acknowledges a job with a result of at most [`Job::MAX_RESULT_BYTES`]. The result is kept
+    /// with the job, as long as the queue's retention keeps done jobs, and is the payload of the
+    /// job's [follow-up](crate::NewJob::on_success).
+    ///
+    /// ```
+    /// use tickwheel_queue::{Keep, NewJob, Queues, SettingsPatch};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let id = queues.put(NewJob::new("sums", "2 + 3")).wait()?.id;
+    /// let patch = SettingsPatch { done: Some(Keep::FOREVER), ..SettingsPatch::default() };
+    /// queues.patch_settings("sums", patch).wait()?;
+    /// let lease = queues.reserve("sums", 1, None).wait()?[0].lease;
+    /// queues.ack_with_result(lease, "5").wait()?;
+    /// assert_eq!(queues.get(id).wait()?.unwrap().result.as_deref(), Some(&b"5"[..]));
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn ack_with_result(&self, lease: Lease, result: impl Into<Bytes>) -> Answer<()> {
+        self.send(Command::Ack(vec![(lease, Some(result.into()))]), response::unit)
+    }
+
+    /// Acknowledges many jobs, some of them with a result, in one commit.
+    pub fn ack_all_with_results(
+        &self,
+        jobs: impl IntoIterator<Item = (Lease, Option<Bytes>)>,
+    ) -> Answer<Vec<Result<(), Error>>> {
+        self.send(Command::Ack(jobs.into_iter().collect()), response::units)
     }
 
     /// The attempt failed; gives the state that the job is in now: scheduled or ready if it is

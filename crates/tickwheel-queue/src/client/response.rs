@@ -6,6 +6,7 @@ use crate::model::idempotency::PutOnce;
 use crate::model::job::{Delivery, Job, State};
 use crate::model::list::Page;
 use crate::model::schedule::{PutSchedule, Schedule};
+use crate::model::settings::QueueSettings;
 use crate::model::stats::{QueueInfo, Stats};
 use crate::model::time::Time;
 use crate::runtime::request::Response;
@@ -92,6 +93,14 @@ pub(crate) fn deliveries(outcome: Response) -> Result<Vec<Delivery>, Error> {
 
 pub(crate) fn count(outcome: Response) -> Result<u64, Error> {
     if let Response::Done(Outcome::Count(count)) = outcome { count } else { mismatch(outcome) }
+}
+
+pub(crate) fn settings(outcome: Response) -> Result<QueueSettings, Error> {
+    if let Response::Done(Outcome::Settings(settings)) = outcome {
+        settings.map(|settings| *settings)
+    } else {
+        mismatch(outcome)
+    }
 }
 
 pub(crate) fn put_schedule(outcome: Response) -> Result<PutSchedule, Error> {

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use crate::model::access::Access;
 use crate::model::error::Error;
 use crate::model::id::JobId;
@@ -12,7 +14,7 @@ use crate::model::idempotency::{IdempotencyKey, PutOnce};
 use crate::model::job::{Delivery, JobRef, Lease, NewJob, State, When};
 use crate::model::retry::Retry;
 use crate::model::schedule::{NewSchedule, PutSchedule};
-use crate::model::settings::QueueSettings;
+use crate::model::settings::{QueueSettings, SettingsPatch};
 use crate::model::time::Time;
 use crate::store::rows::Place;
 
@@ -22,7 +24,8 @@ pub(crate) enum Command {
     PutOnce(Box<IdempotencyKey>, Vec<NewJob>),
     Cancel(Vec<JobRef>),
     Reschedule(Vec<(JobRef, When)>),
-    Ack(Vec<Lease>),
+    /// Leases, each with the result of its job.
+    Ack(Vec<(Lease, Option<Bytes>)>),
     Fail(Vec<FailedAttempt>),
     Extend(Vec<(Lease, Duration)>),
     Release(Vec<(Lease, When)>),
@@ -31,11 +34,24 @@ pub(crate) enum Command {
     Purge(Sweep),
     Drain(Sweep),
     RemoveQueue(Removal),
-    Pause { queue: String, paused: bool },
-    Configure { queue: String, settings: Box<QueueSettings> },
+    Pause {
+        queue: String,
+        paused: bool,
+    },
+    Configure {
+        queue: String,
+        settings: Box<QueueSettings>,
+    },
+    PatchSettings {
+        queue: String,
+        patch: Box<SettingsPatch>,
+    },
     PutSchedule(Box<NewSchedule>),
     RemoveSchedule(String),
-    PauseSchedule { name: String, paused: bool },
+    PauseSchedule {
+        name: String,
+        paused: bool,
+    },
 }
 
 impl Command {
@@ -56,6 +72,7 @@ impl Command {
             | Self::RemoveQueue(_)
             | Self::Pause { .. }
             | Self::Configure { .. }
+            | Self::PatchSettings { .. }
             | Self::PutSchedule(_)
             | Self::RemoveSchedule(_)
             | Self::PauseSchedule { .. } => 1,
@@ -70,7 +87,11 @@ impl Command {
             Self::Reschedule(jobs) => {
                 jobs.iter().map(|(job, _)| job.bytes() + size_of::<When>()).sum()
             }
-            Self::Ack(leases) => size_of_val(&leases[..]),
+            Self::Ack(leases) => {
+                let results =
+                    leases.iter().map(|(_, result)| result.as_ref().map_or(0, Bytes::len));
+                size_of_val(&leases[..]) + results.sum::<usize>()
+            }
             Self::Fail(failures) => {
                 failures.iter().map(|failure| size_of_val(failure) + failure.error.len()).sum()
             }
@@ -83,6 +104,9 @@ impl Command {
             Self::Configure { queue, settings } => {
                 queue.len() + size_of::<QueueSettings>() + settings.retry.bytes()
             }
+            Self::PatchSettings { queue, patch } => {
+                queue.len() + size_of::<SettingsPatch>() + patch.bytes()
+            }
             Self::PutSchedule(schedule) => schedule.name.len() + schedule.job.bytes(),
             Self::RemoveSchedule(name) | Self::PauseSchedule { name, .. } => name.len(),
         }
@@ -93,7 +117,9 @@ impl Command {
     pub(super) fn check(&self, access: &Access) -> Result<(), Error> {
         access.check()?;
         match self {
-            Self::Pause { queue, .. } | Self::Configure { queue, .. } => access.check_queue(queue),
+            Self::Pause { queue, .. }
+            | Self::Configure { queue, .. }
+            | Self::PatchSettings { queue, .. } => access.check_queue(queue),
             Self::RemoveQueue(removal) => access.check_queue(&removal.sweep.queue),
             Self::KickSome(sweep) | Self::Purge(sweep) | Self::Drain(sweep) => {
                 access.check_queue(&sweep.queue)
@@ -225,6 +251,7 @@ pub(crate) enum Outcome {
     Units(Vec<Result<(), Error>>),
     Count(Result<u64, Error>),
     Schedule(Result<PutSchedule, Error>),
+    Settings(Result<Box<QueueSettings>, Error>),
     /// Nothing of it was done.
     Refused(Error),
     /// A step of a sweep is done. To be applied again in the next group.

@@ -3,16 +3,18 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use bytes::Bytes;
+
 use super::lookup::Known;
 use super::{Engine, Entry, FailedAttempt, Leased, Reserve, Reserved, STEP_BYTES, Timed};
 use crate::model::access::Access;
 use crate::model::error::{Error, Limit};
 use crate::model::event::EventKind;
 use crate::model::id::JobId;
-use crate::model::job::{ANSWER_BYTES, Delivery, Lease, State, When};
+use crate::model::job::{ANSWER_BYTES, Delivery, FollowUp, Lease, State, When};
 use crate::model::retry::Retry;
 use crate::model::time::Time;
-use crate::model::validation::check_lease;
+use crate::model::validation::{check_lease, check_result};
 use crate::store::records::{LeaseRow, Status};
 use crate::store::rows::{self, Place};
 use crate::store::{Table, View};
@@ -90,6 +92,10 @@ impl Engine {
             if !self.queue_may_start(number) {
                 break;
             }
+            let now = self.now.time();
+            if !deliveries.is_empty() && self.queue(number).has_better_rows(now) {
+                break;
+            }
             let Some((place, entry)) = self.queue(number).first_ready() else { break };
             let found = self.known_with(view, entry.id, entry.has_status);
             let is_missing = || Error::Damaged { id: entry.id, why: RECORD_MISSING.to_owned() };
@@ -136,6 +142,7 @@ impl Engine {
             due: place.due,
             attempts: known.status.as_ref().map_or(0, |status| status.attempts) + 1,
             has_status: entry.has_status,
+            has_follow_up: known.record.on_success.is_some(),
             key: known.record.key.clone(),
             group: known.record.group.clone(),
         };
@@ -172,9 +179,13 @@ impl Engine {
         &mut self,
         view: &dyn View,
         lease: Lease,
+        result: Option<&Bytes>,
         access: &Access,
     ) -> Result<(), Error> {
-        self.leased(view, lease, access)?;
+        check_result(result)?;
+        let has_follow_up = self.leased(view, lease, access)?.row.has_follow_up;
+        let follow_up =
+            if has_follow_up { self.live(view, lease.id)?.record.on_success } else { None };
         let Some(Leased { queue, row, .. }) = self.end_lease(lease.id) else {
             unreachable!("the lease was there");
         };
@@ -186,8 +197,12 @@ impl Engine {
             attempts: row.attempts,
             last_error: None,
         };
-        self.finish_job(queue, lease.id, row.key.as_deref(), row.has_status, &status);
+        self.finish_job(queue, lease.id, row.key.as_deref(), row.has_status, &status, result);
         self.tell(queue, lease.id, EventKind::Acked);
+        if let Some(follow_up) = follow_up {
+            let payload = result.cloned().unwrap_or_default();
+            self.put_follow_up(lease.id, &follow_up, payload, Vec::new());
+        }
         Ok(())
     }
 
@@ -246,8 +261,14 @@ impl Engine {
         let finished = Some((State::Dead, self.now.time()));
         let status = Status { finished, due: leased.row.due, attempts, last_error };
         let key = known.record.key.as_deref();
-        self.finish_job(leased.queue, known.id, key, leased.row.has_status, &status);
+        self.finish_job(leased.queue, known.id, key, leased.row.has_status, &status, None);
         self.tell(leased.queue, known.id, EventKind::Dead { attempts });
+        if let Some(follow_up) = &known.record.on_death {
+            let error = status.last_error.unwrap_or_default();
+            let mut headers = known.record.headers.clone();
+            headers.push((FollowUp::ERROR_HEADER.to_owned(), error));
+            self.put_follow_up(known.id, follow_up, known.record.payload.clone(), headers);
+        }
         State::Dead
     }
 
@@ -371,7 +392,7 @@ impl Engine {
             attempts,
             last_error: Some(shortened(&format!("damaged in the store: {why}"))),
         };
-        self.finish_job(number, id, None, true, &status);
+        self.finish_job(number, id, None, true, &status, None);
         self.tell(number, id, EventKind::Dead { attempts });
     }
 }

@@ -4,6 +4,8 @@
 //! Each state has a low-water mark, before which there is no row: scans start there, and not at
 //! the head of the key space among the tombstones.
 
+use bytes::Bytes;
+
 use super::command::Cursor;
 use super::{Engine, Outcome, STEP_BYTES, Sweep, Timed, unreadable};
 use crate::model::access::{Access, EVERYTHING};
@@ -24,6 +26,14 @@ const STEP: usize = 1_000;
 /// The finished states, in the order of their low-water marks.
 const FINISHED: [State; 3] = [State::Dead, State::Done, State::Cancelled];
 
+/// A finished job that is kept, as its row describes it.
+#[derive(Clone, Copy)]
+struct Finished {
+    time: Time,
+    id: JobId,
+    has_result: bool,
+}
+
 fn index_of(state: State) -> usize {
     FINISHED.iter().position(|&other| other == state).unwrap_or_default()
 }
@@ -38,6 +48,7 @@ impl Engine {
         key: Option<&str>,
         has_status: bool,
         status: &Status,
+        result: Option<&Bytes>,
     ) {
         let Some((state, time)) = status.finished else {
             unreachable!("only a finished job is finished");
@@ -53,7 +64,11 @@ impl Engine {
             return;
         }
         self.batch.put_with(Table::Index, &rows::status(id), |bytes| status.encode(bytes));
-        self.batch.put(Table::Index, &rows::finished(number, state, time, id), &[]);
+        let has_result: &[u8] = if result.is_some() { &[1] } else { &[] };
+        self.batch.put(Table::Index, &rows::finished(number, state, time, id), has_result);
+        if let Some(result) = result {
+            self.batch.put(Table::Jobs, &rows::result(id), result);
+        }
         let counts = &mut self.touch(number).counts;
         *counts.of(state) += 1;
         let low = &mut counts.finished_low[index_of(state)];
@@ -62,8 +77,12 @@ impl Engine {
     }
 
     /// Forgets a finished job that is kept.
-    fn drop_finished(&mut self, number: u32, state: State, time: Time, id: JobId) {
+    fn drop_finished(&mut self, number: u32, state: State, found: Finished) {
+        let Finished { time, id, has_result } = found;
         self.batch.remove(Table::Jobs, id.as_bytes());
+        if has_result {
+            self.batch.remove(Table::Jobs, &rows::result(id));
+        }
         self.batch.remove(Table::Index, &rows::status(id));
         self.unlist(number, state, time, id);
     }
@@ -81,7 +100,7 @@ impl Engine {
         number: u32,
         state: State,
         from: Option<Cursor>,
-    ) -> Result<Vec<(Time, JobId)>, Error> {
+    ) -> Result<Vec<Finished>, Error> {
         let from = if let Some(Cursor::Finished(time, id)) = from {
             rows::finished(number, state, time, id)
         } else {
@@ -90,7 +109,7 @@ impl Engine {
         };
         let mut found = Vec::new();
         for row in Tolerant::new(view, Table::Index, &from, &rows::finished_end(number, state)) {
-            let (key, _) = match row {
+            let (key, value) = match row {
                 Ok(row) => row,
                 Err(StoreError::Damaged(_)) => continue,
                 Err(error) => return Err(unreadable(error)),
@@ -98,7 +117,9 @@ impl Engine {
             if self.batch.get(Table::Index, &key) == Some(None) {
                 continue;
             }
-            found.extend(rows::read_finished(&key));
+            let has_result = !value.is_empty();
+            let named = rows::read_finished(&key);
+            found.extend(named.map(|(time, id)| Finished { time, id, has_result }));
             if found.len() == STEP {
                 break;
             }
@@ -170,7 +191,8 @@ impl Engine {
         let now = self.now.time();
         let found = self.some_finished(view, number, state, None)?;
         let is_step = found.len() == STEP;
-        for (time, id) in found {
+        for found in found {
+            let time = found.time;
             self.queue(number).counts.finished_low[index_of(state)] = time;
             if over == 0 && time.after(keep.age) > now {
                 if time.after(keep.age) < Time::MAX {
@@ -179,7 +201,7 @@ impl Engine {
                 return Ok(());
             }
             over = over.saturating_sub(1);
-            self.drop_finished(number, state, time, id);
+            self.drop_finished(number, state, found);
         }
         if is_step {
             self.arm_retention(number, now);
@@ -211,7 +233,7 @@ impl Engine {
             }
         };
         if let Some(key) = &known.record.key {
-            if let Some(holder) = self.holder_of(view, number, key)? {
+            if let Some((holder, _)) = self.holder_of(view, number, key)? {
                 let queue = self.queue(number).name.to_string();
                 return Err(Error::KeyExists { queue, key: key.clone(), id: holder.id });
             }
@@ -230,8 +252,8 @@ impl Engine {
     /// A step of kicking the dead jobs of a queue, the oldest first. Those whose key is taken by
     /// another job, or that are damaged, stay.
     pub(super) fn kick_some(&mut self, view: &dyn View, sweep: &mut Sweep) -> Outcome {
-        let step = self.sweep_finished(view, sweep, State::Dead, |engine, _, _, id| {
-            match engine.kick(view, id, &EVERYTHING) {
+        let step = self.sweep_finished(view, sweep, State::Dead, |engine, _, found| {
+            match engine.kick(view, found.id, &EVERYTHING) {
                 Ok(()) => Ok(true),
                 Err(Error::Unreadable(why)) => Err(Error::Unreadable(why)),
                 Err(_) => Ok(false),
@@ -246,8 +268,8 @@ impl Engine {
         if let Err(error) = check_purged(state) {
             return Outcome::Count(Err(error));
         }
-        let step = self.sweep_finished(view, sweep, state, |engine, number, time, id| {
-            engine.drop_finished(number, state, time, id);
+        let step = self.sweep_finished(view, sweep, state, |engine, number, found| {
+            engine.drop_finished(number, state, found);
             Ok(true)
         });
         step.unwrap_or_else(|error| Outcome::Count(Err(error)))
@@ -258,17 +280,18 @@ impl Engine {
         view: &dyn View,
         sweep: &mut Sweep,
         state: State,
-        mut treat: impl FnMut(&mut Self, u32, Time, JobId) -> Result<bool, Error>,
+        mut treat: impl FnMut(&mut Self, u32, Finished) -> Result<bool, Error>,
     ) -> Result<Outcome, Error> {
         let number = self.existing(&sweep.queue)?;
         let found = self.some_finished(view, number, state, sweep.from)?;
         let is_step = found.len() == STEP;
-        for (time, id) in found {
+        for found in found {
+            let (time, id) = (found.time, found.id);
             if sweep.done >= sweep.at_most || time >= sweep.before {
                 return Ok(Outcome::Count(Ok(sweep.done)));
             }
             sweep.from = Some(Cursor::Finished(time, id));
-            sweep.done += u64::from(treat(self, number, time, id)?);
+            sweep.done += u64::from(treat(self, number, found)?);
         }
         Ok(if is_step { Outcome::More } else { Outcome::Count(Ok(sweep.done)) })
     }

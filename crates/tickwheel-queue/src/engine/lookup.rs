@@ -150,9 +150,19 @@ impl Engine {
         queue: u32,
         key: &str,
     ) -> Result<Option<JobId>, Error> {
+        Ok(self.key_row(view, queue, key)?.map(|(id, _)| id))
+    }
+
+    /// The live job with this key, and when the first of the jobs was put that it replaced.
+    pub(super) fn key_row(
+        &self,
+        view: &dyn View,
+        queue: u32,
+        key: &str,
+    ) -> Result<Option<(JobId, Option<Time>)>, Error> {
         let row = self.read(view, Table::Index, &rows::key(queue, key)).map_err(unreadable)?;
         // A malformed row is as good as none: the next put with this key writes it anew.
-        Ok(row.and_then(|row| Some(JobId::from_bytes(row[..].try_into().ok()?))))
+        Ok(row.and_then(|row| rows::read_key_value(&row)))
     }
 
     /// The job that a caller means and may touch, finished ones included when named by id.
@@ -219,6 +229,9 @@ impl Engine {
                 last_error: status.and_then(|status| status.last_error),
                 headers: record.headers,
                 payload: record.payload,
+                on_success: record.on_success,
+                on_death: record.on_death,
+                result: None,
             },
         }
     }

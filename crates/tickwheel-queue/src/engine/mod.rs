@@ -24,6 +24,7 @@ mod opening;
 mod pace;
 mod put;
 mod queue;
+mod ready;
 mod removal;
 mod repair;
 mod room;
@@ -259,9 +260,9 @@ impl Engine {
             Command::Reschedule(jobs) => {
                 Outcome::Times(each(jobs, |(job, when)| self.reschedule(view, job, *when, access)))
             }
-            Command::Ack(leases) => {
-                Outcome::Units(each(leases, |lease| self.ack(view, *lease, access)))
-            }
+            Command::Ack(leases) => Outcome::Units(each(leases, |(lease, result)| {
+                self.ack(view, *lease, result.as_ref(), access)
+            })),
             Command::Fail(failures) => {
                 Outcome::States(each(failures, |failure| self.fail(view, failure, access)))
             }
@@ -281,6 +282,9 @@ impl Engine {
             }
             Command::Configure { queue, settings } => {
                 Outcome::Units(vec![self.configure(queue, settings)])
+            }
+            Command::PatchSettings { queue, patch } => {
+                Outcome::Settings(self.patch_settings(queue, patch).map(Box::new))
             }
             Command::PutSchedule(schedule) => {
                 Outcome::Schedule(self.put_schedule(view, schedule, access))

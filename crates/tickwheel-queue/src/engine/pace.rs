@@ -99,7 +99,7 @@ impl Engine {
         if pace.may_start(pacing, pace.leased, now) {
             return true;
         }
-        if let Some(entry) = queue.ready.remove(&at) {
+        if let Some(entry) = queue.ready.remove(at) {
             pace.held.insert(at);
             queue.held.insert(at, (entry, Arc::from(group)));
         }

@@ -1,12 +1,14 @@
 //! Putting, cancelling and moving jobs.
 
+use bytes::Bytes;
+
 use super::lookup::Known;
 use super::{Engine, Entry, Put, PutKind};
 use crate::model::access::Access;
 use crate::model::error::{Error, Limit};
 use crate::model::event::EventKind;
 use crate::model::id::JobId;
-use crate::model::job::{JobRef, NewJob, OnConflict, State, When};
+use crate::model::job::{FollowUp, JobRef, NewJob, OnConflict, State, When};
 use crate::model::time::Time;
 use crate::store::records::{Record, Status};
 use crate::store::rows::{self, Place};
@@ -20,6 +22,9 @@ impl Engine {
         access: &Access,
     ) -> Result<Put, Error> {
         access.check_queue(&job.queue)?;
+        for follow_up in [&job.on_success, &job.on_death].into_iter().flatten() {
+            access.check_queue(&follow_up.queue)?;
+        }
         job.check(&self.options.limits)?;
         // Only a caller's id can be there already; looking for one of ours would be a read for
         // nothing with each put.
@@ -52,10 +57,10 @@ impl Engine {
             _ => None,
         };
         match (&holder, job.on_conflict) {
-            (Some(holder), OnConflict::Keep) => {
+            (Some((holder, _)), OnConflict::Keep) => {
                 return Ok(Put { id: holder.id, kind: PutKind::Kept, due: holder.due() });
             }
-            (Some(holder), OnConflict::Reject) => {
+            (Some((holder, _)), OnConflict::Reject) => {
                 return Err(Error::KeyExists {
                     queue: job.queue.clone(),
                     key: job.key.clone().unwrap_or_default(),
@@ -70,15 +75,19 @@ impl Engine {
             None => self.new_queue(&job.queue)?,
         };
         let id = job.id.unwrap_or_else(|| self.new_id());
-        let kind = match holder {
-            Some(holder) => {
-                self.cancel_known(&holder);
+        let (kind, first_put) = match holder {
+            Some((holder, first_put)) => {
+                // A job that a worker has is no longer postponed: the new one starts a series.
+                let first_put = match self.cancel_known(&holder) {
+                    State::Leased => None,
+                    _ => Some(first_put),
+                };
                 self.tell(number, holder.id, EventKind::Replaced { by: id });
-                PutKind::Replaced(holder.id)
+                (PutKind::Replaced(holder.id), first_put)
             }
-            None => PutKind::Created,
+            None => (PutKind::Created, None),
         };
-        let due = self.insert(number, id, job);
+        let due = self.insert(number, id, job, first_put);
         Ok(Put { id, kind, due })
     }
 
@@ -98,16 +107,23 @@ impl Engine {
         Some(number)
     }
 
-    /// The live job with this key. One that cannot be read does not keep its key.
+    /// The live job with this key, and when the first of the jobs was put that replaced each other.
+    /// A job that cannot be read does not keep its key.
     pub(super) fn holder_of(
         &self,
         view: &dyn View,
         queue: u32,
         key: &str,
-    ) -> Result<Option<Known>, Error> {
-        let Some(id) = self.with_key(view, queue, key)? else { return Ok(None) };
+    ) -> Result<Option<(Known, Time)>, Error> {
+        let Some((id, first_put)) = self.key_row(view, queue, key)? else { return Ok(None) };
         match self.known(view, id) {
-            Ok(known) => Ok(known.filter(|known| known.finished().is_none())),
+            Ok(known) => {
+                let live = known.filter(|known| known.finished().is_none());
+                Ok(live.map(|known| {
+                    let first_put = first_put.unwrap_or(known.record.created);
+                    (known, first_put)
+                }))
+            }
             Err(Error::Damaged { .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -127,23 +143,48 @@ impl Engine {
         self.room.check(self.batch.bytes() + job.bytes())
     }
 
-    /// Adds the rows of a new job, and returns when it is due.
-    fn insert(&mut self, number: u32, id: JobId, job: &NewJob) -> Time {
+    /// Adds the rows of a new job, and returns when it is due. `first_put` says when the first of the
+    /// jobs was put that it replaces.
+    fn insert(&mut self, number: u32, id: JobId, job: &NewJob, first_put: Option<Time>) -> Time {
         let now = self.now.time();
-        let due = job.when.due(self.now);
+        let mut due = job.when.due(self.now);
+        if let Some(delay) = job.max_total_delay {
+            due = due.min(first_put.unwrap_or(now).after(delay));
+        }
         let seq = self.totals.seq;
         self.totals.seq += 1;
         self.batch.put_with(Table::Jobs, id.as_bytes(), |bytes| {
             Record::encode(bytes, (number, seq), (due, now), job);
         });
         if let Some(key) = &job.key {
-            self.batch.put(Table::Index, &rows::key(number, key), id.as_bytes());
+            let value = rows::key_value(id, first_put);
+            self.batch.put(Table::Index, &rows::key(number, key), &value);
         }
         self.tally.put += 1;
         self.touch(number).counts.lifetime.put += 1;
         self.tell(number, id, EventKind::Put { due });
         self.wait_at(number, Place::new(due, job.priority, seq), id, false);
         due
+    }
+
+    /// Puts the job that follows another one that ended. It takes the place of that one, so it is
+    /// never refused: neither a limit nor a full disk may make a commit lose it.
+    pub(super) fn put_follow_up(
+        &mut self,
+        parent: JobId,
+        follow_up: &FollowUp,
+        payload: Bytes,
+        more_headers: Vec<(String, String)>,
+    ) {
+        let number = match self.number_of(&follow_up.queue) {
+            Some(number) => number,
+            None => self.create_queue(&follow_up.queue),
+        };
+        let mut job = NewJob::new(follow_up.queue.clone(), payload).delay(follow_up.delay);
+        job.headers = vec![(FollowUp::PARENT_HEADER.to_owned(), parent.to_string())];
+        job.headers.extend(follow_up.headers.iter().cloned().chain(more_headers));
+        let id = self.new_id();
+        self.insert(number, id, &job, None);
     }
 
     /// A live job waits at a place from now on.
@@ -192,7 +233,8 @@ impl Engine {
         self.touch(queue).counts.lifetime.cancelled += 1;
         status.finished = Some((State::Cancelled, self.now.time()));
         let has_status = known.status.is_some();
-        self.finish_job(queue, known.id, known.record.key.as_deref(), has_status, &status);
+        let key = known.record.key.as_deref();
+        self.finish_job(queue, known.id, key, has_status, &status, None);
         state
     }
 

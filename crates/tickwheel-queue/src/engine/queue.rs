@@ -6,10 +6,11 @@ use std::sync::Arc;
 use tickwheel::wheel::Key;
 
 use super::pace::Pace;
+use super::ready::ReadyJobs;
 use super::{Engine, Entry};
 use crate::model::access::Creation;
 use crate::model::error::{Error, Limit};
-use crate::model::settings::QueueSettings;
+use crate::model::settings::{QueueSettings, SettingsPatch};
 use crate::model::time::Time;
 use crate::model::validation::check_name;
 use crate::store::Table;
@@ -26,7 +27,7 @@ pub(crate) struct Queue {
     pub(crate) paused: bool,
     pub(super) counts: Counts,
     /// Jobs whose time has come, in order of delivery.
-    pub(super) ready: BTreeMap<Place, Entry>,
+    pub(super) ready: ReadyJobs,
     /// Ready jobs whose group is blocked.
     pub(super) held: BTreeMap<Place, (Entry, Arc<str>)>,
     /// Those of them that can be taken after all: the first one of each group that may go on.
@@ -66,10 +67,10 @@ impl Queue {
         let edge = (counts.waiting > 0).then_some(counts.low);
         Self {
             name: row.name.into(),
+            ready: ReadyJobs::new(row.settings.order),
             settings: row.settings,
             paused: row.paused,
             counts,
-            ready: BTreeMap::new(),
             held: BTreeMap::new(),
             offered: BTreeSet::new(),
             paces: HashMap::new(),
@@ -102,7 +103,7 @@ impl Queue {
 
     /// How many jobs in memory are ready; more may be on disk if the second is true.
     pub(crate) fn ready(&self, now: Time) -> (u64, bool) {
-        let more = self.edge.is_some_and(|edge| edge.due <= now);
+        let more = self.edge.is_some_and(|edge| edge.due <= now) || self.ready.skipped.is_some();
         ((self.ready.len() + self.held.len()) as u64, more)
     }
 
@@ -121,17 +122,37 @@ impl Queue {
 
     /// The job that a worker would get, if the paces allow.
     pub(super) fn first_ready(&self) -> Option<(Place, Entry)> {
-        let ready = self.ready.first_key_value().map(|(place, entry)| (*place, *entry));
         let offered =
-            self.offered.first().and_then(|place| Some((*place, self.held.get(place)?.0)));
-        [ready, offered].into_iter().flatten().min_by_key(|(place, _)| *place)
+            self.offered.iter().filter_map(|place| Some((*place, self.held.get(place)?.0)));
+        let turn = |(place, _): &(Place, Entry)| self.ready.turn(*place);
+        let offered = if self.ready.is_by_priority() {
+            offered.min_by_key(turn)
+        } else {
+            offered.take(1).next()
+        };
+        [self.ready.first(), offered].into_iter().flatten().min_by_key(turn)
+    }
+
+    /// Returns `true` if rows may hold a ready job that has to be delivered before the next one.
+    pub(super) fn has_better_rows(&self, now: Time) -> bool {
+        let next = self.first_ready().map(|(place, _)| self.ready.turn(place));
+        self.ready.is_by_priority()
+            && (self.edge.is_some_and(|edge| edge.due <= now)
+                || self.ready.rereading.is_some()
+                || self.ready.must_reread(next))
+    }
+
+    /// How many jobs count against the room that the queue has in memory. In priority order ready
+    /// jobs have room of their own.
+    pub(super) fn crowd(&self) -> usize {
+        if self.ready.is_by_priority() { self.near.len() } else { self.in_memory() }
     }
 
     /// The counts, with a low-water mark that fits them: what has a due row is ready, or on the
     /// wheel and therefore in the future, or behind the edge.
     pub(super) fn counts_to_write(&mut self, now: Time) -> Counts {
         self.marks.dirty = false;
-        let ready = self.ready.first_key_value().map(|(place, _)| *place);
+        let ready = self.ready.earliest();
         let held = self.held.first_key_value().map(|(place, _)| *place);
         let first = [ready, held].into_iter().flatten().min();
         let low = first.unwrap_or(Place::start_of(now)).min(self.edge.unwrap_or(Place::MAX));
@@ -152,6 +173,11 @@ impl Engine {
     pub(super) fn new_queue(&mut self, name: &str) -> Result<u32, Error> {
         check_name("queue", name, Limit::QueueName, &self.options.limits)?;
         self.check_queues()?;
+        Ok(self.create_queue(name))
+    }
+
+    /// Makes a queue that may be beyond the limit.
+    pub(super) fn create_queue(&mut self, name: &str) -> u32 {
         let number = self.queues.len() as u32;
         let row =
             QueueRow { name: name.to_owned(), paused: false, settings: QueueSettings::default() };
@@ -160,7 +186,7 @@ impl Engine {
         self.names.insert(Arc::clone(&queue.name), number);
         self.queues.push(queue);
         self.write_queue(number);
-        Ok(number)
+        number
     }
 
     /// Refuses a queue beyond the limit. A limited access may create a tenth of the limit; the last
@@ -202,12 +228,34 @@ impl Engine {
     pub(super) fn configure(&mut self, name: &str, settings: &QueueSettings) -> Result<(), Error> {
         settings.check()?;
         let number = self.queue_for(name)?;
-        self.queue(number).settings = settings.clone();
+        self.set_settings(number, settings.clone());
+        Ok(())
+    }
+
+    /// Changes some settings of a queue; returns the settings that it has then.
+    pub(super) fn patch_settings(
+        &mut self,
+        name: &str,
+        patch: &SettingsPatch,
+    ) -> Result<QueueSettings, Error> {
+        let number = self.existing(name)?;
+        let settings = patch.apply(&self.queue(number).settings);
+        settings.check()?;
+        self.set_settings(number, settings.clone());
+        Ok(settings)
+    }
+
+    fn set_settings(&mut self, number: u32, settings: QueueSettings) {
+        let queue = self.queue(number);
+        queue.settings = settings;
+        let reread = queue.ready.set_order(queue.settings.order);
         self.write_queue(number);
         self.retention_changed(number);
         self.pacing_changed(number);
+        if let Some(place) = reread {
+            self.pull_edge(number, place);
+        }
         self.wake(number);
-        Ok(())
     }
 
     /// Something of the queue may have become ready.

@@ -259,7 +259,7 @@ impl<'a> Repair<'a> {
     fn keys(&mut self) -> Result<(), StoreError> {
         for row in self.rows(rows::KEY) {
             let (key, value) = row?;
-            let id = value[..].try_into().ok().map(JobId::from_bytes);
+            let id = rows::read_key_value(&value).map(|(id, _)| id);
             let job = id.map(|id| self.find(id)).transpose()?.flatten();
             let holds = job.is_some_and(|job| {
                 let its = job.record.key.as_deref().map(|its| rows::key(job.record.queue, its));

@@ -106,8 +106,8 @@ fn configure(settings: QueueSettings) -> Command {
     Command::Configure { queue: "q".to_owned(), settings: Box::new(settings) }
 }
 
-fn leases(jobs: &[Delivery]) -> Vec<Lease> {
-    jobs.iter().map(|job| job.lease).collect()
+fn leases(jobs: &[Delivery]) -> Vec<(Lease, Option<Bytes>)> {
+    jobs.iter().map(|job| (job.lease, None)).collect()
 }
 
 #[test]

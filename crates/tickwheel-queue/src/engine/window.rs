@@ -27,11 +27,19 @@ const SLICE: usize = 1_024;
 const READ_AGAIN: Duration = Duration::from_secs(1);
 /// A queue may always hold this many jobs in memory.
 const LEAST_ROOM: usize = 16;
+/// A queue in priority order may always hold this many ready jobs in memory, or as many as all
+/// queues together if that is less.
+const LEAST_READY: usize = 1_024;
 
 impl Engine {
     /// How many jobs a queue may hold in memory before some are let go.
     fn room(&self) -> usize {
         (self.options.near / self.queues.len().max(1)).max(LEAST_ROOM)
+    }
+
+    /// How many ready jobs a queue in priority order holds in memory after it skipped the worst.
+    fn ready_room(&self) -> usize {
+        self.room().max(self.options.near.min(LEAST_READY))
     }
 
     fn horizon(&self) -> Time {
@@ -65,9 +73,18 @@ impl Engine {
             let key = self.wheel.insert(place.due.as_millis(), event);
             queue.near.insert(place.seq, key);
         }
+        self.make_room(number, place, room);
+    }
+
+    /// Lets go of some jobs if the one that was just placed makes too many.
+    fn make_room(&mut self, number: u32, placed: Place, room: usize) {
+        let remain = self.ready_room();
         let queue = &mut self.queues[number as usize];
-        queue.furthest = queue.furthest.max(place);
-        if queue.in_memory() > 2 * room {
+        queue.furthest = queue.furthest.max(placed);
+        if queue.ready.is_by_priority() && queue.ready.len() > 2 * remain {
+            queue.ready.skip_worst(remain);
+        }
+        if queue.crowd() > 2 * room {
             self.let_go(number, room);
         }
     }
@@ -77,7 +94,7 @@ impl Engine {
         let queue = &mut self.queues[number as usize];
         if let Some(key) = queue.near.remove(&place.seq) {
             self.wheel.remove(key);
-        } else if queue.ready.remove(&place).is_none() {
+        } else if queue.ready.remove(place).is_none() {
             self.unhold(number, place);
         }
         self.want_rows(number);
@@ -91,7 +108,7 @@ impl Engine {
     }
 
     /// Jobs from this place on are not kept in memory.
-    fn pull_edge(&mut self, number: u32, edge: Place) {
+    pub(super) fn pull_edge(&mut self, number: u32, edge: Place) {
         let queue = &mut self.queues[number as usize];
         queue.edge = Some(edge);
         // Mostly nothing in memory is that far, and nothing has to be looked for.
@@ -100,7 +117,7 @@ impl Engine {
             return;
         }
         queue.furthest = edge;
-        drop(queue.ready.split_off(&edge));
+        queue.ready.cut(edge);
         let held: Vec<Place> = queue.held.range(edge..).map(|(place, _)| *place).collect();
         for place in held {
             self.unhold(number, place);
@@ -128,18 +145,25 @@ impl Engine {
             Some(Timed::Due { place, .. }) => Some(*place),
             _ => None,
         });
-        let mut places: Vec<Place> =
-            queue.ready.keys().chain(queue.held.keys()).copied().chain(on_wheel).collect();
+        let mut places: Vec<Place> = if queue.ready.is_by_priority() {
+            on_wheel.collect()
+        } else {
+            queue.ready.places().chain(queue.held.keys().copied()).chain(on_wheel).collect()
+        };
         let (_, &mut edge, _) = places.select_nth_unstable(remain);
         self.pull_edge(number, edge);
     }
 
     /// Sees to it that rows of the queue are read, now or when they come near.
     pub(super) fn want_rows(&mut self, number: u32) {
-        let (horizon, room) = (self.horizon(), self.room());
+        let (now, horizon, room) = (self.now.time(), self.horizon(), self.room());
+        let ready_room = self.ready_room();
         let queue = &mut self.queues[number as usize];
         let Some(edge) = queue.edge else { return };
-        if queue.marks.loading || queue.in_memory() > room / 2 {
+        // In priority order, ready rows are read when a worker asks for jobs.
+        let is_late =
+            queue.ready.is_by_priority() && edge.due <= now && queue.ready.len() >= ready_room;
+        if queue.marks.loading || queue.crowd() > room / 2 || is_late {
             return;
         }
         if edge.due <= horizon {
@@ -174,18 +198,76 @@ impl Engine {
         }
     }
 
+    /// Reads a piece of the rows behind the edge, or of those that were skipped.
     fn load(&mut self, view: &dyn View, number: u32) {
         self.queue(number).unreadable = None;
+        if let Some(from) = self.queue(number).ready.rereading {
+            self.reread(view, number, from);
+            return;
+        }
         let Some(edge) = self.queue(number).edge else { return };
-        let (limit, room) = (self.reading_limit(), self.room());
-        let (from, to) = (rows::due(number, edge), rows::due_end(number));
+        let (now, limit, room) = (self.now.time(), self.reading_limit(), self.room());
         let mut rows_read = 0;
-        let mut reached = None;
-        for row in Tolerant::new(view, Table::Index, &from, &to) {
+        let to = rows::due_end(number);
+        let reached = self.read_rows(view, number, edge, &to, |engine, place, entry| {
+            let queue = engine.queue(number);
+            let has_room =
+                queue.crowd() < room || (queue.ready.is_by_priority() && place.due <= now);
+            if rows_read == SLICE || !has_room || place.due > limit {
+                return false;
+            }
+            rows_read += 1;
+            // Moved along, so that `place` takes the job for one in front of the edge.
+            queue.edge = Some(place.next());
+            engine.place(number, place, entry);
+            true
+        });
+        if let Ok(reached) = reached {
+            self.queue(number).edge = reached;
+            self.want_rows(number);
+        }
+    }
+
+    /// Reads a piece of the ready rows that were skipped.
+    fn reread(&mut self, view: &dyn View, number: u32, from: Place) {
+        let (now, room) = (Place::end_of(self.now.time()), self.room());
+        let end = self.queue(number).edge.map_or(now, |edge| edge.min(now));
+        let mut rows_read = 0;
+        let to = rows::due(number, end);
+        let reached = self.read_rows(view, number, from, &to, |engine, place, entry| {
+            if rows_read == SLICE {
+                return false;
+            }
+            rows_read += 1;
+            let queue = engine.queue(number);
+            queue.ready.rereading = Some(place.next());
+            if !queue.held.contains_key(&place) {
+                queue.ready.insert(place, entry);
+                engine.wake(number);
+                engine.make_room(number, place, room);
+            }
+            true
+        });
+        if let Ok(reached) = reached {
+            self.queue(number).ready.rereading = reached;
+        }
+    }
+
+    /// Hands rows of the due index over until one is refused, which is returned. After an error,
+    /// the rows are read again later.
+    fn read_rows(
+        &mut self,
+        view: &dyn View,
+        number: u32,
+        from: Place,
+        to: &[u8],
+        mut take: impl FnMut(&mut Self, Place, Entry) -> bool,
+    ) -> Result<Option<Place>, ()> {
+        for row in Tolerant::new(view, Table::Index, &rows::due(number, from), to) {
             let (key, value) = match row {
                 Ok(row) => row,
                 Err(StoreError::Damaged(why)) => {
-                    tracing::error!(queue = %self.queue(number).name, why, "some jobs are passed over");
+                    tracing::error!(queue = %self.queue(number).name, why, "some jobs are skipped");
                     self.tally.damaged += 1;
                     continue;
                 }
@@ -193,7 +275,7 @@ impl Engine {
                     tracing::error!(queue = %self.queue(number).name, %error, "unreadable rows");
                     self.queue(number).unreadable = Some(error.to_string());
                     self.set_load_timer(number, self.now.time().after(READ_AGAIN));
-                    return;
+                    return Err(());
                 }
             };
             let parsed = rows::place_of(&key).zip(rows::read_due_value(&value));
@@ -202,27 +284,29 @@ impl Engine {
                 self.tally.damaged += 1;
                 continue;
             };
-            let is_full = rows_read == SLICE || self.queue(number).in_memory() >= room;
-            if is_full || place.due > limit {
-                reached = Some(place);
-                break;
+            if !take(self, place, Entry { id, has_status }) {
+                return Ok(Some(place));
             }
-            rows_read += 1;
-            // Moved along, so that `place` takes the job for one in front of the edge.
-            self.queue(number).edge = Some(place.next());
-            self.place(number, place, Entry { id, has_status });
         }
-        self.queue(number).edge = reached;
-        self.want_rows(number);
+        Ok(None)
     }
 
     /// Whether ready rows of the queue have to be read before a worker can be served.
     pub(super) fn must_load(&mut self, number: u32) -> bool {
         let (now, room) = (self.now.time(), self.room());
         let queue = &mut self.queues[number as usize];
-        let must = queue.ready.is_empty()
-            && queue.in_memory() < room
-            && queue.edge.is_some_and(|edge| edge.due <= now);
+        let must = if queue.ready.is_by_priority() {
+            queue.has_better_rows(now)
+        } else {
+            queue.ready.is_empty()
+                && queue.in_memory() < room
+                && queue.edge.is_some_and(|edge| edge.due <= now)
+        };
+        // Rows behind the edge come first: what they hold decides what is skipped.
+        let has_read_all = queue.edge.is_none_or(|edge| edge.due > now);
+        if must && has_read_all && queue.ready.rereading.is_none() {
+            queue.ready.rereading = queue.ready.forget_skipped();
+        }
         if must && !queue.marks.loading {
             queue.marks.loading = true;
             self.to_load.push(number);
@@ -274,8 +358,12 @@ impl Engine {
         self.arm_all_schedules();
         for number in 0..self.queues.len() as u32 {
             self.let_all_go_on(number);
+            let queue = &mut self.queues[number as usize];
+            if let Some(place) = queue.ready.forget_skipped() {
+                self.pull_edge(number, place);
+            }
             let last = Place::end_of(self.now.time());
-            let early = self.queues[number as usize].ready.split_off(&last);
+            let early = self.queues[number as usize].ready.take_after(last);
             for (place, entry) in early {
                 let event = Timed::Due { queue: number, place, entry };
                 let key = self.wheel.insert(place.due.as_millis(), event);

@@ -39,6 +39,8 @@ pub enum Limit {
     Schedules,
     /// `Limits::queue_name`, for a schedule
     ScheduleName,
+    /// [`Job::MAX_RESULT_BYTES`](crate::Job::MAX_RESULT_BYTES)
+    Result,
 }
 
 impl fmt::Display for Limit {
@@ -56,6 +58,7 @@ impl fmt::Display for Limit {
             Self::Disk => "bytes on disk",
             Self::Schedules => "schedules",
             Self::ScheduleName => "bytes of a schedule's name",
+            Self::Result => "bytes of a result",
         })
     }
 }

@@ -122,6 +122,12 @@ pub struct NewJob {
     pub group: Option<String>,
     /// Its name; a new one if `None`.
     pub id: Option<JobId>,
+    /// The longest time from the first put with this key until a job that replaces it is due.
+    pub max_total_delay: Option<Duration>,
+    /// A job to put when this one is acknowledged.
+    pub on_success: Option<Box<FollowUp>>,
+    /// A job to put when this one dies.
+    pub on_death: Option<Box<FollowUp>>,
 }
 
 impl NewJob {
@@ -135,6 +141,8 @@ impl NewJob {
             + self.key.as_ref().map_or(0, String::len)
             + self.group.as_ref().map_or(0, String::len)
             + self.retry.as_ref().map_or(0, RetryPolicy::bytes)
+            + self.on_success.as_ref().map_or(0, |it| it.bytes())
+            + self.on_death.as_ref().map_or(0, |it| it.bytes())
     }
 
     /// A job that is due at once.
@@ -157,6 +165,9 @@ impl NewJob {
             retry: None,
             group: None,
             id: None,
+            max_total_delay: None,
+            on_success: None,
+            on_death: None,
         }
     }
 
@@ -295,6 +306,114 @@ impl NewJob {
     }
 }
 
+impl NewJob {
+    /// Limits how long puts that replace each other can postpone a job: it is due at the latest
+    /// this long after the first of them.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel::ManualClock;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let clock = ManualClock::new();
+    /// let queues = Queues::builder().clock(clock.clone()).in_memory()?;
+    /// let seconds = Duration::from_secs;
+    /// // Index a document when it has not changed for 10 s, but at least every 25 s.
+    /// let index = || {
+    ///     NewJob::new("index", "doc 7").key("doc-7").delay(seconds(10)).max_total_delay(seconds(25))
+    /// };
+    /// for _ in 0..3 {
+    ///     queues.put(index()).wait()?;
+    ///     clock.advance(seconds(8));
+    /// }
+    /// queues.put(index()).wait()?;
+    /// assert!(queues.reserve("index", 1, None).wait()?.is_empty());
+    /// clock.advance(seconds(2));
+    /// assert_eq!(queues.reserve("index", 1, None).wait()?.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn max_total_delay(mut self, delay: Duration) -> Self {
+        self.max_total_delay = Some(delay);
+        self
+    }
+
+    /// Puts another job, with the result as its payload, in the commit that acknowledges this one.
+    #[must_use]
+    pub fn on_success(mut self, follow_up: FollowUp) -> Self {
+        self.on_success = Some(Box::new(follow_up));
+        self
+    }
+
+    /// Puts another job, with the same payload and headers, in the commit in which this one dies.
+    #[must_use]
+    pub fn on_death(mut self, follow_up: FollowUp) -> Self {
+        self.on_death = Some(Box::new(follow_up));
+        self
+    }
+}
+
+/// A job that is put when another one ends, in the same commit. Its header `tickwheel-parent` is
+/// the id of that job; after a death, `tickwheel-error` is its last error.
+///
+/// ```
+/// use tickwheel_queue::{FollowUp, NewJob, Queues};
+///
+/// let queues = Queues::in_memory();
+/// let resize = NewJob::new("resize", "cat.jpg").on_success(FollowUp::to("publish"));
+/// queues.put(resize).wait()?;
+/// let lease = queues.reserve("resize", 1, None).wait()?[0].lease;
+/// queues.ack_with_result(lease, "cat-small.jpg").wait()?;
+/// let publish = &queues.reserve("publish", 1, None).wait()?[0];
+/// assert_eq!(&publish.job.payload[..], b"cat-small.jpg");
+/// # Ok::<(), tickwheel_queue::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FollowUp {
+    /// The queue that it goes to. The caller of the put needs access to it.
+    pub queue: String,
+    /// The delay from the end of the other job.
+    pub delay: Duration,
+    /// Headers beside those that are set anyway.
+    pub headers: Vec<(String, String)>,
+}
+
+impl FollowUp {
+    /// The header with the id of the job that ended.
+    pub const PARENT_HEADER: &str = "tickwheel-parent";
+
+    /// The header with the last error of a job that died.
+    pub const ERROR_HEADER: &str = "tickwheel-error";
+
+    /// A job that is due at once.
+    pub fn to(queue: impl Into<String>) -> Self {
+        Self { queue: queue.into(), delay: Duration::ZERO, headers: Vec::new() }
+    }
+
+    /// Due this long after the other job ended.
+    #[must_use]
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// With one more header.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// About how much memory it holds.
+    pub(crate) fn bytes(&self) -> usize {
+        let headers = self.headers.iter();
+        size_of::<Self>()
+            + self.queue.len()
+            + headers.map(|it| size_of_val(it) + it.0.len() + it.1.len()).sum::<usize>()
+    }
+}
+
 /// Where a job is in its life.
 ///
 /// ```
@@ -422,6 +541,12 @@ pub struct Job {
     pub headers: Vec<(String, String)>,
     /// What it carries.
     pub payload: Bytes,
+    /// The job that is put when it is acknowledged.
+    pub on_success: Option<Box<FollowUp>>,
+    /// The job that is put when it dies.
+    pub on_death: Option<Box<FollowUp>>,
+    /// What its worker gave with the acknowledgement. Only `get` reads it; lists leave it out.
+    pub result: Option<Bytes>,
 }
 
 /// Payloads and headers of one answer. The job that exceeds it is the last, so that none is too
@@ -429,10 +554,14 @@ pub struct Job {
 pub(crate) const ANSWER_BYTES: usize = 16 << 20;
 
 impl Job {
+    /// The most bytes that a result may have.
+    pub const MAX_RESULT_BYTES: usize = 64 << 10;
+
     /// What it takes in an answer, about.
     pub(crate) fn bytes(&self) -> usize {
         let headers = self.headers.iter().map(|(name, value)| name.len() + value.len());
-        self.payload.len() + headers.sum::<usize>()
+        let result = self.result.as_ref().map_or(0, Bytes::len);
+        self.payload.len() + headers.sum::<usize>() + result
     }
 }
 

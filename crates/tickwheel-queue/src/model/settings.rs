@@ -133,6 +133,17 @@ impl Pacing {
     }
 }
 
+/// The order in which the ready jobs of a queue are delivered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// By due time. Of jobs due in the same millisecond, the higher priority goes first, then the
+    /// job that was put first.
+    #[default]
+    DueTime,
+    /// By priority, the highest first; jobs of the same priority by due time.
+    Priority,
+}
+
 /// What can be set for a queue. Settings are kept with it and survive a restart.
 ///
 /// ```
@@ -159,6 +170,8 @@ pub struct QueueSettings {
     pub pacing: Pacing,
     /// The pace of each group in it.
     pub group_pacing: Pacing,
+    /// The order in which ready jobs are delivered.
+    pub order: Order,
 }
 
 impl Default for QueueSettings {
@@ -171,7 +184,68 @@ impl Default for QueueSettings {
             retention: Retention::default(),
             pacing: Pacing::default(),
             group_pacing: Pacing::default(),
+            order: Order::default(),
         }
+    }
+}
+
+/// A change of some settings of a queue. Fields that are `None` stay as they are.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_queue::{Queues, SettingsPatch};
+///
+/// let queues = Queues::in_memory();
+/// queues.pause("mail").wait()?; // makes the queue
+/// let patch = SettingsPatch { lease: Some(Duration::from_secs(5)), ..SettingsPatch::default() };
+/// let settings = queues.patch_settings("mail", patch).wait()?;
+/// assert_eq!((settings.lease, settings.max_attempts), (Duration::from_secs(5), 10));
+/// # Ok::<(), tickwheel_queue::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SettingsPatch {
+    /// See [`QueueSettings::lease`].
+    pub lease: Option<Duration>,
+    /// See [`QueueSettings::max_attempts`].
+    pub max_attempts: Option<u32>,
+    /// See [`QueueSettings::retry`].
+    pub retry: Option<RetryPolicy>,
+    /// See [`Retention::done`].
+    pub done: Option<Keep>,
+    /// See [`Retention::dead`].
+    pub dead: Option<Keep>,
+    /// See [`Retention::cancelled`].
+    pub cancelled: Option<Keep>,
+    /// See [`QueueSettings::pacing`].
+    pub pacing: Option<Pacing>,
+    /// See [`QueueSettings::group_pacing`].
+    pub group_pacing: Option<Pacing>,
+    /// See [`QueueSettings::order`].
+    pub order: Option<Order>,
+}
+
+impl SettingsPatch {
+    /// Returns the settings with the given fields changed.
+    pub(crate) fn apply(&self, settings: &QueueSettings) -> QueueSettings {
+        let Retention { done, dead, cancelled } = settings.retention;
+        QueueSettings {
+            lease: self.lease.unwrap_or(settings.lease),
+            max_attempts: self.max_attempts.unwrap_or(settings.max_attempts),
+            retry: self.retry.clone().unwrap_or_else(|| settings.retry.clone()),
+            retention: Retention {
+                done: self.done.unwrap_or(done),
+                dead: self.dead.unwrap_or(dead),
+                cancelled: self.cancelled.unwrap_or(cancelled),
+            },
+            pacing: self.pacing.unwrap_or(settings.pacing),
+            group_pacing: self.group_pacing.unwrap_or(settings.group_pacing),
+            order: self.order.unwrap_or(settings.order),
+        }
+    }
+
+    /// How much memory it holds beside itself.
+    pub(crate) fn bytes(&self) -> usize {
+        self.retry.as_ref().map_or(0, RetryPolicy::bytes)
     }
 }
 

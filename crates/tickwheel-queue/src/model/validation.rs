@@ -5,11 +5,12 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use tickwheel::cron::Misfire;
 
 use crate::model::error::{Error, Limit};
 use crate::model::idempotency::IdempotencyKey;
-use crate::model::job::{NewJob, State, When};
+use crate::model::job::{Job, NewJob, State, When};
 use crate::model::list::List;
 use crate::model::retry::RetryPolicy;
 use crate::model::schedule::{NewSchedule, Schedule, Timing};
@@ -30,6 +31,11 @@ pub(crate) fn check_lease(lease: Duration) -> Result<(), Error> {
         return Err(invalid("lease", "must be longer than zero"));
     }
     Ok(())
+}
+
+/// Checks what a worker gives with an acknowledgement.
+pub(crate) fn check_result(result: Option<&Bytes>) -> Result<(), Error> {
+    over(Limit::Result, Job::MAX_RESULT_BYTES as u64, result.map_or(0, Bytes::len))
 }
 
 fn check_attempts(attempts: u32) -> Result<(), Error> {
@@ -134,6 +140,22 @@ impl NewJob {
         for (field, text) in [("key", &self.key), ("group", &self.group)] {
             if text.as_deref() == Some("") {
                 return Err(invalid(field, "must not be empty; leave it out"));
+            }
+        }
+        if self.max_total_delay.is_some() && self.key.is_none() {
+            return Err(invalid(
+                "max_total_delay",
+                "requires a key: it limits puts that replace it",
+            ));
+        }
+        let follow_ups = [("on_success", &self.on_success), ("on_death", &self.on_death)];
+        for (field, follow_up) in follow_ups {
+            if let Some(follow_up) = follow_up {
+                let field = format!("{field}.queue");
+                check_name(&field, &follow_up.queue, Limit::QueueName, limits)?;
+                let headers =
+                    follow_up.headers.iter().map(|(name, value)| name.len() + value.len());
+                over(Limit::Headers, limits.headers, headers.sum())?;
             }
         }
         self.max_attempts.map_or(Ok(()), check_attempts)?;

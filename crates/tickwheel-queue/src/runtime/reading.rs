@@ -184,13 +184,22 @@ impl Reader<'_> {
     /// A job; `None` if there is none that the caller may see.
     fn get(&self, job: &JobRef) -> Result<Option<Job>, Error> {
         match job {
-            JobRef::Id(id) => self.visible(*id),
+            JobRef::Id(id) => self.with_result(self.visible(*id)?),
             JobRef::Key { queue, key } => {
                 self.access.check_queue(queue)?;
                 let Some(number) = self.number_of(queue) else { return Ok(None) };
                 self.with_key(number, key)?.map_or(Ok(None), |id| self.job(id))
             }
         }
+    }
+
+    /// Adds the result to a job that has one.
+    fn with_result(&self, job: Option<Job>) -> Result<Option<Job>, Error> {
+        let Some(mut job) = job else { return Ok(None) };
+        if job.state == State::Done {
+            job.result = self.row(job.id, Table::Jobs, &rows::result(job.id), Ok)?;
+        }
+        Ok(Some(job))
     }
 
     /// A job by its id, if the caller may see its queue. Where access is limited, one whose record
@@ -205,7 +214,7 @@ impl Reader<'_> {
 
     fn with_key(&self, queue: u32, key: &str) -> Result<Option<JobId>, Error> {
         let row = self.view.get(Table::Index, &rows::key(queue, key)).map_err(unreadable)?;
-        Ok(row.and_then(|row| Some(JobId::from_bytes(row[..].try_into().ok()?))))
+        Ok(row.and_then(|row| Some(rows::read_key_value(&row)?.0)))
     }
 
     fn row<T>(
@@ -264,6 +273,9 @@ impl Reader<'_> {
             last_error: status.and_then(|status| status.last_error),
             headers: record.headers,
             payload: record.payload,
+            on_success: record.on_success,
+            on_death: record.on_death,
+            result: None,
         })
     }
 
@@ -410,7 +422,7 @@ fn id_in(part: u8, key: &[u8], value: &[u8]) -> Option<JobId> {
         Some(Part::Waiting) => rows::read_due_value(value).map(|(id, _)| id),
         Some(Part::Leased) => rows::read_lease_key(key).map(|(_, id)| id),
         Some(Part::Finished(_)) => rows::read_finished(key).map(|(_, id)| id),
-        None => Some(JobId::from_bytes(value.try_into().ok()?)),
+        None => Some(rows::read_key_value(value)?.0),
     }
 }
 

@@ -86,6 +86,15 @@ impl Decoder {
         self.bytes.try_get_u8().map_err(|_| "a record cut short".into())
     }
 
+    /// A value of a field that older versions do not have.
+    pub(super) fn extension<T>(
+        &mut self,
+        is_there: bool,
+        read: impl FnOnce(&mut Self) -> Result<T, Malformed>,
+    ) -> Result<Option<T>, Malformed> {
+        if is_there { self.option(read) } else { Ok(None) }
+    }
+
     pub(super) fn slice(&mut self, length: usize) -> Result<Bytes, Malformed> {
         if length > self.bytes.len() {
             return Err(format!("a record cut short: {length} bytes of {}", self.bytes.len()));

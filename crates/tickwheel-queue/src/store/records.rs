@@ -3,17 +3,22 @@
 //! Each opens with the version of its layout. A new layout gets a new number and its own arm in
 //! `decode`; what an older version wrote stays readable.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use super::codec::{Decoder, Encode, Malformed};
 use super::rows::Place;
-use crate::model::job::{NewJob, State};
+use crate::model::job::{FollowUp, NewJob, State};
 use crate::model::retry::RetryPolicy;
-use crate::model::settings::{Keep, Pacing, QueueSettings, Retention};
+use crate::model::settings::{Keep, Order, Pacing, QueueSettings, Retention};
 use crate::model::stats::QueueCounters;
 use crate::model::time::Time;
 
 const VERSION: u8 = 1;
+/// Records and queue rows of version 2 have more fields. A row that uses none of them is written as
+/// version 1.
+const EXTENDED: u8 = 2;
 
 /// What was put: written once, and never changed.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +33,9 @@ pub(crate) struct Record {
     pub(crate) key: Option<String>,
     pub(crate) group: Option<String>,
     pub(crate) headers: Vec<(String, String)>,
+    pub(crate) on_success: Option<Box<FollowUp>>,
+    pub(crate) on_death: Option<Box<FollowUp>>,
+    pub(crate) max_total_delay: Option<Duration>,
     pub(crate) payload: Bytes,
 }
 
@@ -38,7 +46,9 @@ impl Record {
         (due, created): (Time, Time),
         job: &NewJob,
     ) {
-        bytes.byte(VERSION);
+        let is_extended =
+            job.on_success.is_some() || job.on_death.is_some() || job.max_total_delay.is_some();
+        bytes.byte(if is_extended { EXTENDED } else { VERSION });
         bytes.number(u64::from(queue));
         bytes.number(seq);
         bytes.time(due);
@@ -48,16 +58,18 @@ impl Record {
         bytes.option(job.retry.as_ref(), encode_retry);
         bytes.option(job.key.as_deref(), Encode::text);
         bytes.option(job.group.as_deref(), Encode::text);
-        bytes.number(job.headers.len() as u64);
-        for (name, value) in &job.headers {
-            bytes.text(name);
-            bytes.text(value);
+        encode_headers(bytes, &job.headers);
+        if is_extended {
+            bytes.option(job.on_success.as_deref(), encode_follow_up);
+            bytes.option(job.on_death.as_deref(), encode_follow_up);
+            bytes.option(job.max_total_delay, Encode::duration);
         }
         bytes.slice(&job.payload);
     }
 
     pub(crate) fn decode(bytes: Bytes) -> Result<Self, Malformed> {
-        let mut decoder = Decoder::new(bytes, VERSION)?;
+        let (mut decoder, version) = Decoder::up_to(bytes, EXTENDED)?;
+        let is_extended = version == EXTENDED;
         Ok(Self {
             queue: decoder.number_as()?,
             seq: decoder.number()?,
@@ -68,14 +80,17 @@ impl Record {
             retry: decoder.option(decode_retry)?,
             key: decoder.option(Decoder::text)?,
             group: decoder.option(Decoder::text)?,
-            headers: decoder.list(|decoder| Ok((decoder.text()?, decoder.text()?)))?,
+            headers: decode_headers(&mut decoder)?,
+            on_success: decoder.extension(is_extended, decode_follow_up)?.map(Box::new),
+            on_death: decoder.extension(is_extended, decode_follow_up)?.map(Box::new),
+            max_total_delay: decoder.extension(is_extended, Decoder::duration)?,
             payload: decoder.rest(),
         })
     }
 
     /// The sequence number of a record; `None` if it cannot be read.
     pub(super) fn seq_of(bytes: &Bytes) -> Option<u64> {
-        let mut decoder = Decoder::new(bytes.clone(), VERSION).ok()?;
+        let mut decoder = Decoder::up_to(bytes.clone(), EXTENDED).ok()?.0;
         decoder.number().ok()?;
         decoder.number().ok()
     }
@@ -83,6 +98,31 @@ impl Record {
     pub(crate) fn place(&self, due: Time) -> Place {
         Place::new(due, self.priority, self.seq)
     }
+}
+
+fn encode_headers(bytes: &mut Vec<u8>, headers: &[(String, String)]) {
+    bytes.number(headers.len() as u64);
+    for (name, value) in headers {
+        bytes.text(name);
+        bytes.text(value);
+    }
+}
+
+fn decode_headers(decoder: &mut Decoder) -> Result<Vec<(String, String)>, Malformed> {
+    decoder.list(|decoder| Ok((decoder.text()?, decoder.text()?)))
+}
+
+fn encode_follow_up(bytes: &mut Vec<u8>, follow_up: &FollowUp) {
+    bytes.text(&follow_up.queue);
+    bytes.duration(follow_up.delay);
+    encode_headers(bytes, &follow_up.headers);
+}
+
+fn decode_follow_up(decoder: &mut Decoder) -> Result<FollowUp, Malformed> {
+    let mut follow_up = FollowUp::to(decoder.text()?);
+    follow_up.delay = decoder.duration()?;
+    follow_up.headers = decode_headers(decoder)?;
+    Ok(follow_up)
 }
 
 fn encode_retry(bytes: &mut Vec<u8>, policy: &RetryPolicy) {
@@ -179,6 +219,8 @@ pub(crate) struct LeaseRow {
     pub(crate) due: Time,
     pub(crate) attempts: u32,
     pub(crate) has_status: bool,
+    /// Whether the job's record names a job to put when this one succeeds.
+    pub(crate) has_follow_up: bool,
     pub(crate) key: Option<String>,
     pub(crate) group: Option<String>,
 }
@@ -190,7 +232,7 @@ impl LeaseRow {
         bytes.time(self.until);
         bytes.time(self.due);
         bytes.number(u64::from(self.attempts));
-        bytes.byte(u8::from(self.has_status));
+        bytes.byte(u8::from(self.has_status) | u8::from(self.has_follow_up) << 1);
         bytes.option(self.key.as_deref(), Encode::text);
         bytes.option(self.group.as_deref(), Encode::text);
     }
@@ -198,12 +240,19 @@ impl LeaseRow {
     pub(crate) fn decode(bytes: Bytes) -> Result<Self, Malformed> {
         let mut decoder = Decoder::new(bytes, VERSION)?;
         let token: [u8; 8] = decoder.slice(8)?[..].try_into().expect("eight bytes were taken");
+        let (until, due) = (decoder.time()?, decoder.time()?);
+        let attempts = decoder.number_as()?;
+        let flags = decoder.byte()?;
+        if flags > 3 {
+            return Err(format!("flags {flags} of a lease"));
+        }
         let lease = Self {
             token: u64::from_be_bytes(token),
-            until: decoder.time()?,
-            due: decoder.time()?,
-            attempts: decoder.number_as()?,
-            has_status: decoder.flag()?,
+            until,
+            due,
+            attempts,
+            has_status: flags & 1 != 0,
+            has_follow_up: flags & 2 != 0,
             key: decoder.option(Decoder::text)?,
             group: decoder.option(Decoder::text)?,
         };
@@ -223,7 +272,8 @@ pub(crate) struct QueueRow {
 impl QueueRow {
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
         let settings = &self.settings;
-        bytes.byte(VERSION);
+        let is_extended = settings.order != Order::default();
+        bytes.byte(if is_extended { EXTENDED } else { VERSION });
         bytes.text(&self.name);
         bytes.byte(u8::from(self.paused));
         bytes.duration(settings.lease);
@@ -241,10 +291,19 @@ impl QueueRow {
             });
             bytes.option(pacing.concurrency, |bytes, jobs| bytes.number(u64::from(jobs)));
         }
+        if is_extended {
+            // The access that created the queue, which is not written yet.
+            bytes.option(None::<&str>, Encode::text);
+            bytes.byte(match settings.order {
+                Order::DueTime => 0,
+                Order::Priority => 1,
+            });
+        }
     }
 
     pub(crate) fn decode(bytes: Bytes) -> Result<Self, Malformed> {
-        let mut decoder = Decoder::new(bytes, VERSION)?;
+        let (mut decoder, version) = Decoder::up_to(bytes, EXTENDED)?;
+        let is_extended = version == EXTENDED;
         let keep = |decoder: &mut Decoder| {
             Ok::<_, Malformed>(Keep { age: decoder.duration()?, count: decoder.number()? })
         };
@@ -255,7 +314,7 @@ impl QueueRow {
                 concurrency: decoder.option(Decoder::number_as)?,
             })
         };
-        let row = Self {
+        let mut row = Self {
             name: decoder.text()?,
             paused: decoder.flag()?,
             settings: QueueSettings {
@@ -269,8 +328,17 @@ impl QueueRow {
                 },
                 pacing: pacing(&mut decoder)?,
                 group_pacing: pacing(&mut decoder)?,
+                order: Order::default(),
             },
         };
+        if is_extended {
+            decoder.option(Decoder::text)?;
+            row.settings.order = match decoder.byte()? {
+                0 => Order::DueTime,
+                1 => Order::Priority,
+                other => return Err(format!("order {other}")),
+            };
+        }
         decoder.end()?;
         Ok(row)
     }
@@ -445,7 +513,6 @@ impl Totals {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::time::Duration;
 
     fn encoded(write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
         let mut bytes = Vec::new();
@@ -478,6 +545,15 @@ mod tests {
             assert_eq!((record.headers, record.payload), (job.headers, job.payload));
             assert_eq!((record.max_attempts, record.retry), (Some(7), Some(policy)));
         }
+        let job = NewJob::new("q", "payload")
+            .on_success(FollowUp::to("next").delay(seconds(5)).header("a", "b"))
+            .on_death(FollowUp::to("dead"))
+            .max_total_delay(seconds(60));
+        let times = (Time::MAX, Time::from_millis(3));
+        let record = Record::decode(encoded(|bytes| Record::encode(bytes, (9, 1), times, &job)));
+        let record = record.unwrap();
+        assert_eq!((record.on_success, record.on_death), (job.on_success, job.on_death));
+        assert_eq!((record.max_total_delay, record.payload), (job.max_total_delay, job.payload));
     }
 
     #[test]
@@ -497,6 +573,7 @@ mod tests {
             due: Time::from_millis(1),
             attempts: 2,
             has_status: true,
+            has_follow_up: true,
             key: None,
             group: Some("g".into()),
         };
@@ -505,8 +582,11 @@ mod tests {
             pacing: Pacing::starts(3, Duration::from_millis(7)).concurrency(2),
             ..QueueSettings::default()
         };
-        let queue = QueueRow { name: "mail".into(), paused: true, settings };
-        assert_eq!(QueueRow::decode(encoded(|bytes| queue.encode(bytes))), Ok(queue));
+        for order in [Order::DueTime, Order::Priority] {
+            let settings = QueueSettings { order, ..settings.clone() };
+            let queue = QueueRow { name: "mail".into(), paused: true, settings };
+            assert_eq!(QueueRow::decode(encoded(|bytes| queue.encode(bytes))), Ok(queue));
+        }
         let low = Place::new(Time::from_millis(4), 3, 2);
         let counts = Counts {
             waiting: 1,

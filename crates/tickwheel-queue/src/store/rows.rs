@@ -10,8 +10,8 @@
 //! | due | 3, queue, due, priority, sequence | id, and whether it has a status |
 //! | status | 4, id | what has happened to a job since it was put |
 //! | lease | 5, queue, id | token and end of a lease |
-//! | key | 6, queue, key | id of the live job with that key |
-//! | finished | 7, queue, state, time, id | nothing |
+//! | key | 6, queue, key | id of the live job with that key; the time of the first put if it replaced another |
+//! | finished | 7, queue, state, time, id | nothing, or 1 if the job has a result |
 //! | pace | 8, queue, group | when the last deliveries were; no group is the whole queue |
 //! | schedule | 9, name | what it is |
 //! | progress | 10, name | how far the schedule has come |
@@ -21,7 +21,7 @@
 //! | nothing | 255 | nothing, and never for long |
 //!
 //! Totals and counts are in the table of counters, the others in the index. In the table of jobs the
-//! key is the id.
+//! key is the id; a 1 after the id is the key of the job's result.
 
 use crate::model::id::JobId;
 use crate::model::job::State;
@@ -201,6 +201,33 @@ pub(crate) fn read_idempotency_expiry(row: &[u8]) -> Option<(Time, &str)> {
 /// The name in the key of a schedule's row.
 pub(crate) fn read_schedule_key(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.get(1..)?).ok()
+}
+
+/// The value of a key row: the job that has the key, and when the first of the jobs was put that
+/// replaced each other under this key. A job that replaced none has no such time.
+pub(crate) fn key_value(id: JobId, first_put: Option<Time>) -> Vec<u8> {
+    let mut value = id.as_bytes().to_vec();
+    if let Some(time) = first_put {
+        value.extend_from_slice(&time.as_millis().to_be_bytes());
+    }
+    value
+}
+
+/// What the value of a key row says.
+pub(crate) fn read_key_value(value: &[u8]) -> Option<(JobId, Option<Time>)> {
+    let (id, time) = value.split_at_checked(16)?;
+    let time = match time {
+        [] => None,
+        time => Some(Time::from_millis(u64::from_be_bytes(time.try_into().ok()?))),
+    };
+    Some((JobId::from_bytes(id.try_into().ok()?), time))
+}
+
+/// The key of a job's result in the table of jobs.
+pub(crate) fn result(id: JobId) -> [u8; 17] {
+    let mut key = [1; 17];
+    key[..16].copy_from_slice(id.as_bytes());
+    key
 }
 
 /// The first row after all whose key has the given prefix.

@@ -133,6 +133,9 @@ impl ScheduleRow {
         job.key = record.key;
         job.group = record.group;
         job.headers = record.headers;
+        job.on_success = record.on_success;
+        job.on_death = record.on_death;
+        job.max_total_delay = record.max_total_delay;
         Ok(Self { timing, misfire, grace, created, job })
     }
 }

@@ -20,10 +20,25 @@ pub(crate) struct ModelJob {
     pub(crate) state: State,
     pub(crate) lease: Option<(u64, u64)>,
     pub(crate) last_error: Option<String>,
+    /// When the first of the jobs was put that it replaced.
+    pub(crate) first_put: u64,
+    pub(crate) payload: String,
+    /// Whether a job follows when it is acknowledged or dies.
+    pub(crate) has_follow_up: bool,
+}
+
+/// A job that the queue has to put in the other queue.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ExpectedJob {
+    pub(crate) parent: JobId,
+    pub(crate) queue: usize,
+    pub(crate) payload: String,
 }
 
 /// The delay between attempts, for every job of the test.
 pub(crate) const RETRY: u64 = 700;
+/// How often a follow-up may be delivered: the setting of its queue.
+pub(crate) const FOLLOW_UP_ATTEMPTS: u32 = 3;
 /// How often the job of a schedule may be delivered.
 pub(crate) const SCHEDULE_ATTEMPTS: u32 = 2;
 
@@ -47,6 +62,10 @@ pub(crate) struct Model {
     pub(crate) schedules: Vec<ModelSchedule>,
     /// Jobs that schedules have put.
     pub(crate) fired: Vec<JobId>,
+    /// Queues in priority order.
+    pub(crate) by_priority: HashMap<usize, bool>,
+    /// Follow-ups whose ids are not known yet.
+    pub(crate) expected: Vec<ExpectedJob>,
 }
 
 pub(crate) struct NewModelJob {
@@ -56,19 +75,28 @@ pub(crate) struct NewModelJob {
     pub(crate) priority: i8,
     pub(crate) delay: u64,
     pub(crate) max_attempts: u32,
+    pub(crate) max_total_delay: Option<u64>,
+    pub(crate) has_follow_up: bool,
 }
 
 impl Model {
     /// Leases that have run out, and schedules that are due.
     pub(crate) fn catch_up(&mut self) {
         let now = self.now;
+        let mut died = Vec::new();
         for job in &mut self.jobs {
             if job.lease.is_some_and(|(_, until)| until <= now) {
                 job.lease = None;
                 job.last_error = Some("the lease ran out".into());
-                job.state =
-                    if job.attempts >= job.max_attempts { State::Dead } else { State::Scheduled };
+                job.state = State::Scheduled;
+                if job.attempts >= job.max_attempts {
+                    job.state = State::Dead;
+                    died.push(job.id);
+                }
             }
+        }
+        for id in died {
+            self.expect_follow_up(id, None);
         }
         let mut schedules = std::mem::take(&mut self.schedules);
         for schedule in &mut schedules {
@@ -107,9 +135,44 @@ impl Model {
                 state: State::Scheduled,
                 lease: None,
                 last_error: None,
+                first_put: self.now,
+                payload: "by a schedule".into(),
+                has_follow_up: false,
             });
             self.next_seq += 1;
         }
+    }
+
+    /// A job was acknowledged with a result, or died: its follow-up has to be there.
+    fn expect_follow_up(&mut self, parent: JobId, result: Option<String>) {
+        let job = self.get(parent).expect("it ended just now");
+        if job.has_follow_up {
+            let (queue, payload) = (1 - job.queue, result.unwrap_or(job.payload.clone()));
+            self.expected.push(ExpectedJob { parent, queue, payload });
+        }
+    }
+
+    /// A job was found that follows another one.
+    pub(crate) fn add_follow_up(&mut self, id: JobId, found: &ExpectedJob) {
+        let place = self.expected.iter().position(|expected| expected == found);
+        self.expected.remove(place.expect("a follow-up that is expected"));
+        self.jobs.push(ModelJob {
+            id,
+            queue: found.queue,
+            key: None,
+            priority: 0,
+            seq: self.next_seq,
+            due: self.now,
+            attempts: 0,
+            max_attempts: FOLLOW_UP_ATTEMPTS,
+            state: State::Scheduled,
+            lease: None,
+            last_error: None,
+            first_put: self.now,
+            payload: found.payload.clone(),
+            has_follow_up: false,
+        });
+        self.next_seq += 1;
     }
 
     pub(crate) fn put_schedule(&mut self, mut schedule: ModelSchedule) {
@@ -143,13 +206,21 @@ impl Model {
 
     /// `Ok` with the job that has the key then; `Err` if it was rejected.
     pub(crate) fn put(&mut self, job: NewModelJob, on_conflict: OnConflict) -> Result<JobId, ()> {
+        let mut first_put = self.now;
         if let Some(holder) = job.key.as_ref().and_then(|key| self.holder(job.queue, key)) {
             match on_conflict {
                 OnConflict::Keep => return Ok(holder),
                 OnConflict::Reject => return Err(()),
-                OnConflict::Replace => self.jobs.retain(|job| job.id != holder),
+                OnConflict::Replace => {
+                    let old = self.get(holder).expect("it has the key");
+                    if old.state != State::Leased {
+                        first_put = old.first_put;
+                    }
+                    self.jobs.retain(|job| job.id != holder);
+                }
             }
         }
+        let latest = job.max_total_delay.map_or(u64::MAX, |delay| first_put + delay);
         let seq = self.next_seq;
         self.next_seq += 1;
         self.jobs.push(ModelJob {
@@ -158,12 +229,15 @@ impl Model {
             key: job.key,
             priority: job.priority,
             seq,
-            due: self.now + job.delay,
+            due: (self.now + job.delay).min(latest),
             attempts: 0,
             max_attempts: job.max_attempts,
             state: State::Scheduled,
             lease: None,
             last_error: None,
+            first_put,
+            payload: format!("payload of {}", job.id),
+            has_follow_up: job.has_follow_up,
         });
         Ok(job.id)
     }
@@ -188,7 +262,7 @@ impl Model {
         }
     }
 
-    /// The waiting jobs of a queue, in order of delivery.
+    /// The waiting jobs of a queue, in order of due time.
     pub(crate) fn waiting(&self, queue: usize) -> Vec<&ModelJob> {
         let mut waiting: Vec<_> = self
             .jobs
@@ -204,8 +278,12 @@ impl Model {
         if self.paused.get(&queue) == Some(&true) {
             return Vec::new();
         }
-        let ready = self.waiting(queue).into_iter().filter(|job| job.due <= self.now);
-        ready.take(jobs).map(|job| job.id).collect()
+        let mut ready = self.waiting(queue);
+        ready.retain(|job| job.due <= self.now);
+        if self.by_priority.get(&queue) == Some(&true) {
+            ready.sort_by_key(|job| -i16::from(job.priority));
+        }
+        ready.into_iter().take(jobs).map(|job| job.id).collect()
     }
 
     pub(crate) fn lease(&mut self, id: JobId, token: u64, length: u64) {
@@ -221,9 +299,10 @@ impl Model {
         self.get(id).filter(|job| job.lease.is_some_and(|(its, _)| its == token))
     }
 
-    pub(crate) fn ack(&mut self, id: JobId, token: u64) -> bool {
+    pub(crate) fn ack(&mut self, id: JobId, token: u64, result: String) -> bool {
         let is_leased = self.leased(id, token).is_some();
         if is_leased {
+            self.expect_follow_up(id, Some(result));
             self.jobs.retain(|job| job.id != id);
         }
         is_leased
@@ -235,18 +314,17 @@ impl Model {
         job.lease = None;
         job.last_error = Some(error.into());
         let delay = match retry {
-            Retry::ByPolicy => RETRY,
-            Retry::After(delay) => delay.as_millis() as u64,
-            Retry::Never => {
-                job.state = State::Dead;
-                return true;
-            }
+            _ if job.attempts >= job.max_attempts => None,
+            Retry::ByPolicy => Some(RETRY),
+            Retry::After(delay) => Some(delay.as_millis() as u64),
+            Retry::Never => None,
         };
-        if job.attempts >= job.max_attempts {
-            job.state = State::Dead;
-        } else {
+        if let Some(delay) = delay {
             job.state = State::Scheduled;
             job.due = now + delay;
+        } else {
+            job.state = State::Dead;
+            self.expect_follow_up(id, None);
         }
         true
     }

@@ -20,7 +20,7 @@ use crate::idempotency::{IdempotencyKey, Repeatable, verdict_of};
 use crate::problem::Failure;
 use crate::puts::{self, Answered};
 use crate::tokens::Scope;
-use crate::wire::{IntoQueue, IntoWire, rfc3339, when_of};
+use crate::wire::{IntoQueue, IntoWire, result_of, rfc3339, when_of};
 
 fn check_size(app: &App, items: usize, field: &str) -> Result<(), Failure> {
     let allowed = app.queue_limits().batch;
@@ -146,9 +146,9 @@ pub(crate) async fn ack(
 ) -> Result<Json<Results<Acked>>, Failure> {
     let Screened { queues, refused, sent } =
         screen(&app, &caller, Scope::Consume, request.items, |item| {
-            Ok(lease_of(item.id.into_queue(), item.token))
+            Ok((lease_of(item.id.into_queue(), item.token), result_of(item.result)?))
         })?;
-    Ok(merge(refused, queues.ack_all(sent).await?, |()| Acked::default()))
+    Ok(merge(refused, queues.ack_all_with_results(sent).await?, |()| Acked::default()))
 }
 
 /// Say that many jobs failed.

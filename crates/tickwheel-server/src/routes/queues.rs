@@ -12,7 +12,7 @@ use crate::auth::Caller;
 use crate::extract::{Body, OptionalBody, Params, QueueName, is_name};
 use crate::problem::Failure;
 use crate::tokens::Scope;
-use crate::wire::{IntoQueue, IntoWire, settings_of};
+use crate::wire::{IntoQueue, IntoWire, patch_of, settings_of};
 
 /// The queues that a caller may see; never those that are no client's.
 pub(crate) async fn seen_by(app: &App, caller: &Caller) -> Result<Vec<QueueInfo>, Failure> {
@@ -106,7 +106,6 @@ pub(crate) async fn put_settings(
 ) -> Result<Json<Queue>, Failure> {
     let queues = named(&app, &caller, &name)?;
     let settings = settings_of(settings)?;
-    let _alone = app.settings_lock().lock().await;
     queues.configure(name.clone(), settings).await?;
     shown(&queues, name).await
 }
@@ -126,10 +125,7 @@ pub(crate) async fn patch_settings(
     Body(patch): Body<QueueSettingsPatch>,
 ) -> Result<Json<Queue>, Failure> {
     let queues = named(&app, &caller, &name)?;
-    let _alone = app.settings_lock().lock().await;
-    let current = queues.queue(name.clone()).await?.map(|queue| queue.settings.into_wire());
-    let settings = settings_of(patch.apply(current.unwrap_or_default()))?;
-    queues.configure(name.clone(), settings).await?;
+    queues.patch_settings(name.clone(), patch_of(patch)?).await?;
     shown(&queues, name).await
 }
 

@@ -17,7 +17,7 @@ use crate::extract::{Body, OptionalBody, PathId, QueueName};
 use crate::http::answer;
 use crate::problem::Failure;
 use crate::tokens::Scope;
-use crate::wire::{IntoWire, rfc3339};
+use crate::wire::{IntoWire, result_of, rfc3339};
 
 const MOST_JOBS: u32 = 1_000;
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
@@ -115,7 +115,12 @@ pub(crate) async fn ack(
     PathId(id): PathId,
     Body(request): Body<AckRequest>,
 ) -> Result<Json<Acked>, Failure> {
-    app.queues_for(&caller, Scope::Consume)?.ack(lease_of(id, request.token)).await?;
+    let queues = app.queues_for(&caller, Scope::Consume)?;
+    let lease = lease_of(id, request.token);
+    match result_of(request.result)? {
+        Some(result) => queues.ack_with_result(lease, result).await?,
+        None => queues.ack(lease).await?,
+    }
     Ok(Json(Acked::default()))
 }
 

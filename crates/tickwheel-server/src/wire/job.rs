@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use serde_json::value::{RawValue, to_raw_value};
 use tickwheel_queue::{self as queue, NewJob, Time, When};
 
-use super::payload::{Parcel, content_fields, content_type, headers_of};
-use super::{IntoQueue, IntoWire, invalid, missing, rfc3339};
+use super::payload::{CONTENT_TYPE, Parcel, content_fields, content_type, headers_of};
+use super::{IntoQueue, IntoWire, invalid, missing, not_zero, rfc3339};
 use crate::api::{
-    Conflict, Content, Delay, Delivery, Job, LeaseInfo, LeaseToken, PutRequest, Retry, Timestamp,
-    escaped_len,
+    Conflict, Content, Delay, Delivery, FollowUp, JSON_TYPE, Job, LeaseInfo, LeaseToken,
+    PutRequest, Retry, Timestamp, escaped_len,
 };
 use crate::extract::{NAME_RULE, is_name};
 use crate::problem::Failure;
@@ -117,6 +119,13 @@ pub(crate) fn new_job(
         group: request.group,
     };
     traits.apply_to(&mut job);
+    job.max_total_delay = request.max_total_delay.map(|delay| delay.0);
+    job.on_success = follow_up_of(request.on_success, "/on_success")?;
+    if let Some(follow_up) = &mut job.on_success {
+        // Results over HTTP are JSON.
+        follow_up.headers.push((CONTENT_TYPE.to_owned(), JSON_TYPE.to_owned()));
+    }
+    job.on_death = follow_up_of(request.on_death, "/on_death")?;
     Ok(job)
 }
 
@@ -143,7 +152,16 @@ pub(crate) fn encoded_len(job: &queue::Job) -> usize {
     let headers = job.headers.iter().map(|(name, value)| text(name) + text(value) + 6);
     let payload = Content::max_encoded_len(&job.payload, content_type(&job.headers));
     let texts = optional(&job.key) + optional(&job.group) + optional(&job.last_error);
-    FIXED + job.queue.len() + headers.sum::<usize>() + texts + payload
+    let follow_ups = [&job.on_success, &job.on_death].into_iter().flatten();
+    let follow_ups = follow_ups.map(|follow_up| follow_up.queue.len() + 64);
+    let result = job.result.as_deref().map_or(0, |result| escaped_len(result) + 16);
+    FIXED
+        + job.queue.len()
+        + headers.sum::<usize>()
+        + texts
+        + payload
+        + follow_ups.sum::<usize>()
+        + result
 }
 
 impl IntoWire for queue::Job {
@@ -168,6 +186,9 @@ impl IntoWire for queue::Job {
             created_ms: self.created.as_millis(),
             attempts: self.attempts,
             max_attempts: self.max_attempts,
+            on_success: self.on_success.map(|follow_up| follow_up.into_wire()),
+            on_death: self.on_death.map(|follow_up| follow_up.into_wire()),
+            result: self.result.and_then(|result| shown_result(&result)),
             retry: self.retry.map(IntoWire::into_wire),
             lease: self
                 .leased_until
@@ -177,6 +198,38 @@ impl IntoWire for queue::Job {
             finished_ms: self.finished.map(Time::as_millis),
         }
     }
+}
+
+impl IntoWire for queue::FollowUp {
+    type Wire = FollowUp;
+
+    fn into_wire(self) -> FollowUp {
+        FollowUp { queue: self.queue, delay: not_zero(self.delay) }
+    }
+}
+
+fn follow_up_of(
+    follow_up: Option<FollowUp>,
+    field: &str,
+) -> Result<Option<Box<queue::FollowUp>>, Failure> {
+    let Some(FollowUp { queue, delay }) = follow_up else { return Ok(None) };
+    if !is_name(&queue) {
+        return Err(invalid(&format!("{field}/queue"), format!("not a queue name: {NAME_RULE}")));
+    }
+    let delay = delay.unwrap_or_default().0;
+    Ok(Some(Box::new(queue::FollowUp::to(queue).delay(delay))))
+}
+
+/// Returns the bytes of a result, as they are stored.
+pub(crate) fn result_of(result: Option<Box<RawValue>>) -> Result<Option<Bytes>, Failure> {
+    let bytes = result.map(|result| Content::Json(result).into_bytes()).transpose();
+    Ok(bytes.map_err(|why| invalid("/result", why))?.map(Bytes::from))
+}
+
+/// Returns a result as JSON; one that is not JSON as a text.
+fn shown_result(result: &[u8]) -> Option<Box<RawValue>> {
+    let text = String::from_utf8_lossy(result);
+    RawValue::from_string(text.to_string()).or_else(|_| to_raw_value(&text)).ok()
 }
 
 impl IntoWire for queue::Delivery {

@@ -9,7 +9,7 @@ use super::{invalid, missing};
 use crate::api::{Code, Content};
 use crate::problem::Failure;
 
-const CONTENT_TYPE: &str = "content-type";
+pub(super) const CONTENT_TYPE: &str = "content-type";
 
 /// The payload of a request, in one of its three forms, with the headers.
 pub(super) struct Parcel {

@@ -6,7 +6,8 @@ use tickwheel_queue as queue;
 
 use super::{IntoQueue, IntoWire, missing};
 use crate::api::{
-    Counts, Delay, Exponential, Keep, Pacing, PurgeState, Queue, QueueSettings, Retention, Retry,
+    Counts, Delay, Exponential, Keep, Order, Pacing, PurgeState, Queue, QueueSettings,
+    QueueSettingsPatch, Retention, Retry,
 };
 use crate::problem::Failure;
 
@@ -113,6 +114,21 @@ impl IntoWire for queue::QueueSettings {
             pacing: self.pacing.into_wire(),
             group_pacing: self.group_pacing.into_wire(),
             retention: self.retention.into_wire(),
+            order: match self.order {
+                queue::Order::DueTime => Order::Due,
+                queue::Order::Priority => Order::Priority,
+            },
+        }
+    }
+}
+
+impl IntoQueue for Order {
+    type Queue = queue::Order;
+
+    fn into_queue(self) -> queue::Order {
+        match self {
+            Self::Due => queue::Order::DueTime,
+            Self::Priority => queue::Order::Priority,
         }
     }
 }
@@ -131,6 +147,25 @@ pub(crate) fn settings_of(settings: QueueSettings) -> Result<queue::QueueSetting
         },
         pacing: pacing_of(&settings.pacing, "/pacing")?,
         group_pacing: pacing_of(&settings.group_pacing, "/group_pacing")?,
+        order: settings.order.into_queue(),
+    })
+}
+
+/// Returns the change of settings that a request asks for.
+pub(crate) fn patch_of(patch: QueueSettingsPatch) -> Result<queue::SettingsPatch, Failure> {
+    let pacing =
+        |pacing: Option<Pacing>, field| pacing.map(|pacing| pacing_of(&pacing, field)).transpose();
+    let retention = patch.retention.unwrap_or_default();
+    Ok(queue::SettingsPatch {
+        lease: patch.lease.map(|lease| lease.0),
+        max_attempts: patch.max_attempts,
+        retry: patch.retry.map(IntoQueue::into_queue),
+        done: retention.done.map(IntoQueue::into_queue),
+        dead: retention.dead.map(IntoQueue::into_queue),
+        cancelled: retention.cancelled.map(IntoQueue::into_queue),
+        pacing: pacing(patch.pacing, "/pacing")?,
+        group_pacing: pacing(patch.group_pacing, "/group_pacing")?,
+        order: patch.order.map(IntoQueue::into_queue),
     })
 }
 
@@ -189,6 +224,7 @@ mod tests {
             },
             pacing: queue::Pacing::starts(3, Duration::from_secs(1)).concurrency(2),
             group_pacing: queue::Pacing::default(),
+            order: queue::Order::Priority,
         };
         let shown = settings.clone().into_wire();
         let text = serde_json::to_string(&shown).unwrap();

@@ -73,6 +73,36 @@ async fn settings_are_set_whole_and_in_part() {
 }
 
 #[tokio::test]
+async fn ready_jobs_come_by_priority_if_the_queue_says_so() {
+    let service = Service::start().await;
+    for (text, priority) in [("low", -5), ("high", 5), ("normal", 0)] {
+        service.post("/v1/queues/q/jobs", json!({"text": text, "priority": priority})).await;
+    }
+    let patch = Request::new("PATCH", "/v1/queues/q/settings").json(&json!({"order": "priority"}));
+    assert_eq!(service.send(patch).await.json()["settings"]["order"], "priority");
+    let reserved = service.post("/v1/queues/q/reserve", json!({"limit": 3})).await.json();
+    let texts: Vec<_> =
+        (0..3).map(|place| reserved["deliveries"][place]["job"]["text"].clone()).collect();
+    assert_eq!(texts, ["high", "normal", "low"]);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn patches_of_different_fields_do_not_undo_each_other() {
+    let service = Service::start().await;
+    service.put("/v1/queues/q/settings", json!({})).await;
+    let patch = |json| Request::new("PATCH", "/v1/queues/q/settings").json(&json);
+    for round in 1..20 {
+        let (one, two) = (patch(json!({"max_attempts": round})), patch(json!({"lease": round})));
+        tokio::join!(service.send(one), service.send(two));
+        let settings = service.get("/v1/queues/q").await.json()["settings"].clone();
+        assert_eq!(settings["max_attempts"], json!(round));
+        assert_eq!(settings["lease"], json!(format!("{round}ms")));
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn queues_are_listed_with_their_counts() {
     let service = Service::start().await;
     assert_eq!(service.get("/v1/queues").await.json(), json!({"queues": []}));

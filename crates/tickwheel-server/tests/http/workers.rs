@@ -9,6 +9,60 @@ use crate::client::{Request, Service};
 const STALE: &str = "00000000000000ff";
 
 #[tokio::test]
+async fn a_result_is_kept_and_passed_on() {
+    let service = Service::start().await;
+    service.put("/v1/queues/resize/settings", json!({"retention": {"done": {}}})).await;
+    let job = json!({
+        "text": "cat.jpg", "on_success": {"queue": "publish"}, "on_death": {"queue": "failed"},
+    });
+    service.post("/v1/queues/resize/jobs", job).await;
+    let (id, token) = service.reserve_one("resize").await;
+    let large = json!({"token": token, "result": "x".repeat(64 << 10)});
+    let refused = service.post(&format!("/v1/jobs/{id}/ack"), large).await;
+    assert_eq!(refused.problem(422, "over-limit").as_deref(), Some("/result"));
+    let ack = json!({"token": token, "result": {"file": "small.jpg"}});
+    assert_eq!(service.post(&format!("/v1/jobs/{id}/ack"), ack).await.status, 200);
+    let done = service.get(&format!("/v1/jobs/{id}")).await.json();
+    assert_eq!(done["result"], json!({"file": "small.jpg"}));
+    let next = service.post("/v1/queues/publish/reserve", json!({})).await.json();
+    let next = &next["deliveries"][0]["job"];
+    assert_eq!(next["payload"], json!({"file": "small.jpg"}));
+    assert_eq!(next["headers"]["tickwheel-parent"], json!(id));
+    // A job that dies is put into another queue with its payload.
+    let job = json!({"text": "dog.jpg", "on_death": {"queue": "failed"}});
+    service.post("/v1/queues/resize/jobs", job).await;
+    let (id, token) = service.reserve_one("resize").await;
+    let fail = json!({"token": token, "error": "no such file", "dead": true});
+    service.post(&format!("/v1/jobs/{id}/fail"), fail).await;
+    let dead = service.post("/v1/queues/failed/reserve", json!({})).await.json();
+    let dead = &dead["deliveries"][0]["job"];
+    assert_eq!(
+        (&dead["text"], &dead["headers"]["tickwheel-error"]),
+        (&json!("dog.jpg"), &json!("no such file"))
+    );
+    let wrong = json!({"text": "", "on_success": {"queue": "tickwheel:x"}});
+    let wrong = service.post("/v1/queues/q/jobs", wrong).await;
+    assert_eq!(wrong.problem(422, "invalid-field").as_deref(), Some("/on_success/queue"));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn puts_that_replace_each_other_cannot_postpone_a_job_for_ever() {
+    let service = Service::start().await;
+    let put = json!({"text": "", "key": "k", "delay": "1h", "max_total_delay": "2h"});
+    let first = service.post("/v1/queues/q/jobs", put).await.json();
+    let put = json!({"text": "", "key": "k", "delay": "5h", "max_total_delay": "2h"});
+    let second = service.post("/v1/queues/q/jobs", put).await.json();
+    assert_eq!(second["outcome"], "replaced");
+    let between = second["due_ms"].as_u64().unwrap() - first["due_ms"].as_u64().unwrap();
+    assert!(between <= 3_600_000, "{between} ms");
+    let wrong =
+        service.post("/v1/queues/q/jobs", json!({"text": "", "max_total_delay": "2h"})).await;
+    assert_eq!(wrong.problem(422, "invalid-field").as_deref(), Some("/max_total_delay"));
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_delivery_has_the_job_and_a_token_that_acknowledges_it() {
     let service = Service::start().await;
     let id = service.put_text("q", "hello").await;

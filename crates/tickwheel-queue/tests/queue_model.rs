@@ -50,7 +50,7 @@ enum Step {
     Crash,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Put {
     queue: usize,
     key: Option<u8>,

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use tickwheel_queue::{Queues, Time};
-use tokio::sync::Mutex;
 
 use crate::api::Code;
 use crate::auth::{Caller, Gate};

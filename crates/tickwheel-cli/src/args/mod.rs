@@ -106,7 +106,7 @@ pub(crate) enum Command {
     /// Run the service
     Serve(ServeArgs),
     /// Put a job into a queue, to be delivered when it is due
-    Put(PutArgs),
+    Put(Box<PutArgs>),
     /// Show a job
     Get(GetArgs),
     /// List the jobs of a queue; the queues, if none is named

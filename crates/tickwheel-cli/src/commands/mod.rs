@@ -32,7 +32,7 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
     let context = || Ok::<_, Failure>(Context { client: Client::new(&connection)?, output });
     match command {
         Command::Serve(args) => serve::run(output, &args),
-        Command::Put(args) => job::put(&context()?, args),
+        Command::Put(args) => job::put(&context()?, *args),
         Command::Get(args) => job::get(&context()?, &args),
         Command::Ls(args) => job::ls(&context()?, &args),
         Command::Cancel(args) => job::cancel(&context()?, &args),

@@ -109,7 +109,7 @@ impl Queue {
 
     /// When the job was due that is ready for the longest time.
     pub(crate) fn oldest_ready(&self, now: Time) -> Option<Time> {
-        let ready = self.ready.first_key_value().map(|(place, _)| place.due);
+        let ready = self.ready.earliest().map(|place| place.due);
         let held = self.held.first_key_value().map(|(place, _)| place.due);
         let edge = self.edge.map(|edge| edge.due);
         [ready, held, edge].into_iter().flatten().min().filter(|due| *due <= now)

@@ -168,8 +168,8 @@ impl Queues {
         self.send(Command::Configure { queue: queue.into(), settings }, response::unit)
     }
 
-    /// Changes some settings of a queue that exists, and returns all its settings. Concurrent
-    /// changes of different fields do not undo each other.
+    /// Changes some settings of a queue, which is created if it does not exist, and returns all its
+    /// settings. Concurrent changes of different fields do not undo each other.
     ///
     /// See [`SettingsPatch`] for an example.
     pub fn patch_settings(

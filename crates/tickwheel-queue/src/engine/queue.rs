@@ -232,15 +232,17 @@ impl Engine {
         Ok(())
     }
 
-    /// Changes some settings of a queue; returns the settings that it has then.
+    /// Changes some settings of a queue, which is created if it does not exist. Returns all its
+    /// settings.
     pub(super) fn patch_settings(
         &mut self,
         name: &str,
         patch: &SettingsPatch,
     ) -> Result<QueueSettings, Error> {
-        let number = self.existing(name)?;
-        let settings = patch.apply(&self.queue(number).settings);
+        let current = self.number_of(name).map(|number| self.queue(number).settings.clone());
+        let settings = patch.apply(&current.unwrap_or_default());
         settings.check()?;
+        let number = self.queue_for(name)?;
         self.set_settings(number, settings.clone());
         Ok(settings)
     }

@@ -158,7 +158,7 @@ fn a_hundred_tasks_with_one_key_put_one_job() {
     assert_eq!(pending(&queues), 1);
 }
 
-/// After a failed commit nobody knows whether the put happened: repeating it is safe.
+/// After a failed commit it is unknown whether the put happened; repeating it is safe.
 #[test]
 fn a_put_whose_commit_failed_can_be_repeated() {
     let disk = FaultyDisk::default();

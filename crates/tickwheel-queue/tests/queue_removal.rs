@@ -139,7 +139,7 @@ fn an_access_to_some_queues_leaves_room_for_others() {
         put(&queues, &format!("admin-{number}")).unwrap();
     }
     assert_eq!(put(&queues, "admin-x"), over(100, 101));
-    // A queue that is gone counts for nobody.
+    // A removed queue no longer counts for its creator.
     for number in 0..11 {
         let name = if number < 10 { format!("admin-{number}") } else { "t0-0".into() };
         queues.remove_queue(name, true).wait().unwrap();

@@ -97,7 +97,7 @@ pub(crate) struct Gate {
     store: TokenStore,
     ring: RwLock<Arc<Ring>>,
     is_needed: AtomicBool,
-    /// The access of those who come without a token; revoked once one is needed.
+    /// The access of clients without a token; revoked once a token is needed.
     anyone: Access,
     /// Nobody else can reach the address, so a browser's word about the host counts.
     is_private: bool,
@@ -167,7 +167,7 @@ impl Gate {
         }
     }
 
-    /// Somebody who shows no token, to what needs none.
+    /// A client without a token, on a route that needs none.
     pub(crate) fn anyone(&self) -> Caller {
         Caller::Anyone(self.anyone.clone())
     }

@@ -2,8 +2,8 @@
 //!
 //! Ground rules:
 //! * Nothing is sent before the answer is first polled or waited for.
-//! * A reply is written once and taken once. Whoever drops an answer early says so, and what the
-//!   writer has to give back (delivered jobs that nobody will see) it takes back.
+//! * A reply is written once and taken once. If an answer is dropped before that, jobs delivered in
+//!   the reply are returned to their queue.
 
 use std::fmt;
 use std::future::Future;

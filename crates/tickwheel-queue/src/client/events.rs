@@ -24,7 +24,7 @@ use crate::runtime::reply::thread_waker;
 /// let first = events.wait()?.id;
 /// drop(events);
 ///
-/// // Somebody who comes back goes on where it was.
+/// // A listener that reconnects with an event id resumes after it.
 /// let mut events = queues.events(first);
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
 /// # runtime.block_on(async {
@@ -135,7 +135,7 @@ impl Events {
         }
     }
 
-    /// The next event, for those who write a stream or a future of their own.
+    /// Polls for the next event, for use in a stream or a future of your own.
     ///
     /// ```
     /// use std::task::{Context, Poll, Waker};
@@ -173,8 +173,8 @@ impl Events {
         }
     }
 
-    /// Everything up to here was given, or is of other queues: where somebody who comes back may
-    /// go on. Of use when a queue is quiet and others are not.
+    /// Returns the id after which a listener that reconnects can resume. All events up to it were
+    /// returned or belong to other queues, so it advances while this listener's queue is quiet.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues};

@@ -41,7 +41,7 @@ pub struct List {
     pub key_prefix: Option<String>,
     /// The largest number of jobs to return, from 1 to 10,000.
     pub limit: usize,
-    /// A page ends earlier once its jobs have so many bytes, at most 16 MiB; see
+    /// The size in bytes at which a page ends before `limit` is reached, at most 16 MiB. See
     /// [`Builder::measure`](crate::Builder::measure).
     pub bytes: usize,
     /// Where the page before this one ended.
@@ -108,7 +108,7 @@ impl List {
         self
     }
 
-    /// So many to a page.
+    /// Sets the largest number of jobs in a page.
     ///
     /// ```
     /// use tickwheel_queue::List;

@@ -207,7 +207,7 @@ impl Core {
         }
     }
 
-    /// Gives deliveries back that nobody will see.
+    /// Returns jobs to their queue whose delivery was dropped before the caller received it.
     pub(crate) fn take_back(&self, response: Response) {
         let Response::Deliveries(Ok(deliveries)) = response else { return };
         if deliveries.is_empty() {

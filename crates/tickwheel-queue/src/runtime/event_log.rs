@@ -5,8 +5,8 @@
 //! the writer never waits.
 //!
 //! Ground rules:
-//! * Nothing is recorded until somebody listens, and again from a while after the last one left:
-//!   until then the engine passes each event over with one comparison.
+//! * Events are recorded while there is a listener, and for [`LINGER`] after the last one left.
+//!   At other times the engine skips each event with one comparison.
 //! * The ring is one uninterrupted *run*. Whenever events may be missing in it (the recording was
 //!   off, the store failed and was opened again) a new run begins, and ids of other runs are not
 //!   found.
@@ -24,8 +24,8 @@ use crate::model::event::{Event, EventId, EventsError};
 use crate::model::id::random;
 use crate::model::time::instant_now;
 
-/// How long recording goes on when nobody listens, so that a listener who comes back misses
-/// nothing.
+/// How long events are recorded after the last listener left, so that a listener that reconnects
+/// misses none.
 const LINGER: Duration = Duration::from_secs(60);
 /// Events that a listener copies at a time.
 const READ_EVENTS: usize = 128;
@@ -45,7 +45,7 @@ struct LogState {
     /// The last event, or where it begins.
     last: EventId,
     listeners: usize,
-    /// Since when nobody listens.
+    /// When the last listener left.
     idle_since: Option<Instant>,
     wakers: HashMap<u64, Waker>,
     next_listener: u64,
@@ -69,7 +69,7 @@ impl LogState {
         self.first + self.ring.len() as u64
     }
 
-    /// Forgets what there was. Nobody can go on from there.
+    /// Forgets all events. No listener can resume from them.
     fn begin_run(&mut self, commit: u64) {
         self.first = self.end() + 1;
         self.ring = VecDeque::new();

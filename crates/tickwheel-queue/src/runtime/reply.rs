@@ -18,7 +18,7 @@ pub(crate) struct Reply {
 enum ReplyState {
     Empty(Option<Waker>),
     Full(Response),
-    /// Taken, or nobody will.
+    /// The outcome was taken, or its caller is gone.
     Over,
 }
 
@@ -29,12 +29,12 @@ pub(crate) struct Promise {
 }
 
 impl Promise {
-    /// A promise that nobody waits for.
+    /// Creates a promise without a waiting caller.
     pub(crate) fn to_nobody() -> Self {
         Self { reply: None }
     }
 
-    /// Gives the outcome; back if nobody waits for it any more.
+    /// Delivers the outcome. Returns it if the caller has stopped waiting.
     pub(crate) fn keep(mut self, outcome: Response) -> Option<Response> {
         match self.reply.take() {
             Some(reply) => reply.give(outcome),
@@ -42,7 +42,7 @@ impl Promise {
         }
     }
 
-    /// Whether nobody waits for it any more.
+    /// Returns `true` if the caller has stopped waiting.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.reply.as_ref().is_none_or(|reply| matches!(*reply.lock(), ReplyState::Over))
     }

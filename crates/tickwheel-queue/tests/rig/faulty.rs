@@ -42,7 +42,7 @@ impl FaultyDisk {
         self.faults.failing_commits.store(commits, Ordering::SeqCst);
     }
 
-    /// The next so many commits find the disk full, and those after them do not.
+    /// The number of coming commits that find the disk full.
     pub(crate) fn fill_for(&self, commits: usize) {
         self.faults.commits_find_it_full.store(commits, Ordering::SeqCst);
     }

@@ -44,7 +44,7 @@ async fn shown(queues: &Queues, name: String) -> Result<Json<Queue>, Failure> {
     Ok(Json(info(queues, name).await?.into_wire()))
 }
 
-/// The queues for whoever may administer this one.
+/// The queues, for a caller that may administer this one.
 fn named(app: &App, caller: &Caller, name: &str) -> Result<Queues, Failure> {
     caller.may(Scope::Admin, name)?;
     app.queues_for(caller, Scope::Admin)

@@ -140,7 +140,7 @@ impl HashIndex {
         self.old.set(at, MOVED);
     }
 
-    /// Begins to make the table larger, or goes on with a resize.
+    /// Begins to make the table larger, or continues a resize.
     #[cold]
     fn grow(&mut self) {
         if self.old.is_empty() {
@@ -149,7 +149,7 @@ impl HashIndex {
         self.move_some();
     }
 
-    /// Begins to make the table smaller, or goes on with a resize.
+    /// Begins to make the table smaller, or continues a resize.
     #[cold]
     fn shrink(&mut self) {
         if self.old.is_empty() {

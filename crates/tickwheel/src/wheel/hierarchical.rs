@@ -272,7 +272,7 @@ impl<T> HierarchicalWheel<T> {
         Advance::Idle
     }
 
-    /// Drops what comes next while it is stale: nobody need wake up for it. Returns `false` if it
+    /// Drops what comes next while it is stale: no wake-up is needed for it. Returns `false` if it
     /// ran out of budget.
     #[inline(always)]
     fn skip_stale(&mut self, budget: &mut usize) -> bool {

@@ -73,7 +73,7 @@ async fn idle_connections_time_out_by_the_timers_clock() {
     let (timer, clock) = manual();
     let pair = connect(&timer).await;
     assert!(pair.client.close_reason().is_none());
-    // The idle timeout of quinn is 30 seconds, which nobody waits for here.
+    // quinn's default idle timeout is 30 seconds, too long for a test.
     let advance = async {
         loop {
             clock.advance(SECOND);

@@ -28,7 +28,7 @@ use super::{Nanos, nanos};
 /// For how long an anchor is used, in nanoseconds.
 const ANCHOR_LIFE: Nanos = 50_000;
 
-/// The part by which the rate of the counter is rounded up: one in so many.
+/// The counter's rate is rounded up by its value divided by this.
 const RATE_MARGIN: u64 = 4;
 
 /// Added to an anchor's time, in nanoseconds: processors may read the counter a little before it is
@@ -46,7 +46,7 @@ const MAX_AHEAD: Nanos = ANCHOR_MARGIN + MAX_SLACK + ANCHOR_LIFE / 2;
 const MIN_WINDOW: Nanos = 20_000_000;
 const MAX_WINDOW: Nanos = 1_000_000_000;
 
-/// The two measurements of the rate may differ by one in so many.
+/// The two measurements of the rate may differ by their value divided by this.
 const AGREEMENT: u64 = 1_000;
 
 /// `rate` if the counter must not be used.

@@ -8,9 +8,7 @@ mod story;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use model::{
-    ExpectedJob, FOLLOW_UP_ATTEMPTS, Model, ModelSchedule, NewModelJob, RETRY, SCHEDULE_ATTEMPTS,
-};
+use model::{FOLLOW_UP_ATTEMPTS, Model, ModelSchedule, NewModelJob, RETRY, SCHEDULE_ATTEMPTS};
 use proptest::prelude::*;
 use story::Story;
 use tickwheel::ManualClock;
@@ -441,9 +439,7 @@ impl<D: TestDisk> Run<D> {
                 if let Some((_, parent)) = parent
                     && self.model.get(job.id).is_none()
                 {
-                    let parent = parent.parse().expect("an id");
-                    let payload = String::from_utf8(job.payload.to_vec()).expect("a text");
-                    self.model.add_follow_up(job.id, &ExpectedJob { parent, queue, payload });
+                    self.model.add_follow_up(&job, queue, parent.parse().expect("an id"));
                     self.ids.push(job.id);
                 }
             }

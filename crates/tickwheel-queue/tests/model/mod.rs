@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tickwheel_queue::{JobId, OnConflict, Retry, State, Time};
+use tickwheel_queue::{Job, JobId, OnConflict, Retry, State, Time};
 
 use crate::rig::nth_occurrence_id;
 
@@ -33,6 +33,9 @@ pub(crate) struct ExpectedJob {
     pub(crate) parent: JobId,
     pub(crate) queue: usize,
     pub(crate) payload: String,
+    /// The job is due between this time and the present: the queue may notice that a lease ran out
+    /// while the clock is still being advanced.
+    pub(crate) earliest_due: u64,
 }
 
 /// The delay between attempts, for every job of the test.
@@ -85,18 +88,20 @@ impl Model {
         let now = self.now;
         let mut died = Vec::new();
         for job in &mut self.jobs {
-            if job.lease.is_some_and(|(_, until)| until <= now) {
+            if let Some((_, until)) = job.lease
+                && until <= now
+            {
                 job.lease = None;
                 job.last_error = Some("the lease ran out".into());
                 job.state = State::Scheduled;
                 if job.attempts >= job.max_attempts {
                     job.state = State::Dead;
-                    died.push(job.id);
+                    died.push((job.id, until));
                 }
             }
         }
-        for id in died {
-            self.expect_follow_up(id, None);
+        for (id, until) in died {
+            self.expect_follow_up(id, None, until);
         }
         let mut schedules = std::mem::take(&mut self.schedules);
         for schedule in &mut schedules {
@@ -144,32 +149,38 @@ impl Model {
     }
 
     /// A job was acknowledged with a result, or died: its follow-up has to be there.
-    fn expect_follow_up(&mut self, parent: JobId, result: Option<String>) {
+    fn expect_follow_up(&mut self, parent: JobId, result: Option<String>, earliest_due: u64) {
         let job = self.get(parent).expect("it ended just now");
         if job.has_follow_up {
             let (queue, payload) = (1 - job.queue, result.unwrap_or(job.payload.clone()));
-            self.expected.push(ExpectedJob { parent, queue, payload });
+            self.expected.push(ExpectedJob { parent, queue, payload, earliest_due });
         }
     }
 
     /// A job was found that follows another one.
-    pub(crate) fn add_follow_up(&mut self, id: JobId, found: &ExpectedJob) {
-        let place = self.expected.iter().position(|expected| expected == found);
-        self.expected.remove(place.expect("a follow-up that is expected"));
+    pub(crate) fn add_follow_up(&mut self, found: &Job, queue: usize, parent: JobId) {
+        let is_it = |expected: &ExpectedJob| {
+            (expected.parent, expected.queue) == (parent, queue)
+                && found.payload == expected.payload.as_bytes()
+        };
+        let place = self.expected.iter().position(is_it).expect("a follow-up that is expected");
+        let expected = self.expected.remove(place);
+        let due = found.due.as_millis();
+        assert!((expected.earliest_due..=self.now).contains(&due), "due at {due}: {expected:?}");
         self.jobs.push(ModelJob {
-            id,
-            queue: found.queue,
+            id: found.id,
+            queue,
             key: None,
             priority: 0,
             seq: self.next_seq,
-            due: self.now,
+            due,
             attempts: 0,
             max_attempts: FOLLOW_UP_ATTEMPTS,
             state: State::Scheduled,
             lease: None,
             last_error: None,
             first_put: self.now,
-            payload: found.payload.clone(),
+            payload: expected.payload,
             has_follow_up: false,
         });
         self.next_seq += 1;
@@ -302,7 +313,7 @@ impl Model {
     pub(crate) fn ack(&mut self, id: JobId, token: u64, result: String) -> bool {
         let is_leased = self.leased(id, token).is_some();
         if is_leased {
-            self.expect_follow_up(id, Some(result));
+            self.expect_follow_up(id, Some(result), self.now);
             self.jobs.retain(|job| job.id != id);
         }
         is_leased
@@ -324,7 +335,7 @@ impl Model {
             job.due = now + delay;
         } else {
             job.state = State::Dead;
-            self.expect_follow_up(id, None);
+            self.expect_follow_up(id, None, now);
         }
         true
     }

@@ -46,6 +46,8 @@ codes! {
     InvalidHeader = "invalid-header", 400, "A header is invalid";
     /// The body did not arrive, or not in time.
     IncompleteBody = "incomplete-body", 400, "The body did not arrive in full";
+    /// Plain HTTP was sent to a port that speaks TLS.
+    TlsRequired = "tls-required", 400, "The port speaks TLS";
     /// The token is missing or invalid.
     Unauthorized = "unauthorized", 401, "A valid token is required";
     /// The token does not allow this.

@@ -58,7 +58,7 @@ fn a_certificate_of_ones_own_is_trusted_if_it_is_named() {
 }
 
 #[test]
-fn whoever_speaks_tls_to_the_deaf_is_told() {
+fn the_wrong_scheme_suggests_the_right_one() {
     let plain = Server::start();
     let address = plain.url.replace("http:", "https:");
     let said = tickwheel(&["ls", "--url", &address]);
@@ -68,7 +68,7 @@ fn whoever_speaks_tls_to_the_deaf_is_told() {
     let (certificate, key) = certify(pem.path(), false);
     let server = start(&certificate, &key);
     let said = tickwheel(&["ls", "--url", &server.url.replace("https:", "http:")]);
-    assert!(said.code(1).contains("https://"), "{}", said.stderr);
+    assert!(said.code(2).contains("https:// instead of http://"), "{}", said.stderr);
 }
 
 #[test]

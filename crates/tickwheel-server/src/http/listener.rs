@@ -16,11 +16,12 @@ use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
+use hyper::StatusCode;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, yield_now};
@@ -29,12 +30,17 @@ use tower_service::Service;
 
 use super::connections::{Answering, Connections, Place};
 use super::stall::Impatient;
+use crate::api::{Code, Problem};
 use crate::app::App;
 
 /// A client that does not finish its handshake within this time is given up.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Clients that are told at the same time that there is no room. Others are not told.
 const MAX_REFUSALS: usize = 32;
+/// How long a client may take to read a refusal.
+const REFUSAL: Duration = Duration::from_secs(1);
+/// Bytes that are read of a plain request to the TLS port.
+const MAX_PLAIN_INPUT: u64 = 64 << 10;
 
 /// Where connections come in.
 pub(crate) struct Door {
@@ -104,21 +110,43 @@ impl Door {
 
 /// Tells a client that there is no room, without waiting for its request.
 async fn refuse(mut stream: TcpStream, _permit: OwnedSemaphorePermit) {
-    let problem = crate::api::Problem::new(
-        crate::api::Code::Unavailable,
-        "there are too many connections: close some, or try again later",
-    );
-    let body = serde_json::to_string(&problem).unwrap_or_default();
+    let why = "there are too many connections: close some, or try again later";
+    let problem = Problem::new(Code::Unavailable, why);
+    let write = write_problem(&mut stream, &problem);
+    let _ = tokio::time::timeout(REFUSAL, write).await;
+}
+
+/// Tells a client that sent plain HTTP to the TLS port which URL to use.
+async fn suggest_https(mut stream: TcpStream) {
+    let why =
+        "this port speaks TLS: repeat the request with https:// instead of http:// in its URL";
+    let answer = async {
+        write_problem(&mut stream, &Problem::new(Code::TlsRequired, why)).await?;
+        // Closing a socket with unread input resets the connection, and the answer is lost.
+        tokio::io::copy(&mut stream.take(MAX_PLAIN_INPUT), &mut tokio::io::sink()).await
+    };
+    let _ = tokio::time::timeout(REFUSAL, answer).await;
+}
+
+/// Writes a problem document as the only answer of a connection.
+async fn write_problem(stream: &mut TcpStream, problem: &Problem) -> std::io::Result<()> {
+    let body = serde_json::to_string(problem).unwrap_or_default();
+    let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
+    let retry = if problem.status == 503 { "retry-after: 1\r\n" } else { "" };
     let answer = format!(
-        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\n\
-         content-length: {}\r\nretry-after: 1\r\nconnection: close\r\n\r\n{body}",
+        "HTTP/1.1 {status}\r\ncontent-type: application/problem+json\r\n\
+         content-length: {}\r\n{retry}connection: close\r\n\r\n{body}",
         body.len()
     );
-    let write = async {
-        stream.write_all(answer.as_bytes()).await?;
-        stream.shutdown().await
-    };
-    let _ = tokio::time::timeout(Duration::from_secs(1), write).await;
+    stream.write_all(answer.as_bytes()).await?;
+    stream.shutdown().await
+}
+
+/// Whether a client speaks plain HTTP: its first byte is a letter, where TLS sends 22.
+async fn is_plain_http(stream: &TcpStream) -> std::io::Result<bool> {
+    let mut first = [0];
+    let length = stream.peek(&mut first).await?;
+    Ok(length == 1 && first[0].is_ascii_alphabetic())
 }
 
 /// One connection.
@@ -149,14 +177,22 @@ impl Connection {
     async fn handshake_and_serve(&self, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
         let Some(acceptor) = acceptor else { return self.serve(stream).await };
         let address = self.place.address();
-        let handshake = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream));
+        let handshake = async {
+            if is_plain_http(&stream).await? {
+                suggest_https(stream).await;
+                return Ok(None);
+            }
+            acceptor.accept(stream).await.map(Some)
+        };
+        let handshake = tokio::time::timeout(HANDSHAKE, handshake);
         let shutdown = self.app.shutdown().clone();
-        let outcome = tokio::select! {
+        let outcome: Result<std::io::Result<_>, _> = tokio::select! {
             outcome = handshake => outcome,
             () = shutdown.begun() => return,
         };
         match outcome {
-            Ok(Ok(stream)) => self.serve(stream).await,
+            Ok(Ok(Some(stream))) => self.serve(stream).await,
+            Ok(Ok(None)) => tracing::debug!(%address, "plain HTTP to the TLS port"),
             Ok(Err(error)) => tracing::debug!(%address, %error, "no TLS handshake"),
             Err(_) => tracing::debug!(%address, "the TLS handshake took too long"),
         }

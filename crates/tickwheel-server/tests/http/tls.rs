@@ -76,9 +76,13 @@ async fn a_new_certificate_is_taken_over_and_a_broken_one_is_not() {
     // A connection that was there before goes on.
     assert_eq!(before.send(Request::new("GET", "/healthz")).await.status, 200);
 
-    let mut plain = service.connect().await;
-    plain.write(&Request::new("GET", "/healthz").bytes()).await;
-    plain.closed().await;
+    let plain = service.connect().await.send(Request::new("GET", "/healthz")).await;
+    assert_eq!((plain.status, &plain.json()["code"]), (400, &"tls-required".into()));
+    assert!(plain.body.contains("https://"), "{}", plain.body);
+    // What is neither HTTP nor TLS gets no answer.
+    let mut garbage = service.connect().await;
+    garbage.write(b"\0\0\0\0\0\0").await;
+    garbage.closed().await;
     service.stop().await;
 }
 

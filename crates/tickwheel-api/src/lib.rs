@@ -52,8 +52,8 @@ pub use job::{
 pub use payload::{Content, JSON_TYPE, TEXT_TYPE, check_json, compact, escaped_len};
 pub use problem::{Code, Problem};
 pub use queue::{
-    Count, Counts, Exponential, Keep, KickRequest, Order, Pacing, PurgeRequest, PurgeState, Queue,
-    QueueList, QueueSettings, QueueSettingsPatch, Retention, RetentionPatch, Retry,
+    Count, Counts, Exponential, FinishedState, Keep, KickRequest, Order, Pacing, Queue, QueueList,
+    QueueSettings, QueueSettingsPatch, RemoveFinishedRequest, Retention, RetentionPatch, Retry,
 };
 pub use schedule::{Misfire, NextRun, NextRuns, Schedule, ScheduleList, ScheduleRequest};
 pub use stats::{Durability, Health, Percentiles, Stats};

@@ -345,11 +345,11 @@ pub struct KickRequest {
     pub limit: Option<u64>,
 }
 
-/// A state whose jobs can be purged.
+/// A state in which a job is finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum PurgeState {
+pub enum FinishedState {
     /// Jobs whose last attempt failed.
     Dead,
     /// Jobs that were acknowledged.
@@ -358,21 +358,22 @@ pub enum PurgeState {
     Cancelled,
 }
 
-/// A request to drop finished jobs.
+/// A request to remove finished jobs.
 ///
 /// ```
-/// use tickwheel_api::PurgeRequest;
-/// let request: PurgeRequest = serde_json::from_str(r#"{"state": "dead", "older_than": "7d"}"#)?;
+/// use tickwheel_api::RemoveFinishedRequest;
+/// let json = r#"{"state": "dead", "older_than": "7d"}"#;
+/// let request: RemoveFinishedRequest = serde_json::from_str(json)?;
 /// assert!(request.older_than.is_some());
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct PurgeRequest {
-    /// The state of the jobs to drop.
-    pub state: PurgeState,
-    /// Drop only jobs that finished longer ago than this.
+pub struct RemoveFinishedRequest {
+    /// The state of the jobs to remove.
+    pub state: FinishedState,
+    /// Remove only jobs that finished longer ago than this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub older_than: Option<Delay>,
 }

@@ -256,16 +256,16 @@ fn workers_fail_release_and_kick() {
     let (_, token) = reserve(&server, "q");
     server.run(&["fail", &id, &token, "--dead"]).code(0);
     assert_eq!(
-        server.run(&["purge", "q", "--state", "dead", "--older-than", "1h", "--yes"]).text(),
-        "0 jobs purged\n"
+        server.run(&["remove-finished", "q", "-s", "dead", "--older-than", "1h", "--yes"]).text(),
+        "0 jobs removed\n"
     );
-    let asked = server.run(&["purge", "q", "--state", "dead"]).code(2).to_owned();
+    let asked = server.run(&["remove-finished", "q", "--state", "dead"]).code(2).to_owned();
     assert!(
         asked.contains("removes finished jobs of queue \"q\": repeat it with --yes"),
         "{asked}"
     );
     let purged = server.run(&["purge", "q", "--state", "dead", "--yes"]);
-    assert_eq!(purged.text(), "1 job purged\n");
+    assert_eq!(purged.text(), "1 job removed\n");
 }
 
 #[test]
@@ -282,11 +282,13 @@ fn reserve_shows_what_to_acknowledge() {
 }
 
 #[test]
-fn drain_asks_before_it_cancels() {
+fn cancelling_what_waits_asks_first() {
     let server = Server::start();
     put(&server, &["q", "x", "--delay", "1h"]);
-    assert!(server.run(&["drain", "q"]).code(2).contains("--yes"));
-    assert_eq!(server.run(&["drain", "q", "--yes"]).text(), "1 job cancelled\n");
+    assert!(server.run(&["cancel-waiting", "q"]).code(2).contains("--yes"));
+    assert_eq!(server.run(&["cancel-waiting", "q", "--yes"]).text(), "1 job cancelled\n");
+    // The earlier name.
+    assert_eq!(server.run(&["drain", "q", "--yes"]).text(), "0 jobs cancelled\n");
 }
 
 #[test]

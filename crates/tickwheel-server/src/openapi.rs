@@ -21,8 +21,8 @@ const NEEDS_QUEUE: [&str; 7] = [
     "pauseQueue",
     "resumeQueue",
     "kickQueue",
-    "purgeQueue",
-    "drainQueue",
+    "removeFinishedJobs",
+    "cancelWaitingJobs",
 ];
 
 /// What stands above the routes.

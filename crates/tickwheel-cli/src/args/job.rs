@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use serde_json::value::RawValue;
-use tickwheel_api::{Conflict, Delay, JobId, JobState, LeaseToken, PurgeState, Retry, Timestamp};
+use tickwheel_api::{
+    Conflict, Delay, FinishedState, JobId, JobState, LeaseToken, Retry, Timestamp,
+};
 
 use super::values;
 
@@ -318,14 +320,14 @@ pub(crate) struct KickArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tickwheel purge orders --state dead                asks before it removes them
-  tickwheel purge orders --state done --older-than 7d --yes")]
-pub(crate) struct PurgeArgs {
+  tickwheel remove-finished orders --state dead      asks before it removes them
+  tickwheel remove-finished orders --state done --older-than 7d --yes")]
+pub(crate) struct RemoveFinishedArgs {
     /// The queue
     pub(crate) queue: String,
     /// Which ones
-    #[arg(long, short, value_parser = values::purge_state())]
-    pub(crate) state: PurgeState,
+    #[arg(long, short, value_parser = values::finished_state())]
+    pub(crate) state: FinishedState,
     /// Only those that finished longer ago than this
     #[arg(long, value_name = "DURATION", value_parser = values::delay)]
     pub(crate) older_than: Option<Delay>,
@@ -337,11 +339,11 @@ pub(crate) struct PurgeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tickwheel drain orders                             asks before it does it
-  tickwheel drain orders --yes
+  tickwheel cancel-waiting orders                    asks before it does it
+  tickwheel cancel-waiting orders --yes
 
 Jobs that a worker has are not touched.")]
-pub(crate) struct DrainArgs {
+pub(crate) struct CancelWaitingArgs {
     /// The queue
     pub(crate) queue: String,
     /// Do not ask

@@ -16,9 +16,9 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub(crate) use self::clock::ClockCommand;
 pub(crate) use self::job::{
-    AckArgs, CancelArgs, DeliveryArgs, DrainArgs, ExtendArgs, FailArgs, GetArgs, JobOptions,
-    KickArgs, LsArgs, PayloadArgs, PayloadKind, PurgeArgs, PutArgs, ReleaseArgs, RescheduleArgs,
-    ReserveArgs, StatsArgs, Target, WatchArgs, WhenArgs,
+    AckArgs, CancelArgs, CancelWaitingArgs, DeliveryArgs, ExtendArgs, FailArgs, GetArgs,
+    JobOptions, KickArgs, LsArgs, PayloadArgs, PayloadKind, PutArgs, ReleaseArgs,
+    RemoveFinishedArgs, RescheduleArgs, ReserveArgs, StatsArgs, Target, WatchArgs, WhenArgs,
 };
 pub(crate) use self::local::{
     CompletionsArgs, ConfigArgs, ManArgs, ServeArgs, ServerOptions, TokenCommand, TokenNewArgs,
@@ -127,10 +127,12 @@ pub(crate) enum Command {
     Release(ReleaseArgs),
     /// Bring dead jobs back: they are ready again
     Kick(KickArgs),
-    /// Remove the finished jobs of a queue
-    Purge(PurgeArgs),
+    /// Remove the dead, done or cancelled jobs of a queue
+    #[command(visible_alias = "purge")]
+    RemoveFinished(RemoveFinishedArgs),
     /// Cancel all waiting jobs of a queue
-    Drain(DrainArgs),
+    #[command(visible_alias = "drain")]
+    CancelWaiting(CancelWaitingArgs),
     /// Queues: list, show, set, pause, resume
     #[command(subcommand, visible_alias = "queues")]
     Queue(QueueCommand),

@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tickwheel_api::{
-    Conflict, Delay, Exponential, JobId, JobState, Keep, Misfire, Order, PurgeState, Retry,
+    Conflict, Delay, Exponential, FinishedState, JobId, JobState, Keep, Misfire, Order, Retry,
     Timestamp,
 };
 
@@ -35,7 +35,7 @@ pub(crate) fn state() -> impl TypedValueParser<Value = JobState> {
     named(&["scheduled", "ready", "leased", "dead", "done", "cancelled"])
 }
 
-pub(crate) fn purge_state() -> impl TypedValueParser<Value = PurgeState> {
+pub(crate) fn finished_state() -> impl TypedValueParser<Value = FinishedState> {
     named(&["dead", "done", "cancelled"])
 }
 

@@ -3,13 +3,15 @@
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use tickwheel_api::{
-    Count, Counts, KickRequest, Kicked, Pacing, PurgeRequest, PurgeState, Queue, QueueList,
-    QueueSettingsPatch, RetentionPatch,
+    Count, Counts, FinishedState, KickRequest, Kicked, Pacing, Queue, QueueList,
+    QueueSettingsPatch, RemoveFinishedRequest, RetentionPatch,
 };
 use ureq::http::Method;
 
 use super::Context;
-use crate::args::{DrainArgs, KickArgs, PacingArgs, PurgeArgs, QueueCommand, QueueSetArgs};
+use crate::args::{
+    CancelWaitingArgs, KickArgs, PacingArgs, QueueCommand, QueueSetArgs, RemoveFinishedArgs,
+};
 use crate::client::{Extra, Path};
 use crate::failure::Failure;
 use crate::output::{self, text};
@@ -41,7 +43,13 @@ pub(crate) fn ls(context: &Context) -> Result<(), Failure> {
         if list.queues.is_empty() {
             context.output.remark("there are no queues; one comes with its first job");
         }
-        output::queue::list(context.output, &list.queues)
+        output::queue::list(context.output, &list.queues)?;
+        if list.queues.iter().any(|queue| queue.jobs.done + queue.jobs.cancelled > 0) {
+            context.output.remark(
+                "done and cancelled count the jobs that retention keeps, not all that ever were",
+            );
+        }
+        Ok(())
     })
 }
 
@@ -154,12 +162,12 @@ pub(crate) fn kick(context: &Context, args: &KickArgs) -> Result<(), Failure> {
     })
 }
 
-pub(crate) fn purge(context: &Context, args: &PurgeArgs) -> Result<(), Failure> {
+pub(crate) fn remove_finished(context: &Context, args: &RemoveFinishedArgs) -> Result<(), Failure> {
     let what = |jobs: &Counts| {
         let (number, state) = match args.state {
-            PurgeState::Dead => (jobs.dead, "dead"),
-            PurgeState::Done => (jobs.done, "done"),
-            PurgeState::Cancelled => (jobs.cancelled, "cancelled"),
+            FinishedState::Dead => (jobs.dead, "dead"),
+            FinishedState::Done => (jobs.done, "done"),
+            FinishedState::Cancelled => (jobs.cancelled, "cancelled"),
         };
         let older = args.older_than.map(|age| format!(", if older than {age}"));
         format!(
@@ -173,13 +181,13 @@ pub(crate) fn purge(context: &Context, args: &PurgeArgs) -> Result<(), Failure> 
         context.output.remark("nothing was done");
         return Ok(());
     }
-    let request = PurgeRequest { state: args.state, older_than: args.older_than };
-    counted(context, &args.queue, "purge", &request, |count| {
-        format!("{} purged", text::count(count, "job"))
+    let request = RemoveFinishedRequest { state: args.state, older_than: args.older_than };
+    counted(context, &args.queue, "remove-finished", &request, |count| {
+        format!("{} removed", text::count(count, "job"))
     })
 }
 
-pub(crate) fn drain(context: &Context, args: &DrainArgs) -> Result<(), Failure> {
+pub(crate) fn cancel_waiting(context: &Context, args: &CancelWaitingArgs) -> Result<(), Failure> {
     let what = |jobs: &Counts| {
         format!("Cancel {}", text::count(jobs.scheduled + jobs.ready, "waiting job"))
     };
@@ -189,7 +197,7 @@ pub(crate) fn drain(context: &Context, args: &DrainArgs) -> Result<(), Failure> 
         context.output.remark("nothing was done");
         return Ok(());
     }
-    counted(context, &args.queue, "drain", &serde_json::json!({}), |count| {
+    counted(context, &args.queue, "cancel-waiting", &serde_json::json!({}), |count| {
         format!("{} cancelled", text::count(count, "job"))
     })
 }

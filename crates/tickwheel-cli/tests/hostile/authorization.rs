@@ -76,7 +76,7 @@ const BY_ID: [Route; 15] = [
 ];
 
 /// Routes that name a queue, a key in it, or a schedule.
-const BY_NAME: [Route; 23] = [
+const BY_NAME: [Route; 25] = [
     route("POST", "/v1/queues/{queue}/jobs", r#"{"text":"x","delay":"1h"}"#, "produce"),
     route(
         "POST",
@@ -96,6 +96,8 @@ const BY_NAME: [Route; 23] = [
     route("POST", "/v1/queues/{queue}/pause", "", "admin"),
     route("POST", "/v1/queues/{queue}/resume", "", "admin"),
     route("POST", "/v1/queues/{queue}/kick", "{}", "admin"),
+    route("POST", "/v1/queues/{queue}/remove-finished", r#"{"state":"dead"}"#, "admin"),
+    route("POST", "/v1/queues/{queue}/cancel-waiting", "", "admin"),
     route("POST", "/v1/queues/{queue}/purge", r#"{"state":"dead"}"#, "admin"),
     route("POST", "/v1/queues/{queue}/drain", "", "admin"),
     route(

@@ -61,8 +61,8 @@ impl Queues {
         self.send(Command::KickSome(sweep), response::count)
     }
 
-    /// Drops the dead, done or cancelled jobs of a queue that finished before a time; gives their
-    /// number. Done in steps: a crash may leave it half done.
+    /// Removes the dead, done or cancelled jobs of a queue that finished before a time, and returns
+    /// their number. Works in steps: after a crash, some of them may be left.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues, Retry, State, Time};
@@ -71,10 +71,11 @@ impl Queues {
     /// queues.put(NewJob::new("mail", "")).wait()?;
     /// let lease = queues.reserve("mail", 1, None).wait()?[0].lease;
     /// queues.fail(lease, "no", Retry::Never).wait()?;
-    /// assert_eq!(queues.purge("mail", State::Dead, Time::MAX).wait()?, 1);
+    /// assert_eq!(queues.remove_finished("mail", State::Dead, Time::MAX).wait()?, 1);
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
-    pub fn purge(
+    #[doc(alias = "purge")]
+    pub fn remove_finished(
         &self,
         queue: impl Into<String>,
         state: State,
@@ -84,19 +85,38 @@ impl Queues {
         self.send(Command::Purge(sweep), response::count)
     }
 
-    /// Cancels all that waits in a queue; gives its number. Leased jobs stay, and so may jobs that
-    /// are put meanwhile. Done in steps: a crash may leave it half done.
+    /// The earlier name of [`remove_finished`](Self::remove_finished). In other queues a purge
+    /// removes the jobs that wait.
+    pub fn purge(
+        &self,
+        queue: impl Into<String>,
+        state: State,
+        before: impl Into<Time>,
+    ) -> Answer<u64> {
+        self.remove_finished(queue, state, before)
+    }
+
+    /// Cancels the scheduled and ready jobs of a queue, and returns their number. Leased jobs stay,
+    /// and so may jobs that are put meanwhile. Works in steps: after a crash, some of them may be
+    /// left.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues};
     ///
     /// let queues = Queues::in_memory();
     /// queues.put_all((0..3).map(|_| NewJob::new("mail", ""))).wait()?;
-    /// assert_eq!(queues.drain("mail").wait()?, 3);
+    /// assert_eq!(queues.cancel_waiting("mail").wait()?, 3);
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
-    pub fn drain(&self, queue: impl Into<String>) -> Answer<u64> {
+    #[doc(alias = "drain")]
+    pub fn cancel_waiting(&self, queue: impl Into<String>) -> Answer<u64> {
         self.send(Command::Drain(Sweep::new(queue.into())), response::count)
+    }
+
+    /// The earlier name of [`cancel_waiting`](Self::cancel_waiting). To drain a timer is to let its
+    /// tasks run.
+    pub fn drain(&self, queue: impl Into<String>) -> Answer<u64> {
+        self.cancel_waiting(queue)
     }
 
     /// Removes a queue with its settings; gives the number of jobs that went with it. One that has

@@ -232,7 +232,7 @@ impl fmt::Display for Error {
             }
             Self::QueueNotEmpty { queue, jobs } => write!(
                 f,
-                "queue {queue:?} has {jobs} jobs: drain and purge it first, or force its removal"
+                "queue {queue:?} has {jobs} jobs: cancel and remove them first, or force its removal"
             ),
             Self::OverLimit { limit, allowed, found } => {
                 write!(f, "over the limit of {allowed} {limit}: {found}")
@@ -240,7 +240,7 @@ impl fmt::Display for Error {
             Self::DiskFull { free, needed } => write!(
                 f,
                 "the disk is full: this needs {} MiB and {} MiB are free. Nothing was changed. \
-                 Free space on the disk, or purge or drain queues",
+                 Free space on the disk, or cancel or remove jobs",
                 needed.div_ceil(1 << 20),
                 free >> 20
             ),

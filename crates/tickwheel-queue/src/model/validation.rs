@@ -64,7 +64,9 @@ pub(crate) fn check_name(
 /// Refuses to purge jobs that are not finished.
 pub(crate) fn check_purged(state: State) -> Result<(), Error> {
     if state.is_live() {
-        let why = format!("must be dead, done or cancelled, got {state}; drain the queue instead");
+        let why = format!(
+            "must be dead, done or cancelled, got {state}; to cancel waiting jobs, use cancel_waiting"
+        );
         return Err(invalid("state", why));
     }
     Ok(())

@@ -14,6 +14,7 @@ use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
+use axum::routing::post;
 use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -63,8 +64,8 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(queues::pause))
         .routes(routes!(queues::resume))
         .routes(routes!(queues::kick))
-        .routes(routes!(queues::purge))
-        .routes(routes!(queues::drain))
+        .routes(routes!(queues::remove_finished))
+        .routes(routes!(queues::cancel_waiting))
         .routes(routes!(schedules::list))
         .routes(routes!(schedules::put, schedules::get, schedules::delete))
         .routes(routes!(schedules::next))
@@ -81,6 +82,9 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(system::openapi))
         .routes(routes!(system::docs))
         .routes(routes!(system::problem))
+        // The earlier names of two routes, which are not described any more.
+        .route("/v1/queues/{queue}/purge", post(queues::remove_finished))
+        .route("/v1/queues/{queue}/drain", post(queues::cancel_waiting))
 }
 
 /// The service: routes with the layer around them.

@@ -5,7 +5,7 @@ use axum::extract::State;
 use tickwheel_queue::{Error, QueueInfo, Queues};
 
 use crate::api::{
-    Count, KickRequest, PurgeRequest, Queue, QueueList, QueueSettings, QueueSettingsPatch,
+    Count, KickRequest, Queue, QueueList, QueueSettings, QueueSettingsPatch, RemoveFinishedRequest,
 };
 use crate::app::App;
 use crate::auth::Caller;
@@ -178,17 +178,18 @@ pub(crate) async fn kick(
     Ok(Json(Count { count }))
 }
 
-/// Drop finished jobs.
+/// Remove finished jobs.
 #[utoipa::path(
-    post, path = "/v1/queues/{queue}/purge", tag = "queues", operation_id = "purgeQueue",
-    request_body = PurgeRequest,
-    responses((status = 200, description = "How many are gone", body = Count))
+    post, path = "/v1/queues/{queue}/remove-finished", tag = "queues",
+    operation_id = "removeFinishedJobs",
+    request_body = RemoveFinishedRequest,
+    responses((status = 200, description = "How many were removed", body = Count))
 )]
-pub(crate) async fn purge(
+pub(crate) async fn remove_finished(
     State(app): State<App>,
     caller: Caller,
     QueueName(name): QueueName,
-    Body(request): Body<PurgeRequest>,
+    Body(request): Body<RemoveFinishedRequest>,
 ) -> Result<Json<Count>, Failure> {
     let queues = named(&app, &caller, &name)?;
     let age = request.older_than.unwrap_or_default().as_millis();
@@ -196,21 +197,24 @@ pub(crate) async fn purge(
         Some(_) => tickwheel_queue::Time::from_millis(app.now().as_millis().saturating_sub(age)),
         None => tickwheel_queue::Time::MAX,
     };
-    let count = queues.purge(name, request.state.into_queue(), before).await?;
+    let count = queues.remove_finished(name, request.state.into_queue(), before).await?;
     Ok(Json(Count { count }))
 }
 
-/// Cancel all jobs that wait.
+/// Cancel the scheduled and ready jobs.
+///
+/// Jobs that a worker has are not touched.
 #[utoipa::path(
-    post, path = "/v1/queues/{queue}/drain", tag = "queues", operation_id = "drainQueue",
-    responses((status = 200, description = "How many are cancelled", body = Count))
+    post, path = "/v1/queues/{queue}/cancel-waiting", tag = "queues",
+    operation_id = "cancelWaitingJobs",
+    responses((status = 200, description = "How many were cancelled", body = Count))
 )]
-pub(crate) async fn drain(
+pub(crate) async fn cancel_waiting(
     State(app): State<App>,
     caller: Caller,
     QueueName(name): QueueName,
 ) -> Result<Json<Count>, Failure> {
     let queues = named(&app, &caller, &name)?;
-    let count = queues.drain(name).await?;
+    let count = queues.cancel_waiting(name).await?;
     Ok(Json(Count { count }))
 }

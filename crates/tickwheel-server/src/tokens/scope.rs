@@ -22,7 +22,7 @@ pub enum Scope {
     Produce,
     /// Reserve jobs, and say what became of them.
     Consume,
-    /// Everything: also settings, schedules, pause, kick, purge and drain.
+    /// Everything: also settings, schedules, pause, kick, and cancelling or removing many jobs.
     Admin,
 }
 

@@ -6,7 +6,7 @@ use tickwheel_queue as queue;
 
 use super::{IntoQueue, IntoWire, missing};
 use crate::api::{
-    Counts, Delay, Exponential, Keep, Order, Pacing, PurgeState, Queue, QueueSettings,
+    Counts, Delay, Exponential, FinishedState, Keep, Order, Pacing, Queue, QueueSettings,
     QueueSettingsPatch, Retention, Retry,
 };
 use crate::problem::Failure;
@@ -190,7 +190,7 @@ impl IntoWire for queue::QueueInfo {
     }
 }
 
-impl IntoQueue for PurgeState {
+impl IntoQueue for FinishedState {
     type Queue = queue::State;
 
     fn into_queue(self) -> queue::State {

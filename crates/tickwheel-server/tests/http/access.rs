@@ -60,6 +60,8 @@ fn routes_by_queue() -> Vec<Route> {
         (Admin, "POST", "/v1/queues/QUEUE/pause", Value::Null),
         (Admin, "POST", "/v1/queues/QUEUE/resume", Value::Null),
         (Admin, "POST", "/v1/queues/QUEUE/kick", json!({})),
+        (Admin, "POST", "/v1/queues/QUEUE/remove-finished", json!({"state": "dead"})),
+        (Admin, "POST", "/v1/queues/QUEUE/cancel-waiting", Value::Null),
         (Admin, "POST", "/v1/queues/QUEUE/purge", json!({"state": "dead"})),
         (Admin, "POST", "/v1/queues/QUEUE/drain", Value::Null),
         (Admin, "PUT", "/v1/schedules/new", json!({"queue": "QUEUE", "every": "1h", "text": ""})),

@@ -171,7 +171,7 @@ async fn a_queue_is_removed_when_it_is_empty_or_by_force() {
 }
 
 #[tokio::test]
-async fn dead_jobs_are_kicked_and_purged_and_waiting_ones_drained() {
+async fn dead_jobs_are_kicked_or_removed_and_waiting_ones_cancelled() {
     let service = Service::start().await;
     for _ in 0..3 {
         service.put_text("q", "x").await;
@@ -180,19 +180,25 @@ async fn dead_jobs_are_kicked_and_purged_and_waiting_ones_drained() {
     }
     let kicked = service.post("/v1/queues/q/kick", json!({"limit": 1})).await;
     assert_eq!(kicked.json(), json!({"count": 1}));
-    let none =
-        service.post("/v1/queues/q/purge", json!({"state": "dead", "older_than": "1h"})).await;
+    let remove = "/v1/queues/q/remove-finished";
+    let none = service.post(remove, json!({"state": "dead", "older_than": "1h"})).await;
     assert_eq!(none.json(), json!({"count": 0}));
-    let one = service.post("/v1/queues/q/purge", json!({"state": "ready"})).await;
+    let one = service.post(remove, json!({"state": "ready"})).await;
     assert_eq!(one.problem(422, "invalid-field").as_deref(), Some("/state"));
-    let purged = service.post("/v1/queues/q/purge", json!({"state": "dead"})).await;
-    assert_eq!(purged.json(), json!({"count": 2}));
+    let removed = service.post(remove, json!({"state": "dead"})).await;
+    assert_eq!(removed.json(), json!({"count": 2}));
     assert_eq!(service.poke("/v1/queues/q/kick").await.json(), json!({"count": 0}));
-    assert_eq!(service.poke("/v1/queues/q/drain").await.json(), json!({"count": 1}));
+    let cancelled = service.poke("/v1/queues/q/cancel-waiting").await;
+    assert_eq!(cancelled.json(), json!({"count": 1}));
     assert_eq!(service.get("/v1/queues/q").await.json()["jobs"]["ready"], 0);
-    for what in ["kick", "drain"] {
+    // The earlier names.
+    let removed = service.post("/v1/queues/q/purge", json!({"state": "dead"})).await;
+    assert_eq!(removed.json(), json!({"count": 0}));
+    assert_eq!(service.poke("/v1/queues/q/drain").await.json(), json!({"count": 0}));
+    for what in ["kick", "cancel-waiting"] {
         service.poke(&format!("/v1/queues/none/{what}")).await.problem(404, "not-found");
     }
-    service.post("/v1/queues/none/purge", json!({"state": "dead"})).await.problem(404, "not-found");
+    let none = service.post("/v1/queues/none/remove-finished", json!({"state": "dead"})).await;
+    none.problem(404, "not-found");
     service.stop().await;
 }

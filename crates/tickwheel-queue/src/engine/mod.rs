@@ -51,7 +51,7 @@ use schedule::Course;
 use crate::model::access::Access;
 use crate::model::error::{Error, Limit};
 use crate::model::event::EventKind;
-use crate::model::id::{JobId, Secret, scramble};
+use crate::model::id::{JobId, Secret};
 use crate::model::job::{Job, State};
 use crate::model::settings::Limits;
 use crate::model::stats::Tally;
@@ -79,8 +79,8 @@ pub(crate) struct EngineOptions {
 pub(crate) struct Engine {
     options: EngineOptions,
     now: Now,
-    /// Random bits for the ids of this group.
-    entropy: u64,
+    /// Random bits for ids, from the seed of this group.
+    random: fastrand::Rng,
     tokens: Tokens,
     /// What the ids of occurrences are made with.
     secret: Secret,
@@ -168,11 +168,11 @@ struct Leased {
 impl Engine {
     /// Starts a group of commands: takes the time, reads what has come near, and applies what has
     /// become due.
-    pub(crate) fn begin(&mut self, view: &dyn View, now: Now, entropy: u64) {
+    pub(crate) fn begin(&mut self, view: &dyn View, now: Now, seed: u64) {
         debug_assert!(self.batch.is_empty(), "a group was begun before the last was finished");
         let was = self.wheel.now();
         self.now = now;
-        self.entropy = entropy;
+        self.random.seed(seed);
         self.caller = Access::default();
         if now.time().as_millis() < was {
             self.clock_was_set_back();
@@ -417,12 +417,7 @@ impl Engine {
 
     /// An id that no job has, behind all others of this millisecond.
     fn new_id(&mut self) -> JobId {
-        let mut bits = || {
-            self.entropy = self.entropy.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            scramble(self.entropy)
-        };
-        let bits = (bits(), bits());
-        self.last_id = self.last_id.next(self.now.time(), bits);
+        self.last_id = self.last_id.next(self.now.time(), self.random.u128(..));
         self.last_id
     }
 

@@ -31,7 +31,7 @@ impl Engine {
         let mut engine = Self {
             options,
             now,
-            entropy: 0,
+            random: fastrand::Rng::with_seed(0),
             tokens: Tokens::default(),
             secret: Secret::random(),
             secret_is_stored: false,

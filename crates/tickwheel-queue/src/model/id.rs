@@ -1,14 +1,14 @@
-//! Names of jobs: UUIDs of version 7, which sort by the time at which they were made. Those of
+//! The ids of jobs: UUIDs of version 7, which sort by the time at which they were made. The ids of
 //! jobs that schedules put are of version 8, made of their occurrence and a secret.
 //!
-//! The layout is that of RFC 9562: 48 bits of milliseconds, then random ones around the six that
-//! say version and variant. Sorting by time matters here: new jobs land at the end of the table,
-//! where a log-structured store writes them once and moves on.
+//! Sorting by time matters here: new jobs land at the end of the table, where a log-structured
+//! store writes them once and moves on.
 
-use std::cell::Cell;
 use std::fmt;
-use std::hash::{BuildHasher, Hasher, RandomState};
+use std::hash::Hasher;
 use std::str::FromStr;
+
+use uuid::{Builder, Uuid};
 
 use crate::model::time::Time;
 
@@ -26,10 +26,10 @@ const LOW_BITS: u32 = 62;
 /// # Ok::<(), tickwheel_queue::ParseIdError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct JobId([u8; 16]);
+pub struct JobId(Uuid);
 
 impl JobId {
-    /// A new name for a job that is made at the given time.
+    /// A new id for a job that is made at the given time.
     ///
     /// ```
     /// use tickwheel_queue::{JobId, Time};
@@ -39,38 +39,37 @@ impl JobId {
     /// assert!(earlier < later);
     /// ```
     pub fn new(time: Time) -> Self {
-        Self::from_parts(time, random(), random())
+        Self::from_parts(time, fastrand::u128(..))
     }
 
-    fn from_parts(time: Time, high: u64, low: u64) -> Self {
-        let mut bytes = [0; 16];
-        bytes[..6].copy_from_slice(&time.as_millis().to_be_bytes()[2..]);
-        bytes[6..8].copy_from_slice(&high.to_be_bytes()[..2]);
-        bytes[8..].copy_from_slice(&low.to_be_bytes());
-        bytes[6] = 0x70 | (bytes[6] & 0x0f);
-        bytes[8] = 0x80 | (bytes[8] & 0x3f);
-        Self(bytes)
+    /// The id with the low 80 bits of `random`, but for those that say version and variant.
+    fn from_parts(time: Time, random: u128) -> Self {
+        let mut bits = [0; 10];
+        bits.copy_from_slice(&random.to_be_bytes()[6..]);
+        Self(Builder::from_unix_timestamp_millis(time.as_millis(), &bits).into_uuid())
     }
 
-    /// The next name that one maker gives: behind the last one if that is of the same millisecond,
-    /// and like any other of its time if not.
+    /// The id to make after this one: behind it if both are of the same millisecond, and like any
+    /// other of its time if not.
     ///
-    /// Names in order land one behind the other in the store. Their rows are put where the last
-    /// ones are still at hand, and tables that were written one after the other do not overlap.
-    pub(crate) fn next(self, time: Time, (high, low): (u64, u64)) -> Self {
-        let fresh = Self::from_parts(time, high, low);
-        if fresh.0[..6] != self.0[..6] {
+    /// Ids in order land one behind the other in the store. Their rows are put where the last ones
+    /// are still at hand, and tables that were written one after the other do not overlap.
+    pub(crate) fn next(self, time: Time, random: u128) -> Self {
+        let fresh = Self::from_parts(time, random);
+        if fresh.as_bytes()[..6] != self.as_bytes()[..6] {
             return fresh;
         }
-        // A step of random length, so that no name tells the next one.
-        let step = u128::from(low as u32) + 1;
+        // A step of random length, so that no id tells the next one.
+        let step = u128::from(random as u32) + 1;
         let bits = self.random_bits() + step;
-        Self::from_parts(time, ((bits >> LOW_BITS) as u64) << 48, bits as u64)
+        // The version lies between the first 12 bits and the variant with the rest.
+        let low = bits & ((1 << LOW_BITS) - 1);
+        Self::from_parts(time, (bits >> LOW_BITS) << 64 | low)
     }
 
     /// All but the time, the version and the variant.
     fn random_bits(self) -> u128 {
-        let bits = u128::from_be_bytes(self.0);
+        let bits = self.0.as_u128();
         let low = bits & ((1 << LOW_BITS) - 1);
         let high = (bits >> 64) & 0x0fff;
         high << LOW_BITS | low
@@ -84,17 +83,16 @@ impl JobId {
             let fixed = (time.as_millis().to_be_bytes(), attempt.to_be_bytes());
             secret.hash(&[&fixed.0, &fixed.1, &[half], schedule.as_bytes()])
         };
-        let mut id = Self::from_parts(time, bits(0), bits(1));
-        id.0[6] = 0x80 | (id.0[6] & 0x0f);
-        id
+        let random = u128::from(bits(0) >> 48) << 64 | u128::from(bits(1));
+        Self(Builder::from_custom_bytes(*Self::from_parts(time, random).as_bytes()).into_uuid())
     }
 
     /// Returns `true` if the id has the form of those that schedules make.
     pub(crate) fn is_of_occurrence(self) -> bool {
-        self.0[6] >> 4 == 8 && self.0[8] >> 6 == 2
+        self.0.get_version_num() == 8 && self.0.get_variant() == uuid::Variant::RFC4122
     }
 
-    /// The name with these bytes.
+    /// The id with these bytes.
     ///
     /// ```
     /// use tickwheel_queue::JobId;
@@ -102,7 +100,7 @@ impl JobId {
     /// assert_eq!(id.as_bytes(), &[7; 16]);
     /// ```
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
-        Self(bytes)
+        Self(Uuid::from_bytes(bytes))
     }
 
     /// Its bytes.
@@ -112,7 +110,7 @@ impl JobId {
     /// assert_eq!(JobId::from_bytes([1; 16]).as_bytes()[0], 1);
     /// ```
     pub const fn as_bytes(&self) -> &[u8; 16] {
-        &self.0
+        self.0.as_bytes()
     }
 }
 
@@ -123,8 +121,8 @@ pub(crate) struct Secret([u64; 2]);
 impl Secret {
     /// A new secret, from the random numbers of the operating system.
     pub(crate) fn random() -> Self {
-        let state = RandomState::new();
-        Self([state.hash_one(0), state.hash_one(1)])
+        let part = || getrandom::u64().expect("the operating system has random numbers");
+        Self([part(), part()])
     }
 
     pub(crate) fn encode(self) -> [u8; 16] {
@@ -150,35 +148,9 @@ impl Secret {
     }
 }
 
-/// Random bits that differ between processes and threads; not a secret.
-pub(crate) fn random() -> u64 {
-    thread_local! {
-        static STATE: Cell<u64> = Cell::new(RandomState::new().build_hasher().finish());
-    }
-    // SplitMix64: a counter, scrambled.
-    STATE.with(|state| {
-        let next = state.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
-        state.set(next);
-        scramble(next)
-    })
-}
-
-/// Spreads a number over all 64 bits, the same way each time.
-pub(crate) fn scramble(number: u64) -> u64 {
-    let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ (mixed >> 31)
-}
-
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, byte) in self.0.iter().enumerate() {
-            if matches!(index, 4 | 6 | 8 | 10) {
-                f.write_str("-")?;
-            }
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
+        fmt::Display::fmt(&self.0, f)
     }
 }
 
@@ -188,7 +160,7 @@ impl fmt::Debug for JobId {
     }
 }
 
-/// A text that is not the name of a job.
+/// A text that is not the id of a job.
 ///
 /// ```
 /// use tickwheel_queue::JobId;
@@ -214,22 +186,9 @@ impl FromStr for JobId {
     type Err = ParseIdError;
 
     fn from_str(text: &str) -> Result<Self, ParseIdError> {
-        let wrong = || ParseIdError(text.chars().take(64).collect());
-        let bytes = text.as_bytes();
-        let is_hyphen = |place| matches!(place, 8 | 13 | 18 | 23);
-        if bytes.len() != 36 || (0..36).any(|place| is_hyphen(place) != (bytes[place] == b'-')) {
-            return Err(wrong());
-        }
-        let mut digits = bytes.iter().filter(|&&byte| byte != b'-');
-        let mut digit = || {
-            let byte = *digits.next().ok_or_else(wrong)?;
-            char::from(byte).to_digit(16).map(|digit| digit as u8).ok_or_else(wrong)
-        };
-        let mut id = [0; 16];
-        for byte in &mut id {
-            *byte = digit()? << 4 | digit()?;
-        }
-        Ok(Self(id))
+        // The parser also takes other forms of UUIDs; ids have one, which is 36 characters long.
+        let id = (text.len() == 36).then(|| Uuid::try_parse(text).ok()).flatten();
+        id.map(Self).ok_or_else(|| ParseIdError(text.chars().take(64).collect()))
     }
 }
 
@@ -238,14 +197,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_one_maker_are_in_order_and_uuids_of_version_7() {
+    fn ids_of_one_maker_are_in_order_and_uuids_of_version_7() {
         let mut last = JobId::from_bytes([0; 16]);
         for millis in [77, 78, 5_000] {
             for _ in 0..10_000 {
-                let next = last.next(Time::from_millis(millis), (random(), random()));
+                let next = last.next(Time::from_millis(millis), fastrand::u128(..));
                 assert!(next > last, "{last} and then {next}");
-                assert_eq!((next.0[6] >> 4, next.0[8] >> 6), (7, 2));
-                assert_eq!(next.0[..6], millis.to_be_bytes()[2..]);
+                assert_eq!(next.0.get_version_num(), 7);
+                assert_eq!(next.as_bytes()[..6], millis.to_be_bytes()[2..]);
                 last = next;
             }
         }
@@ -254,24 +213,24 @@ mod tests {
     #[test]
     fn a_maker_follows_a_clock_that_is_set_back() {
         let last = JobId::new(Time::from_millis(78));
-        assert!(last.next(Time::from_millis(77), (1, 1)) < last);
+        assert!(last.next(Time::from_millis(77), 1) < last);
     }
 
     #[test]
     fn a_step_carries_over_version_and_variant() {
-        let id = |high, low| JobId::from_parts(Time::from_millis(7), high, low);
-        let next = id(5 << 48, u64::MAX).next(Time::from_millis(7), (0, 0));
-        assert_eq!(next, id(6 << 48, 0));
+        let id = |high, low| JobId::from_parts(Time::from_millis(7), high << 64 | low);
+        let low = u128::from(u64::MAX);
+        let next = id(5, low).next(Time::from_millis(7), 0);
+        assert_eq!(next, id(6, 0));
         // Behind the very last one it begins anew.
-        let last = id(u64::MAX, u64::MAX);
-        assert_eq!(last.next(Time::from_millis(7), (0, 0)), id(0, 0));
+        assert_eq!(id(low, low).next(Time::from_millis(7), 0), id(0, 0));
     }
 
     #[test]
     fn new_ids_are_uuids_of_version_7_and_differ() {
         let mut ids: Vec<_> = (0..10_000).map(|_| JobId::new(Time::from_millis(77))).collect();
         for id in &ids {
-            assert_eq!((id.0[6] >> 4, id.0[8] >> 6), (7, 2));
+            assert_eq!(id.0.get_version_num(), 7);
             assert_eq!(id.to_string().parse(), Ok(*id));
         }
         ids.sort();
@@ -284,7 +243,7 @@ mod tests {
         let (secret, time) = (Secret([1, 2]), Time::from_millis(1_700_000_000_000));
         let id = JobId::of_occurrence(secret, "daily", time, 0);
         assert!(id.is_of_occurrence() && !JobId::new(time).is_of_occurrence());
-        assert_eq!(id.0[..6], time.as_millis().to_be_bytes()[2..]);
+        assert_eq!(id.as_bytes()[..6], time.as_millis().to_be_bytes()[2..]);
         let decoded = Secret::decode(&secret.encode()).unwrap();
         assert_eq!(JobId::of_occurrence(decoded, "daily", time, 0), id);
         for other in [

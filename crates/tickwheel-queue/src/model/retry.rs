@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::id::{JobId, scramble};
+use crate::model::id::JobId;
 
 /// How long a failed job waits for its next attempt.
 ///
@@ -109,7 +109,8 @@ impl RetryPolicy {
                 let doubled = first.checked_mul(2_u32.saturating_pow(attempt - 1));
                 let delay = doubled.unwrap_or(*max).min(*max);
                 let seed = id.as_bytes()[8..].try_into().map_or(0, u64::from_be_bytes);
-                let chance = scramble(seed ^ u64::from(attempt)) % 1_000;
+                let mut random = fastrand::Rng::with_seed(seed ^ u64::from(attempt));
+                let chance = random.u64(..1_000);
                 let percent = u64::from((*jitter).min(100));
                 let thousandths = (percent * chance / 100) as u32;
                 // Divided first, so that no delay overflows.

@@ -21,7 +21,6 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use crate::model::event::{Event, EventId, EventsError};
-use crate::model::id::random;
 use crate::model::time::instant_now;
 
 /// How long events are recorded after the last listener left, so that a listener that reconnects
@@ -73,7 +72,7 @@ impl LogState {
     fn begin_run(&mut self, commit: u64) {
         self.first = self.end() + 1;
         self.ring = VecDeque::new();
-        self.last = EventId { commit, index: 0, run: random() as u32 };
+        self.last = EventId { commit, index: 0, run: fastrand::u32(..) };
         self.before = self.last;
     }
 
@@ -89,7 +88,7 @@ impl LogState {
 
 impl EventLog {
     pub(crate) fn new(capacity: usize) -> Self {
-        let start = EventId { commit: 0, index: 0, run: random() as u32 };
+        let start = EventId { commit: 0, index: 0, run: fastrand::u32(..) };
         let state = LogState {
             ring: VecDeque::new(),
             first: 0,

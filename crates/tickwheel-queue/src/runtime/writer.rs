@@ -20,7 +20,6 @@ use crate::engine::{self, Engine, EngineOptions, Happened, Outcome, Reserved};
 use crate::model::access::Access;
 use crate::model::error::Error;
 use crate::model::event::{Event, EventId};
-use crate::model::id::random;
 use crate::model::stats::{Durability, QueueInfo, Stats};
 use crate::model::time::{Clock, instant_now};
 use crate::runtime::alarm::Alarm;
@@ -234,7 +233,7 @@ impl Writer {
         let Some(open) = &mut self.open else { return Ok(()) };
         let store = Arc::clone(&open.store);
         open.engine.tell_events(self.core.events.wants_events(instant_now));
-        open.engine.begin(&*store, self.core.clock.now(), random());
+        open.engine.begin(&*store, self.core.clock.now(), fastrand::u64(..));
         let mut replies = Replies::new();
         // Workers that wait are served before those that have just come.
         self.serve_those_that_needed_rows(&*store, &mut replies);

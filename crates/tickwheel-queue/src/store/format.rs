@@ -18,7 +18,6 @@ use std::path::Path;
 
 use super::StoreError;
 use super::directory::write_whole;
-use crate::model::id::random;
 
 /// The format that this version writes, and the newest that it reads.
 const FORMAT: u32 = 2;
@@ -43,7 +42,7 @@ pub struct StoreId(u128);
 
 impl StoreId {
     pub(super) fn new() -> Self {
-        Self(u128::from(random()) << 64 | u128::from(random()))
+        Self(fastrand::u128(..))
     }
 }
 

@@ -27,6 +27,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # The life of a job
+//!
+//! A call of [`Queues`] becomes a command in the inbox of the one thread that writes. That thread
+//! takes all commands that wait, has the engine apply them, commits the rows that the engine
+//! changed as one batch, syncs it, and only then answers. A job that is due within the next
+//! minutes is in a timing wheel in memory; later ones are rows in the order of their due time, and
+//! are read when they come near. When a job is due it is *ready*; `reserve` hands it out with a
+//! lease and notes the attempt; `ack` ends it. If the worker fails, or the lease runs out, the job
+//! waits again as its retry policy says, and after its last attempt it is *dead* until somebody
+//! looks.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | `model` | jobs, settings, schedules, errors: what callers and the engine talk about, and its bounds |
+//! | `client` | what callers hold: [`Queues`], [`Answer`], [`Events`] |
+//! | `runtime` | the thread that writes, the threads that read, those who wait for jobs |
+//! | `engine` | what a command does to the rows: no thread, no lock, no clock |
+//! | `store` | the tables on disk, their encoding, and their recovery after crashes and damage |
+//!
 //! What is promised at each moment, also when the power fails, is in `docs/QUEUE.md` of the
 //! repository.
 #![forbid(unsafe_code)]
@@ -35,6 +54,7 @@ mod client;
 mod engine;
 mod model;
 mod runtime;
+#[doc(hidden)] // Public for tests that replace the disk.
 pub mod store;
 
 pub use client::answer::Answer;

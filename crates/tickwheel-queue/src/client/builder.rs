@@ -298,25 +298,12 @@ impl Builder {
         self.open_disk(MemoryDisk::new())
     }
 
-    /// Opens queues on any kind of disk, for tests.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::MemoryDisk;
-    /// use tickwheel_queue::{NewJob, Queues};
-    ///
-    /// let disk = MemoryDisk::new();
-    /// let queues = Queues::builder().open_disk(disk.clone())?;
-    /// let id = queues.put(NewJob::new("mail", "hello")).wait()?.id;
-    /// disk.crash();
-    /// drop(queues);
-    /// let queues = Queues::builder().open_disk(disk)?;
-    /// assert!(queues.get(id).wait()?.is_some()); // it was answered, so it is there
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Opens queues on any kind of disk, for tests of crashes.
     ///
     /// # Errors
     ///
     /// If that is not possible; the error says why and what to do.
+    #[doc(hidden)]
     pub fn open_disk(self, disk: impl Disk + 'static) -> Result<Queues, OpenError> {
         self.open_on(disk, Path::new("the store"))
     }

@@ -23,15 +23,16 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::acknowledged::Acknowledged;
 use super::embedded::EmbeddedStore;
 use super::format::{self, Format, Known, StoreId};
-use super::journal::{self, Journals};
-use super::loss::Loss;
 use super::records::Totals;
+use super::recovery::acknowledged::Acknowledged;
+use super::recovery::journal::{self, Journals};
+use super::recovery::loss::Loss;
+use super::recovery::{inventory, salvage};
 use super::space::{self, Reserve, SCARCE};
 use super::{Disk, LeftOut, Opened, Store, StoreError, StoreOptions};
-use super::{creation, inventory, salvage, upgrade};
+use super::{creation, upgrade};
 
 pub(super) const FAILED: &str = "failed";
 pub(super) const ACKNOWLEDGED: &str = "acknowledged";

@@ -17,14 +17,14 @@ use fjall::{
     AbstractTree, Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable, Snapshot,
 };
 
-use super::acknowledged::Acknowledged;
 use super::format::StoreId;
 use super::home::Home;
-use super::inventory;
 use super::records::Totals;
+use super::recovery::acknowledged::Acknowledged;
+use super::recovery::{inventory, journal};
 use super::space::{self, Reserve, SCARCE, Space};
 use super::{
-    LeftOut, Persist, Rows, Store, StoreError, StoreOptions, Table, View, WriteBatch, journal, rows,
+    LeftOut, Persist, Rows, Store, StoreError, StoreOptions, Table, View, WriteBatch, rows,
 };
 
 /// Of each table. Two of them, one filling and one being written out, are in memory at a time.

@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::acknowledged::{Acknowledged, AcknowledgedFile};
 use super::directory::{ACKNOWLEDGED, FAILED, mark};
 use super::format::StoreId;
 use super::records::Totals;
-use super::{LeftOut, StoreError, journal, salvage};
+use super::recovery::acknowledged::{Acknowledged, AcknowledgedFile};
+use super::recovery::{journal, salvage};
+use super::{LeftOut, StoreError};
 use crate::model::time::instant_now;
 
 /// How often the directory is looked for without a durable commit.

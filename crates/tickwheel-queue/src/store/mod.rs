@@ -11,7 +11,6 @@
 //!   again, which gives what is really there.
 //! * One thread writes; any thread may read.
 
-mod acknowledged;
 mod batch;
 mod codec;
 mod creation;
@@ -20,13 +19,10 @@ mod embedded;
 mod format;
 mod home;
 pub(crate) mod idempotency;
-mod inventory;
-mod journal;
-mod loss;
 mod memory;
 pub(crate) mod records;
+mod recovery;
 pub(crate) mod rows;
-mod salvage;
 pub(crate) mod schedules;
 mod space;
 pub(crate) mod tolerant;

@@ -23,7 +23,7 @@ use std::path::Path;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::StoreError;
+use crate::store::StoreError;
 
 const LENGTH: usize = 64;
 const CHECKSUM: usize = LENGTH - 8;
@@ -32,24 +32,24 @@ const EARLIER_CHECKSUM: usize = 40;
 
 /// What the file says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Acknowledged {
+pub(in crate::store) struct Acknowledged {
     /// The last commit that is durable; 0 for none, or if that is not known.
-    pub(super) commit: u64,
+    pub(in crate::store) commit: u64,
     /// The sequence number of the first put after that commit, so that a salvage can tell how many
     /// puts are missing.
-    pub(super) seq: Option<u64>,
+    pub(in crate::store) seq: Option<u64>,
     /// The commit is in this journal or in a later one.
-    pub(super) journal: Option<u64>,
+    pub(in crate::store) journal: Option<u64>,
     /// The oldest journal when the commit was noted. It may have been removed since, once its rows
     /// were in tables.
-    pub(super) oldest: Option<u64>,
+    pub(in crate::store) oldest: Option<u64>,
     /// The oldest and the newest journal of a store that was closed in order; `None` while it is
     /// open, since journals come and go then.
-    pub(super) closed_with: Option<(u64, u64)>,
+    pub(in crate::store) closed_with: Option<(u64, u64)>,
 }
 
 impl Acknowledged {
-    pub(super) fn read(path: &Path) -> Result<Self, StoreError> {
+    pub(in crate::store) fn read(path: &Path) -> Result<Self, StoreError> {
         match std::fs::read(path) {
             Ok(bytes) => Ok(Self::decode(&bytes).unwrap_or_default()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
@@ -93,22 +93,22 @@ impl Acknowledged {
 
 /// The file of a store that is open.
 #[derive(Debug)]
-pub(super) struct AcknowledgedFile(File);
+pub(in crate::store) struct AcknowledgedFile(File);
 
 impl AcknowledgedFile {
-    pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
+    pub(in crate::store) fn open(path: &Path) -> Result<Self, StoreError> {
         let file = OpenOptions::new().create(true).truncate(false).write(true).open(path);
         file.map(Self).map_err(|error| StoreError::Io(format!("{}: {error}", path.display())))
     }
 
-    pub(super) fn write(&mut self, acknowledged: Acknowledged) -> Result<(), StoreError> {
+    pub(in crate::store) fn write(&mut self, acknowledged: Acknowledged) -> Result<(), StoreError> {
         self.0.seek(SeekFrom::Start(0))?;
         self.0.write_all(&acknowledged.encode())?;
         Ok(())
     }
 
     /// Makes the last write durable.
-    pub(super) fn sync(&self) -> Result<(), StoreError> {
+    pub(in crate::store) fn sync(&self) -> Result<(), StoreError> {
         Ok(self.0.sync_data()?)
     }
 }

@@ -23,8 +23,9 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::StoreError;
-use super::embedded::{COUNTERS, INDEX, JOBS};
+use crate::store::StoreError;
+use crate::store::directory::write_whole;
+use crate::store::embedded::{COUNTERS, INDEX, JOBS};
 
 /// The file `version` of a database that fjall 3 wrote.
 const VERSION: &[u8] = b"FJL\x03";
@@ -33,7 +34,7 @@ const NAMES: u64 = 0;
 
 /// Returns an error that names the first file that is missing or not whole. A store that is yet to be
 /// upgraded may have no counters.
-pub(super) fn check(store: &Path, upgrades: bool) -> Result<(), StoreError> {
+pub(in crate::store) fn check(store: &Path, upgrades: bool) -> Result<(), StoreError> {
     let version = store.join("version");
     if read(&version)? != VERSION {
         return Err(not_whole(&version, "it does not hold the version of the database"));
@@ -53,7 +54,7 @@ pub(super) fn check(store: &Path, upgrades: bool) -> Result<(), StoreError> {
 }
 
 /// The number of the keyspace with this name; `None` if there is none.
-pub(super) fn keyspace_id(store: &Path, name: &str) -> Result<Option<u64>, StoreError> {
+pub(in crate::store) fn keyspace_id(store: &Path, name: &str) -> Result<Option<u64>, StoreError> {
     find_keyspace(store, name, &names(store)?)
 }
 
@@ -72,7 +73,7 @@ fn names(store: &Path) -> Result<Vec<Vec<u8>>, StoreError> {
 
 /// The tables that do not match the checksum in the manifest of their keyspace. All of them are
 /// read, so this is for a store that is known to be damaged.
-pub(super) fn damaged_tables(store: &Path) -> Result<Vec<PathBuf>, StoreError> {
+pub(in crate::store) fn damaged_tables(store: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let mut damaged = Vec::new();
     for id in keyspaces(store)? {
         for table in manifest(&keyspace(store, id))? {
@@ -85,7 +86,7 @@ pub(super) fn damaged_tables(store: &Path) -> Result<Vec<PathBuf>, StoreError> {
 }
 
 /// Adds the names of damaged tables to an error that does not have them.
-pub(super) fn name_tables(store: &Path, error: StoreError) -> StoreError {
+pub(in crate::store) fn name_tables(store: &Path, error: StoreError) -> StoreError {
     match (error, damaged_tables(store)) {
         (StoreError::Damaged(why), Ok(tables)) if !tables.is_empty() => {
             let names: Vec<String> = tables.iter().map(|it| it.display().to_string()).collect();
@@ -96,7 +97,7 @@ pub(super) fn name_tables(store: &Path, error: StoreError) -> StoreError {
 }
 
 /// Whether no row was ever written to a table: a keyspace has no tables, or is not there.
-pub(super) fn has_no_tables(store: &Path) -> Result<bool, StoreError> {
+pub(in crate::store) fn has_no_tables(store: &Path) -> Result<bool, StoreError> {
     for id in keyspaces(store)?.into_iter().filter(|id| *id != NAMES) {
         if !entries(&keyspace(store, id).join("tables"))?.is_empty() {
             return Ok(false);
@@ -107,11 +108,11 @@ pub(super) fn has_no_tables(store: &Path) -> Result<bool, StoreError> {
 
 /// Replaces small files that follow from others: `lock`, `version` and each `current`. The newest
 /// whole manifest of a keyspace takes the place of one that is missing.
-pub(super) fn restore(store: &Path) -> Result<u64, StoreError> {
+pub(in crate::store) fn restore(store: &Path) -> Result<u64, StoreError> {
     let mut restored = 0;
     let version = store.join("version");
     if read(&version).ok().is_none_or(|bytes| bytes != VERSION) {
-        super::directory::write_whole(&version, VERSION)?;
+        write_whole(&version, VERSION)?;
         tracing::error!(file = %version.display(), "a damaged file was written anew");
         restored += 1;
     }
@@ -132,7 +133,7 @@ pub(super) fn restore(store: &Path) -> Result<u64, StoreError> {
         let Some(number) = newest else { continue };
         let checksum = xxh3_128(&read(&folder.join(format!("v{number}")))?);
         let current = folder.join("current");
-        super::directory::write_whole(&current, &encode_current(number, checksum))?;
+        write_whole(&current, &encode_current(number, checksum))?;
         tracing::error!(file = %current.display(), manifest = number, "a damaged file was written anew");
         restored += 1;
     }

@@ -22,11 +22,12 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::acknowledged::Acknowledged;
-use super::directory::{keep_copy, sync_directory, write_whole};
-use super::embedded::JOBS;
+use super::inventory;
 use super::loss::Loss;
-use super::records::Totals;
-use super::{StoreError, inventory, rows, space};
+use crate::store::directory::{keep_copy, sync_directory, write_whole};
+use crate::store::embedded::JOBS;
+use crate::store::records::Totals;
+use crate::store::{StoreError, rows, space};
 
 const START: usize = 1 + 4 + 8;
 const ITEM: usize = 1 + 1 + 1 + 8 + 2 + 4 + 4;
@@ -35,7 +36,7 @@ const END: usize = 1 + 8 + 4;
 const TRAILER: [u8; 4] = *b"FJL\x03";
 
 /// Locks the store, so that no other process writes meanwhile. fjall needs the file as well.
-pub(super) fn lock(store: &Path) -> Result<File, StoreError> {
+pub(in crate::store) fn lock(store: &Path) -> Result<File, StoreError> {
     let path = store.join("lock");
     let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
     match file.try_lock() {
@@ -47,7 +48,7 @@ pub(super) fn lock(store: &Path) -> Result<File, StoreError> {
 
 /// The journals of a store, the oldest first.
 #[derive(Debug)]
-pub(super) struct Journals(Vec<Journal>);
+pub(in crate::store) struct Journals(Vec<Journal>);
 
 #[derive(Debug)]
 struct Journal {
@@ -57,7 +58,7 @@ struct Journal {
 }
 
 impl Journals {
-    pub(super) fn read(store: &Path) -> Result<Self, StoreError> {
+    pub(in crate::store) fn read(store: &Path) -> Result<Self, StoreError> {
         // Without the names, puts cannot be counted; whether that matters, others decide.
         let jobs = inventory::keyspace_id(store, JOBS).ok().flatten();
         let read = |(number, path): (u64, PathBuf)| {
@@ -68,41 +69,44 @@ impl Journals {
     }
 
     /// Whether there is no file at all, as in a store that was just created.
-    pub(super) fn are_missing(&self) -> bool {
+    pub(in crate::store) fn are_missing(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Whether no batch was ever written.
-    pub(super) fn are_empty(&self) -> bool {
+    pub(in crate::store) fn are_empty(&self) -> bool {
         self.0.iter().all(|journal| journal.content.batches.is_empty())
     }
 
-    pub(super) fn last_commit(&self) -> Option<u64> {
+    pub(in crate::store) fn last_commit(&self) -> Option<u64> {
         self.0.iter().filter_map(|journal| journal.content.last_commit()).max()
     }
 
     /// A journal such that a commit is in it or in a later one; `None` if it is in none.
-    pub(super) fn bound_of(&self, commit: u64) -> Option<u64> {
+    pub(in crate::store) fn bound_of(&self, commit: u64) -> Option<u64> {
         let is_there = self.last_commit().is_some_and(|last| commit <= last);
         self.0.first().filter(|_| is_there).map(|journal| journal.number)
     }
 
     /// The oldest journal as it was last noted, if it is not there any more.
-    pub(super) fn missing_oldest(&self, acknowledged: &Acknowledged) -> Option<u64> {
+    pub(in crate::store) fn missing_oldest(&self, acknowledged: &Acknowledged) -> Option<u64> {
         let first = self.0.first()?;
         acknowledged.oldest.filter(|oldest| *oldest < first.number)
     }
 
     /// Compares the oldest journals with what is in tables: every commit before the journals must be
     /// there. Returns the commits and the puts that are in neither.
-    pub(super) fn missing_before(&self, in_tables: Totals) -> Option<(Range<u64>, Range<u64>)> {
+    pub(in crate::store) fn missing_before(
+        &self,
+        in_tables: Totals,
+    ) -> Option<(Range<u64>, Range<u64>)> {
         let ends = self.0.iter().find_map(|journal| journal.content.ends.as_ref())?;
         let commits = in_tables.commit + 1..ends.first.commit;
         (!commits.is_empty()).then_some((commits, in_tables.seq..ends.first_seq))
     }
 
     /// Returns an error if something acknowledged is missing or cannot be read.
-    pub(super) fn check(&self, acknowledged: &Acknowledged) -> Result<(), StoreError> {
+    pub(in crate::store) fn check(&self, acknowledged: &Acknowledged) -> Result<(), StoreError> {
         for journal in &self.0 {
             if let Some(hole) = journal.content.holes.first() {
                 return damaged(
@@ -181,7 +185,7 @@ impl Journals {
     /// Takes unreadable parts out of the journals and keeps a copy of each file that this changes
     /// in the folder `aside`. Returns what is missing between the first and the last commit that
     /// can be read; what is missing at the end is known once the store is open.
-    pub(super) fn salvage(
+    pub(in crate::store) fn salvage(
         &self,
         aside: &Path,
         acknowledged: &Acknowledged,
@@ -262,7 +266,7 @@ fn numbered_journal(sibling: &Path, number: u64) -> PathBuf {
 ///
 /// A full disk has no room for a copy: the journal is overwritten in place with the bytes that it
 /// has. A crash meanwhile does no harm, since each byte is written as it was.
-pub(super) fn rewrite(store: &Path) -> Result<(), StoreError> {
+pub(in crate::store) fn rewrite(store: &Path) -> Result<(), StoreError> {
     for (_, path) in numbered(store, "jnl")? {
         let mut bytes = fs::read(&path)?;
         // A new journal is 64 MiB long, and mostly zeroes.
@@ -287,7 +291,7 @@ fn overwrite(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
 }
 
 /// Bytes in the newest journal, without the zeroes that a new one ends with.
-pub(super) fn newest(store: &Path) -> Result<u64, StoreError> {
+pub(in crate::store) fn newest(store: &Path) -> Result<u64, StoreError> {
     let Some((_, path)) = numbered(store, "jnl")?.pop() else { return Ok(0) };
     match fs::metadata(path) {
         Ok(file) => Ok(file.len().min(space::allocated(&file))),
@@ -297,7 +301,7 @@ pub(super) fn newest(store: &Path) -> Result<u64, StoreError> {
 }
 
 /// Removes the drafts of journals whose writing was interrupted.
-pub(super) fn remove_drafts(store: &Path) -> Result<(), StoreError> {
+pub(in crate::store) fn remove_drafts(store: &Path) -> Result<(), StoreError> {
     for (_, path) in numbered(store, "draft")? {
         fs::remove_file(path)?;
     }
@@ -305,7 +309,7 @@ pub(super) fn remove_drafts(store: &Path) -> Result<(), StoreError> {
 }
 
 /// The numbers of the oldest and the newest journal.
-pub(super) fn range(store: &Path) -> Result<Option<(u64, u64)>, StoreError> {
+pub(in crate::store) fn range(store: &Path) -> Result<Option<(u64, u64)>, StoreError> {
     let numbers = numbered(store, "jnl")?;
     Ok(numbers.first().zip(numbers.last()).map(|(first, last)| (first.0, last.0)))
 }

@@ -9,29 +9,29 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::LeftOut;
 use super::acknowledged::Acknowledged;
-use super::records::{Record, Totals};
+use crate::store::LeftOut;
+use crate::store::records::{Record, Totals};
 
 /// What was left out of the journals.
 #[derive(Debug, Default)]
-pub(super) struct Loss {
+pub(in crate::store) struct Loss {
     /// Parts of the store that cannot be read, or are missing.
-    pub(super) parts: u64,
+    pub(in crate::store) parts: u64,
     /// The sequence numbers of missing puts.
-    pub(super) puts: Vec<Range<u64>>,
+    pub(in crate::store) puts: Vec<Range<u64>>,
     /// Recognisable puts of an unreadable part before the first commit, which has no number to
     /// start from.
-    pub(super) puts_before: u64,
+    pub(in crate::store) puts_before: u64,
     /// Recognisable puts of an unreadable part after the last commit.
-    pub(super) puts_in_tail: u64,
+    pub(in crate::store) puts_in_tail: u64,
     /// How many of the missing puts are in a table.
-    pub(super) found: u64,
+    pub(in crate::store) found: u64,
 }
 
 impl Loss {
     /// Adds the puts that are missing at the end, given the last commit that the store has.
-    pub(super) fn add_end(&mut self, last: Totals, acknowledged: &Acknowledged) {
+    pub(in crate::store) fn add_end(&mut self, last: Totals, acknowledged: &Acknowledged) {
         if last.commit >= acknowledged.commit {
             self.puts_in_tail = 0;
             return;
@@ -43,7 +43,7 @@ impl Loss {
     }
 
     /// Notes a job that can be read.
-    pub(super) fn note_readable(&mut self, record: &Bytes) {
+    pub(in crate::store) fn note_readable(&mut self, record: &Bytes) {
         if self.puts.is_empty() {
             return;
         }
@@ -53,14 +53,14 @@ impl Loss {
     }
 
     /// What is lost, once all readable jobs are noted.
-    pub(super) fn left_out(&self) -> LeftOut {
+    pub(in crate::store) fn left_out(&self) -> LeftOut {
         let missing: u64 = self.puts.iter().map(|puts| puts.end.saturating_sub(puts.start)).sum();
         let jobs = missing.saturating_sub(self.found) + self.puts_before + self.puts_in_tail;
         LeftOut { parts: self.parts, jobs }
     }
 
     /// Whether more jobs may be lost than are counted.
-    pub(super) fn is_lower_bound(&self) -> bool {
+    pub(in crate::store) fn is_lower_bound(&self) -> bool {
         self.puts_before + self.puts_in_tail > 0
     }
 }

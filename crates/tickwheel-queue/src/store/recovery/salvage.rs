@@ -14,12 +14,14 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::acknowledged::Acknowledged;
-use super::directory::{free_name, sync_directory, write_whole};
-use super::embedded::EmbeddedStore;
 use super::inventory;
 use super::loss::Loss;
-use super::tolerant::Tolerant;
-use super::{LeftOut, Persist, Store, StoreError, StoreOptions, Table, View, WriteBatch, rows};
+use crate::store::directory::{free_name, sync_directory, write_whole};
+use crate::store::embedded::EmbeddedStore;
+use crate::store::tolerant::Tolerant;
+use crate::store::{
+    LeftOut, Persist, Store, StoreError, StoreOptions, Table, View, WriteBatch, rows,
+};
 
 /// Bytes that are copied in one batch.
 const STEP: usize = 4 << 20;
@@ -30,7 +32,7 @@ const END: [u8; 33] = [u8::MAX; 33];
 
 /// Reads all of a store. If something is damaged, or was left out of its journals, fills a new
 /// store with the rest. Returns the store, and what is left out in all.
-pub(super) fn salvage(
+pub(in crate::store) fn salvage(
     folder: &Path,
     store: EmbeddedStore,
     loss: Loss,
@@ -123,7 +125,7 @@ fn copy_singly(from: &EmbeddedStore, to: &EmbeddedStore) -> Result<(), StoreErro
 
 /// What was left out of a store whose index still has to be repaired; `None` if it is whole. A mark
 /// that cannot be read still asks for the repair.
-pub(super) fn unrepaired(folder: &Path) -> Option<LeftOut> {
+pub(in crate::store) fn unrepaired(folder: &Path) -> Option<LeftOut> {
     let text = match fs::read(folder.join(REPAIR)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return None,
         text => String::from_utf8_lossy(&text.unwrap_or_default()).into_owned(),
@@ -136,7 +138,7 @@ pub(super) fn unrepaired(folder: &Path) -> Option<LeftOut> {
 }
 
 /// Notes that the index is repaired.
-pub(super) fn repaired(folder: &Path) -> Result<(), StoreError> {
+pub(in crate::store) fn repaired(folder: &Path) -> Result<(), StoreError> {
     match fs::remove_file(folder.join(REPAIR)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
         _ => sync_directory(folder),
@@ -156,7 +158,7 @@ fn swap(folder: &Path) -> Result<PathBuf, StoreError> {
 }
 
 /// Puts a new store in its place that is complete, since the damaged one is gone already.
-pub(super) fn finish(folder: &Path) -> Result<(), StoreError> {
+pub(in crate::store) fn finish(folder: &Path) -> Result<(), StoreError> {
     let (store, salvaged) = (folder.join("store"), folder.join("salvaged"));
     if salvaged.exists() && !store.exists() {
         fs::rename(salvaged, store)?;
@@ -166,7 +168,7 @@ pub(super) fn finish(folder: &Path) -> Result<(), StoreError> {
 }
 
 /// Removes a new store that was not completed. The caller holds the lock of the damaged one.
-pub(super) fn discard_unfinished(folder: &Path) -> Result<(), StoreError> {
+pub(in crate::store) fn discard_unfinished(folder: &Path) -> Result<(), StoreError> {
     let salvaged = folder.join("salvaged");
     if salvaged.exists() {
         fs::remove_dir_all(salvaged)?;

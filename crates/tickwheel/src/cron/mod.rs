@@ -85,14 +85,16 @@
 mod error;
 mod explain;
 mod field;
+mod recurrence;
 mod schedule;
+mod task;
 mod times;
 mod zone;
 
 pub use error::{CronError, Problem};
 pub use field::Field;
 pub use jiff;
+pub use recurrence::Misfire;
 pub use schedule::{Schedule, Times};
+pub use task::CalendarTask;
 pub use zone::Zone;
-
-pub use crate::timer::tasks::calendar::{CalendarTask, Misfire};

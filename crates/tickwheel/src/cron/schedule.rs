@@ -115,7 +115,7 @@ impl Schedule {
     /// # Ok::<(), tickwheel::cron::CronError>(())
     /// ```
     pub fn next(&self, n: usize) -> Vec<Zoned> {
-        self.after(crate::timer::wall_now()).take(n).collect()
+        self.after(crate::timer::clock::wall_now()).take(n).collect()
     }
 
     /// Returns the first time after `time`; `None` after the year 9999, where the calendar ends.

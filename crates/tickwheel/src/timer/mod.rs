@@ -15,7 +15,7 @@
 //! * Deadlines are rounded up to ticks and the current time is rounded down, so no task starts early.
 
 mod builder;
-mod clock;
+pub(crate) mod clock;
 mod core;
 mod error;
 mod execution;
@@ -53,8 +53,6 @@ pub(crate) use self::core::tenants::{Host, JobKey, Tenant};
 #[cfg(any(feature = "async", feature = "pace"))]
 pub(crate) use clock::Nanos;
 pub(crate) use clock::nanos;
-#[cfg(feature = "cron")]
-pub(crate) use clock::wall_now;
 #[cfg(feature = "async")]
 pub(crate) use sync::{Mutex, MutexGuard};
 pub(crate) use tasks::job::Job;

@@ -78,7 +78,7 @@ impl Clock {
     /// Returns the wall-clock time in nanoseconds since 1970, or 0 if it is before 1970.
     pub(crate) fn wall(&self) -> Nanos {
         match self {
-            Self::System { .. } => unix_nanos(SystemTime::now()),
+            Self::System { .. } => unix_nanos(wall_now()),
             Self::Manual(clock) => unix_nanos(clock.wall()),
         }
     }
@@ -117,8 +117,7 @@ pub(crate) fn instant_now() -> Instant {
     Instant::now()
 }
 
-/// Returns the wall-clock time, to find the next time of a schedule.
-#[cfg(feature = "cron")]
+/// Returns the wall-clock time.
 pub(crate) fn wall_now() -> SystemTime {
     SystemTime::now()
 }

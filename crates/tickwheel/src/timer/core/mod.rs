@@ -410,9 +410,9 @@ impl Core {
                 Popped::Yield => state = shard.relock(state),
                 Popped::Nothing if more => {}
                 Popped::Nothing => {
-                    let searched;
-                    (state, searched) = shard.search(state);
-                    if !searched {
+                    let revised;
+                    (state, revised) = shard.revise(state);
+                    if !revised {
                         break;
                     }
                 }

@@ -265,19 +265,18 @@ impl Shard {
         self.lock().memory_usage() + self.unfired_keys().capacity() * size_of::<wheel::Key>()
     }
 
-    /// Searches the next time of one calendar task that needs it, without holding the lock. Returns
-    /// the lock, and `false` if no task needs a search.
-    #[cfg(feature = "cron")]
-    pub(crate) fn search<'a>(
+    /// Revises the wall-clock deadline of one task that needs it, without holding the lock. Returns
+    /// the lock, and `false` if no task needs it.
+    pub(crate) fn revise<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
     ) -> (MutexGuard<'a, State>, bool) {
         let clock = &self.driver.clock;
-        let Some((record, due)) = state.next_search(clock) else { return (state, false) };
+        let Some((record, due)) = state.next_to_revise(clock) else { return (state, false) };
         drop(state);
-        let next = record.course().map_or(due, |course| course.search(due, clock.wall()));
+        let revised = record.rule().map_or(due, |rule| rule.revise(due, clock.wall()));
         let mut state = self.lock();
-        if let Some(at) = state.apply_search_result(&record, due, next, clock) {
+        if let Some(at) = state.apply_revised(&record, due, revised, clock) {
             // A failure to start a thread was logged; the next call tries again.
             let _ = self.announce(state, at);
         } else {
@@ -286,12 +285,6 @@ impl Shard {
         // If the task has ended meanwhile, this drops its closure.
         panics::catch(&self.driver.config, || drop(record));
         (self.lock(), true)
-    }
-
-    #[cfg(not(feature = "cron"))]
-    #[allow(clippy::unused_self, reason = "as with the feature")]
-    pub(crate) fn search<'a>(&self, state: MutexGuard<'a, State>) -> (MutexGuard<'a, State>, bool) {
-        (state, false)
     }
 
     /// Calls a task's closure and counts the run. Returns with the shard locked.
@@ -329,9 +322,8 @@ impl Shard {
         if let (Some(record), Some(call)) = (&record, again.take()) {
             record.put_work(Work::Repeat(call));
         }
-        #[cfg(feature = "cron")]
-        if let Some((record, course)) = record.as_ref().and_then(|r| Some((r, r.course()?))) {
-            record.set_wall(course.next(self.driver.clock.wall()));
+        if let Some((record, rule)) = record.as_ref().and_then(|r| Some((r, r.rule()?))) {
+            record.set_wall(rule.next(self.driver.clock.wall()));
         }
         let mut state = self.lock();
         state.panicked += u64::from(panicked);

@@ -209,7 +209,7 @@ impl State {
     }
 
     /// Returns the time at which a task or future may be due, the wall clock must be read, or a
-    /// calendar must be searched.
+    /// wall-clock deadline must be revised.
     pub(crate) fn next_wake(&self) -> Option<Nanos> {
         let first = earlier(self.wheel.next_wake(), self.sleepers.next_wake());
         let mut at = first.map(|tick| self.time_of(tick));
@@ -278,14 +278,13 @@ impl State {
                 return false;
             }
         }
-        #[cfg(feature = "cron")]
-        if let Some(course) = record.course() {
+        if let Some(rule) = record.rule() {
             let now = clock.wall();
-            if wall.is_some_and(|wall| course.is_missed(wall, now)) {
-                self.search_later(record);
+            if wall.is_some_and(|wall| rule.is_missed(wall, now)) {
+                self.revise_later(record);
                 return false;
             }
-            course.start(wall, now);
+            rule.start(wall, now);
         }
         if record.series.is_some() {
             record.set_fate(Fate::Running);

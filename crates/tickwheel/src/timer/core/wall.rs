@@ -1,4 +1,4 @@
-//! Tasks that follow the wall clock: those for a `SystemTime`, and calendar tasks.
+//! Tasks that follow the wall clock: those for a `SystemTime`, and those with a [`Recurrence`].
 //!
 //! Such a task is in the wheel at the monotonic time that corresponds to its wall-clock deadline, as
 //! far as the difference of the two clocks is known. While one is pending, the wall clock is read once
@@ -7,18 +7,19 @@
 //! Ground rules:
 //! * At most [`STEP`] tasks are moved before the lock is released for other threads. No task is taken
 //!   out of the wheel before all are moved, so that the order of deadlines is kept.
-//! * Cron expressions are searched without the lock: a search takes microseconds, and much longer for
-//!   rare times. The task stays pending meanwhile. If it is cancelled, reset or handed back during the
-//!   search, the result is discarded.
+//! * When a task with a [`Recurrence`] has missed its deadline, or the clock was set back, its rule is
+//!   asked for another deadline. That may take long, so it is done without the lock, after all due
+//!   tasks have started. The task stays pending meanwhile. If it is cancelled, reset or handed back
+//!   during the call, the result is discarded.
+//!
+//! [`Recurrence`]: crate::timer::tasks::recurrence::Recurrence
 
-#[cfg(feature = "cron")]
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::timer::clock::{Clock, Nanos};
 use crate::timer::core::state::State;
-#[cfg(feature = "cron")]
-use crate::timer::tasks::record::Fate;
-use crate::timer::tasks::record::Record;
+use crate::timer::tasks::record::{Fate, Record};
 
 /// The interval at which the wall clock is read while a task follows it.
 const CHECK_INTERVAL: Nanos = 1_000_000_000;
@@ -38,14 +39,12 @@ pub(crate) struct Wall {
     check_at: Nanos,
     /// Records with an index below this one must still be moved.
     unmoved: usize,
-    /// The time at which moving or searching was last resumed.
+    /// The time at which moving or revising was last resumed.
     resumed_at: Nanos,
-    /// Whether the clock was set back, so that calendar tasks may be due earlier than before.
-    #[cfg(feature = "cron")]
+    /// Whether the clock was set back, so that recurring tasks may be due earlier than before.
     set_back: bool,
-    /// Calendar tasks whose next time must be searched.
-    #[cfg(feature = "cron")]
-    searches: std::collections::VecDeque<Arc<Record>>,
+    /// Tasks whose deadline their rule must revise.
+    unrevised: VecDeque<Arc<Record>>,
 }
 
 impl Wall {
@@ -53,23 +52,11 @@ impl Wall {
         self.followers > 0
     }
 
-    /// Returns `true` if the next time of a calendar task must be searched.
-    #[cfg(feature = "cron")]
-    fn has_searches(&self) -> bool {
-        !self.searches.is_empty()
-    }
-
-    #[cfg(not(feature = "cron"))]
-    #[allow(clippy::unused_self, reason = "as with the feature")]
-    fn has_searches(&self) -> bool {
-        false
-    }
-
-    /// Returns the time since when tasks wait to be moved or calendars to be searched. Work that was
-    /// resumed counts as new, so that it does not delay due tasks of other shards.
+    /// Returns the time since when tasks wait to be moved or revised. Work that was resumed counts as
+    /// new, so that it does not delay due tasks of other shards.
     pub(crate) fn unfinished_since(&self) -> Option<Nanos> {
         let is_moving = self.has_followers() && self.unmoved > 0;
-        (is_moving || self.has_searches()).then_some(self.resumed_at)
+        (is_moving || !self.unrevised.is_empty()).then_some(self.resumed_at)
     }
 
     /// Returns the time at which the wall clock must be read again.
@@ -127,10 +114,7 @@ impl State {
             let change = (offset - self.wall.offset).unsigned_abs();
             // A manual clock is followed to the nanosecond.
             if change >= TOLERANCE || (manual && change > 0) {
-                #[cfg(feature = "cron")]
-                {
-                    self.wall.set_back |= offset < self.wall.offset;
-                }
+                self.wall.set_back |= offset < self.wall.offset;
                 self.wall.offset = offset;
                 self.wall.unmoved = self.records.len();
             }
@@ -154,35 +138,30 @@ impl State {
                 let tick = if at == Nanos::MAX { u64::MAX } else { at.div_ceil(self.tick) };
                 record.set_due_at(at);
                 self.wheel.reset(record.wheel_key(), tick);
-                #[cfg(feature = "cron")]
-                if self.wall.set_back && record.course().is_some() {
-                    self.wall.searches.push_back(Arc::clone(record));
+                if self.wall.set_back && record.rule().is_some() {
+                    self.wall.unrevised.push_back(Arc::clone(record));
                 }
             }
         }
-        #[cfg(feature = "cron")]
         if start == 0 {
             self.wall.set_back = false;
         }
         start > 0
     }
-}
 
-#[cfg(feature = "cron")]
-impl State {
-    /// Puts a task whose time was missed back into the wheel, until its next time is found.
-    pub(crate) fn search_later(&mut self, record: &Arc<Record>) {
+    /// Puts a task that missed its deadline back into the wheel, until its rule has computed another.
+    pub(crate) fn revise_later(&mut self, record: &Arc<Record>) {
         self.place_at(record, Nanos::MAX);
         self.wall.follow(record);
-        self.wall.searches.push_back(Arc::clone(record));
+        self.wall.unrevised.push_back(Arc::clone(record));
     }
 
-    /// Returns a calendar task whose next time must be searched, and its current time.
-    pub(crate) fn next_search(&mut self, clock: &Clock) -> Option<(Arc<Record>, Nanos)> {
+    /// Returns a task whose rule must revise its deadline, and the current one.
+    pub(crate) fn next_to_revise(&mut self, clock: &Clock) -> Option<(Arc<Record>, Nanos)> {
         loop {
-            let record = self.wall.searches.pop_front()?;
-            if self.wall.searches.is_empty() {
-                self.wall.searches = std::collections::VecDeque::new();
+            let record = self.wall.unrevised.pop_front()?;
+            if self.wall.unrevised.is_empty() {
+                self.wall.unrevised = VecDeque::new();
             }
             let pending = record.fate() == Fate::Pending && record.follows_wall();
             if let Some(due) = record.wall().filter(|_| pending) {
@@ -192,21 +171,21 @@ impl State {
         }
     }
 
-    /// Moves a task to the time that was found, if it still follows the wall clock with its old time.
+    /// Moves a task to its revised deadline, if it still follows the wall clock with its old one.
     /// Returns the time at which a thread must wake up for it.
-    pub(crate) fn apply_search_result(
+    pub(crate) fn apply_revised(
         &mut self,
         record: &Arc<Record>,
         due: Nanos,
-        next: Nanos,
+        revised: Nanos,
         clock: &Clock,
     ) -> Option<Nanos> {
         let waits = record.fate() == Fate::Pending && record.follows_wall();
         if !waits || record.wall() != Some(due) {
             return None;
         }
-        record.set_wall(next);
-        let at = self.wall_to_monotonic(next, clock);
+        record.set_wall(revised);
+        let at = self.wall_to_monotonic(revised, clock);
         record.set_due_at(at);
         let tick = self.tick_of(at);
         self.wheel.reset(record.wheel_key(), tick);
@@ -226,8 +205,10 @@ fn to_monotonic(wall: Nanos, offset: i128) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::STEP;
+    use crate::timer::clock::{Nanos, nanos};
     use crate::timer::core::state::Popped;
-    use crate::timer::{ManualClock, Timer};
+    use crate::timer::tasks::recurrence::Recurrence;
+    use crate::timer::{ManualClock, Timeout, Timer};
     use core::time::Duration;
     use std::vec::Vec;
 
@@ -284,44 +265,58 @@ mod tests {
         assert!(shard.next() > timer.core().clock().now());
     }
 
-    /// Searching calendars takes long. Tasks of other shards that become due meanwhile come first.
-    #[cfg(feature = "cron")]
-    #[test]
-    fn searches_let_other_shards_go_first() {
-        use crate::cron::{Misfire, Schedule};
+    /// Runs at every full hour, and skips missed times.
+    #[derive(Debug)]
+    struct Hourly;
 
+    impl Recurrence for Hourly {
+        fn is_missed(&self, due: Nanos, now: Nanos) -> bool {
+            due < now
+        }
+
+        fn start(&self, _due: Option<Nanos>, _now: Nanos) {}
+
+        fn next(&self, now: Nanos) -> Nanos {
+            let hour = nanos(HOUR);
+            (now / hour + 1) * hour
+        }
+
+        fn revise(&self, due: Nanos, now: Nanos) -> Nanos {
+            if due == now { due } else { self.next(now) }
+        }
+    }
+
+    /// Returns a timer whose wall clock shows midnight, and starts a number of hourly tasks on it.
+    fn hourly<const N: usize>() -> (ManualClock, Timer, [Timeout; N]) {
         let clock = ManualClock::new();
         clock.set_wall(std::time::UNIX_EPOCH);
         let timer = Timer::builder().clock(clock.clone()).build().unwrap();
-        let hourly = Schedule::new("@hourly", "UTC").unwrap();
-        for _ in 0..2 {
-            timer.calendar(hourly.clone()).misfire(Misfire::Skip).start(|| {}).unwrap();
-        }
+        let start = |_| timer.recur(None, Hourly, nanos(HOUR), false, || {}).unwrap();
+        let tasks = core::array::from_fn(start);
+        (clock, timer, tasks)
+    }
+
+    /// Computing deadlines may take long. Tasks of other shards that become due meanwhile come first.
+    #[test]
+    fn revising_lets_other_shards_go_first() {
+        let (clock, timer, _tasks) = hourly::<2>();
         clock.advance(HOUR / 2);
         set_wall_quietly(&clock, &timer, clock.wall() + HOUR * 5 / 2);
         assert_eq!(steps(&timer), 0);
         let shard = timer.core().shard(0);
-        drop(shard.search(shard.lock()));
+        drop(shard.revise(shard.lock()));
         shard.publish_next(&shard.lock());
         assert_eq!(shard.next(), timer.core().clock().now(), "one is left, and waits since now");
         timer.turn();
         assert!(shard.next() > timer.core().clock().now());
     }
 
-    #[cfg(feature = "cron")]
     #[test]
-    fn a_calendar_is_searched_without_the_lock() {
-        use crate::cron::{Misfire, Schedule};
-
-        let clock = ManualClock::new();
-        clock.set_wall(std::time::UNIX_EPOCH);
-        let timer = Timer::builder().clock(clock.clone()).build().unwrap();
-        let hourly = Schedule::new("@hourly", "UTC").unwrap();
-        let start = || timer.calendar(hourly.clone()).misfire(Misfire::Skip).start(|| {}).unwrap();
-        let (skipped, cancelled, reset) = (start(), start(), start());
+    fn a_deadline_is_revised_without_the_lock() {
+        let (clock, timer, [skipped, cancelled, reset]) = hourly();
         set_wall_quietly(&clock, &timer, clock.wall() + HOUR * 5 / 2);
         assert_eq!(steps(&timer), 0);
-        assert_eq!(timer.pending(), 3, "they are pending while their next time is searched");
+        assert_eq!(timer.pending(), 3, "they are pending while their deadline is revised");
         assert!(cancelled.cancel() && reset.reset(HOUR / 4));
         timer.turn();
         assert_eq!((timer.pending(), timer.stats().fired), (2, 0));

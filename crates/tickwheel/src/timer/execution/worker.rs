@@ -98,9 +98,9 @@ impl Core {
                 // The next batch of wakers is due.
                 Popped::Nothing if more => {}
                 Popped::Nothing => {
-                    let searched;
-                    (state, searched) = shard.search(state);
-                    if !searched {
+                    let revised;
+                    (state, revised) = shard.revise(state);
+                    if !revised {
                         break;
                     }
                 }

@@ -25,8 +25,8 @@ use crate::timer::{Key, Periodic, ScheduleError, Timeout, Timer, When};
 #[derive(Debug)]
 #[must_use = "a `Keyed` does nothing until a method is called"]
 pub struct Keyed<'a> {
-    timer: &'a Timer,
-    key: Key,
+    pub(crate) timer: &'a Timer,
+    pub(crate) key: Key,
 }
 
 impl<'a> Keyed<'a> {
@@ -175,48 +175,6 @@ impl<'a> Keyed<'a> {
     /// ```
     pub fn periodic(self, period: Duration) -> Periodic<'a> {
         self.timer.periodic(period).key(self.key)
-    }
-
-    /// Runs a task like [`Timer::cron`], replacing the pending task with this key.
-    ///
-    /// ```
-    /// use tickwheel::Timer;
-    ///
-    /// let timer = Timer::new();
-    /// timer.key("report").cron("0 9 * * MON-FRI", "Europe/Berlin", || println!("report"))?;
-    /// assert!(timer.cancel("report"));
-    /// # Ok::<(), tickwheel::cron::CronError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`Timer::cron`].
-    #[cfg(feature = "cron")]
-    pub fn cron(
-        self,
-        expression: &str,
-        zone: impl Into<crate::cron::Zone>,
-        task: impl FnMut() + Send + 'static,
-    ) -> Result<Timeout, crate::cron::CronError> {
-        self.calendar(crate::cron::Schedule::new(expression, zone)?).start(task)
-    }
-
-    /// Returns a builder like [`Timer::calendar`], of a task that replaces the pending one with this
-    /// key.
-    ///
-    /// ```
-    /// use tickwheel::Timer;
-    /// use tickwheel::cron::{Misfire, Schedule};
-    ///
-    /// let timer = Timer::new();
-    /// let daily = Schedule::new("@daily", "Europe/Berlin")?;
-    /// timer.key("report").calendar(daily).misfire(Misfire::Skip).start(|| println!("report"))?;
-    /// assert!(timer.cancel("report"));
-    /// # Ok::<(), tickwheel::cron::CronError>(())
-    /// ```
-    #[cfg(feature = "cron")]
-    pub fn calendar(self, schedule: crate::cron::Schedule) -> crate::cron::CalendarTask<'a> {
-        self.timer.calendar(schedule).key(self.key)
     }
 
     /// Cancels the pending task with this key. Returns `false` if there is none.

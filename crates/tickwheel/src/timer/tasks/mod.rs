@@ -5,14 +5,13 @@
 //! * `timeout`: the handle of a task.
 //! * `when`: deadlines on either clock.
 //! * `periodic`: tasks that run at a fixed rate or with a fixed delay.
-//! * `calendar`: tasks that run at the times of a cron expression.
+//! * `recurrence`: tasks that run at wall-clock times which a rule computes.
 //! * `unfired`: tasks that `stop` hands back.
 
-#[cfg(feature = "cron")]
-pub(crate) mod calendar;
 pub(crate) mod job;
 pub(crate) mod periodic;
 pub(crate) mod record;
+pub(crate) mod recurrence;
 pub(crate) mod timeout;
 pub(crate) mod unfired;
 pub(crate) mod when;

@@ -4,9 +4,8 @@ use core::time::Duration;
 use std::boxed::Box;
 
 use crate::timer::clock::{Nanos, nanos};
-#[cfg(feature = "cron")]
-use crate::timer::tasks::calendar::Course;
 use crate::timer::tasks::record::Work;
+use crate::timer::tasks::recurrence::Recurrence;
 use crate::timer::{Key, ScheduleError, Timeout, Timer};
 
 /// The policy for runs that a periodic task could not start in time: because it was still running,
@@ -65,28 +64,25 @@ enum Rhythm {
     FixedRate(MissedTicks),
     /// The period counts from the end of one run to the start of the next.
     FixedDelay,
-    /// The wall-clock times of a cron expression.
-    #[cfg(feature = "cron")]
-    Calendar(Box<Course>),
+    /// The wall-clock times that a rule computes.
+    ByRule(Box<dyn Recurrence>),
 }
 
 impl Series {
-    #[cfg(feature = "cron")]
-    pub(crate) fn by_calendar(course: Course, ends_on_panic: bool) -> Self {
-        Self { period: 0, rhythm: Rhythm::Calendar(Box::new(course)), ends_on_panic }
+    pub(crate) fn by_rule(rule: Box<dyn Recurrence>, ends_on_panic: bool) -> Self {
+        Self { period: 0, rhythm: Rhythm::ByRule(rule), ends_on_panic }
     }
 
-    #[cfg(feature = "cron")]
-    pub(crate) fn course(&self) -> Option<&Course> {
-        if let Rhythm::Calendar(course) = &self.rhythm { Some(course) } else { None }
+    /// Returns the rule of a series that follows the wall clock.
+    pub(crate) fn rule(&self) -> Option<&dyn Recurrence> {
+        if let Rhythm::ByRule(rule) = &self.rhythm { Some(&**rule) } else { None }
     }
 
     /// Returns the time of the next run, after a run that was due at `due_at` and ended at `now`.
     pub(crate) fn next(&self, due_at: Nanos, now: Nanos) -> Nanos {
         match self.rhythm {
-            // The deadline is on the wall clock, and the course has already found it.
-            #[cfg(feature = "cron")]
-            Rhythm::Calendar(_) => due_at,
+            // The deadline is on the wall clock, and the rule has already computed it.
+            Rhythm::ByRule(_) => due_at,
             Rhythm::FixedRate(missed) => missed.next(due_at, self.period, now),
             Rhythm::FixedDelay => now.saturating_add(self.period),
         }

@@ -4,7 +4,7 @@
 //! Ground rules:
 //! * `fate`, `wheel_key`, `due_at`, `follows_wall` and `number` are written only under the shard's lock.
 //!   They are atomics so that a handle can read them without the lock, or because the record is shared.
-//! * `wall` changes only for a calendar task: under the lock, or, while the task runs, by the worker
+//! * `wall` changes only for a task with a [`Recurrence`]: under the lock, or, while the task runs, by the worker
 //!   that runs it.
 //! * `work` belongs to the thread that took the task out of the wheel: a worker, or a caller that
 //!   cancelled it. So no thread ever waits for its lock.
@@ -21,6 +21,7 @@ use crate::timer::core::shrink::smaller_capacity;
 use crate::timer::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex};
 use crate::timer::tasks::job::Job;
 use crate::timer::tasks::periodic::Series;
+use crate::timer::tasks::recurrence::Recurrence;
 use crate::wheel;
 
 pub(crate) struct Record {
@@ -148,15 +149,13 @@ impl Record {
         self.has_wall.then(|| self.wall.load(Ordering::Relaxed))
     }
 
-    #[cfg(feature = "cron")]
     pub(crate) fn set_wall(&self, wall: Nanos) {
         self.wall.store(wall, Ordering::Relaxed);
     }
 
-    /// Returns the calendar of the task, if it has one.
-    #[cfg(feature = "cron")]
-    pub(crate) fn course(&self) -> Option<&crate::timer::tasks::calendar::Course> {
-        self.series.as_ref()?.course()
+    /// Returns the rule that computes the wall-clock times of the task, if it has one.
+    pub(crate) fn rule(&self) -> Option<&dyn Recurrence> {
+        self.series.as_ref()?.rule()
     }
 
     pub(crate) fn follows_wall(&self) -> bool {

@@ -1,153 +1,20 @@
 //! Tasks that run at the times of a cron expression.
 //!
-//! Such a task is a periodic task with a wall-clock deadline: after each run it is scheduled for the
-//! next time of its schedule. The [`Misfire`] policy decides about times that were missed.
-//!
-//! Ground rules:
-//! * The search for the next time of a schedule takes microseconds, and much longer for rare times.
-//!   It is done without the lock: by the worker after a run, and otherwise (a time is skipped, or the
-//!   clock was set back) as `wall.rs` describes.
-//! * When the clock is set back by less than [`MAX_CORRECTION`], times that have had their run are not
-//!   repeated: a job must not run twice because a clock ran fast. When it is set back further, it was
-//!   wrong before, and the new time is followed.
+//! Such a task has a wall-clock deadline: after each run it is scheduled for the next time of its
+//! schedule. The [`Misfire`] policy decides about times that were missed.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use core::time::Duration;
-use std::boxed::Box;
 use std::time::SystemTime;
 
-use jiff::Timestamp;
-
-use crate::cron::{CronError, Schedule, Zone};
-use crate::timer::clock::{Nanos, nanos, unix_nanos};
-use crate::timer::tasks::periodic::Series;
-use crate::timer::tasks::record::Work;
-use crate::timer::{Key, Timeout, Timer};
-
-/// A wall clock that is set back by more than this was wrong before. Cron uses the same limit.
-const MAX_CORRECTION: Nanos = 3 * 3600 * 1_000_000_000;
+use super::error::CronError;
+use super::recurrence::{Course, Misfire};
+use super::schedule::Schedule;
+use super::zone::Zone;
+use crate::timer::clock::{nanos, unix_nanos};
+use crate::timer::{Key, Keyed, Timeout, Timer};
 
 /// The default grace: a run that starts later than this counts as missed.
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
-
-/// The policy for times that a calendar task missed: because the machine was suspended, its clock was
-/// set forward, the process was not running (see [`CalendarTask::since`]), the task was still running,
-/// or all workers were busy.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickwheel::cron::{Misfire, Schedule};
-/// use tickwheel::{ManualClock, Timer};
-///
-/// let runs = |misfire| {
-///     let clock = ManualClock::new();
-///     clock.set_wall(std::time::UNIX_EPOCH);
-///     let timer = Timer::builder().clock(clock.clone()).build()?;
-///     timer.calendar(Schedule::new("0 * * * *", "UTC")?).misfire(misfire).start(|| {})?;
-///     clock.set_wall(clock.wall() + Duration::from_secs(9_000)); // suspended until 02:30
-///     Ok::<_, Box<dyn std::error::Error>>(timer.stats().fired)
-/// };
-/// assert_eq!(runs(Misfire::Skip)?, 0); // the next run is at 03:00
-/// assert_eq!(runs(Misfire::Once)?, 1);
-/// assert_eq!(runs(Misfire::All { limit: 100 })?, 2); // for 01:00 and 02:00
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Misfire {
-    /// Skip them, and continue with the next time in the future. A run that starts late by no more
-    /// than the [grace](CalendarTask::grace) is not missed.
-    Skip,
-    /// Run once for all of them, as soon as possible.
-    #[default]
-    Once,
-    /// Run for each of them, one immediately after the other, but at most `limit` times in a row. The
-    /// rest are skipped. A limit of 0 means [`Skip`](Self::Skip).
-    All {
-        /// The maximum number of runs in a row.
-        limit: usize,
-    },
-}
-
-/// The schedule of a calendar task and its progress.
-#[derive(Debug)]
-pub(crate) struct Course {
-    schedule: Schedule,
-    misfire: Misfire,
-    grace: Nanos,
-    /// Times of the schedule up to this one do not count. Set if the task begins in the future.
-    begin: Nanos,
-    /// The last time of the schedule that has had its run or was skipped; 0 if there is none.
-    handled: AtomicU64,
-    /// The number of runs in a row that ended after the next time had already passed.
-    behind: AtomicUsize,
-}
-
-impl Course {
-    /// Returns the next time of the schedule, or `Nanos::MAX` if there is none.
-    fn next_after(&self, wall: Nanos) -> Nanos {
-        let after = i128::from(wall.max(self.begin));
-        let after = Timestamp::from_nanosecond(after).unwrap_or(Timestamp::MAX);
-        let next = self.schedule.next_timestamp(after);
-        next.map_or(Nanos::MAX, |next| unix_nanos(next.into()))
-    }
-
-    /// Returns `true` if a time has passed so long ago that its run is skipped.
-    pub(crate) fn is_missed(&self, due: Nanos, now: Nanos) -> bool {
-        self.misfire == Misfire::Skip && now.saturating_sub(due) > self.grace
-    }
-
-    /// Notes the start of a run, for a time of the schedule or because of a reset (`None`).
-    pub(crate) fn start(&self, due: Option<Nanos>, now: Nanos) {
-        let each = matches!(self.misfire, Misfire::All { .. });
-        let handled = due.filter(|_| each).unwrap_or(now);
-        self.handled.store(handled, Ordering::Relaxed);
-    }
-
-    /// Returns the time for which the pending task runs instead of `due`: a later one if that was
-    /// missed, an earlier one if the clock was set back.
-    pub(crate) fn search(&self, due: Nanos, now: Nanos) -> Nanos {
-        if due > now {
-            self.set_back(due, now)
-        } else if self.is_missed(due, now) {
-            // A time that passed just within the grace is not missed.
-            self.next_after((now - self.grace).saturating_sub(1))
-        } else {
-            due
-        }
-    }
-
-    /// Returns the time of the next run, after a run has ended.
-    pub(crate) fn next(&self, now: Nanos) -> Nanos {
-        let mut handled = self.handled.load(Ordering::Relaxed);
-        if handled > now.saturating_add(MAX_CORRECTION) {
-            handled = now;
-        }
-        match self.misfire {
-            Misfire::Skip => self.next_after(handled.max(now)),
-            Misfire::Once => self.next_after(handled),
-            Misfire::All { limit } => {
-                let next = self.next_after(handled);
-                let behind = self.behind.load(Ordering::Relaxed) + 1;
-                let (next, behind) = match () {
-                    () if next > now => (next, 0),
-                    () if behind >= limit => (self.next_after(now), 0),
-                    () => (next, behind),
-                };
-                self.behind.store(behind, Ordering::Relaxed);
-                next
-            }
-        }
-    }
-
-    /// Returns the new time of a pending task, after the wall clock was set back.
-    fn set_back(&self, due: Nanos, now: Nanos) -> Nanos {
-        let handled = self.handled.load(Ordering::Relaxed);
-        if handled > 0 && handled <= now.saturating_add(MAX_CORRECTION) {
-            return due;
-        }
-        due.min(self.next_after(now))
-    }
-}
 
 /// A builder of a calendar task, returned by [`Timer::calendar`].
 ///
@@ -297,30 +164,11 @@ impl CalendarTask<'_> {
     ///
     /// Returns [`CronError::Schedule`] if the timer is stopped or full, or cannot start a thread.
     pub fn start(self, task: impl FnMut() + Send + 'static) -> Result<Timeout, CronError> {
-        let misfire = match self.misfire {
-            Misfire::All { limit: 0 } => Misfire::Skip,
-            misfire => misfire,
-        };
-        let core = self.timer.core();
-        let now = core.clock().wall();
+        let now = self.timer.core().clock().wall();
         let since = self.since.map(unix_nanos);
-        // A time in the past has had its run. A time in the future delays the beginning.
-        let (begin, handled) = match since {
-            Some(since) if since > now => (since, 0),
-            past => (0, past.unwrap_or(0)),
-        };
-        let course = Course {
-            schedule: self.schedule,
-            misfire,
-            grace: nanos(self.grace),
-            begin,
-            handled: AtomicU64::new(handled),
-            behind: AtomicUsize::new(0),
-        };
-        let first = course.next_after(since.unwrap_or(now));
-        let series = Series::by_calendar(course, self.ends_on_panic);
-        let work = Work::Repeat(Box::new(task));
-        Ok(core.schedule_record(self.key, Some(series), work, 0, Some(first))?)
+        let (course, first) =
+            Course::new(self.schedule, self.misfire, nanos(self.grace), since, now);
+        Ok(self.timer.recur(self.key, course, first, self.ends_on_panic, task)?)
     }
 }
 
@@ -385,5 +233,47 @@ impl Timer {
             since: None,
             ends_on_panic: false,
         }
+    }
+}
+
+impl<'a> Keyed<'a> {
+    /// Runs a task like [`Timer::cron`], replacing the pending task with this key.
+    ///
+    /// ```
+    /// use tickwheel::Timer;
+    ///
+    /// let timer = Timer::new();
+    /// timer.key("report").cron("0 9 * * MON-FRI", "Europe/Berlin", || println!("report"))?;
+    /// assert!(timer.cancel("report"));
+    /// # Ok::<(), tickwheel::cron::CronError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Timer::cron`].
+    pub fn cron(
+        self,
+        expression: &str,
+        zone: impl Into<Zone>,
+        task: impl FnMut() + Send + 'static,
+    ) -> Result<Timeout, CronError> {
+        self.calendar(Schedule::new(expression, zone)?).start(task)
+    }
+
+    /// Returns a builder like [`Timer::calendar`], of a task that replaces the pending one with this
+    /// key.
+    ///
+    /// ```
+    /// use tickwheel::Timer;
+    /// use tickwheel::cron::{Misfire, Schedule};
+    ///
+    /// let timer = Timer::new();
+    /// let daily = Schedule::new("@daily", "Europe/Berlin")?;
+    /// timer.key("report").calendar(daily).misfire(Misfire::Skip).start(|| println!("report"))?;
+    /// assert!(timer.cancel("report"));
+    /// # Ok::<(), tickwheel::cron::CronError>(())
+    /// ```
+    pub fn calendar(self, schedule: Schedule) -> CalendarTask<'a> {
+        self.timer.calendar(schedule).key(self.key)
     }
 }

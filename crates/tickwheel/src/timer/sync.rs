@@ -7,7 +7,7 @@
 //! `Arc` is always the standard one: no code depends on the order in which clones are dropped.
 
 #[cfg(not(tickwheel_loom))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, fence};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, fence};
 #[cfg(not(tickwheel_loom))]
 pub(crate) use std::sync::Condvar;
 #[cfg(not(tickwheel_loom))]
@@ -20,7 +20,7 @@ pub(crate) use std::thread_local;
 #[cfg(tickwheel_loom)]
 pub(crate) use loom::sync::Condvar;
 #[cfg(tickwheel_loom)]
-pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, fence};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, fence};
 #[cfg(tickwheel_loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};
 #[cfg(tickwheel_loom)]

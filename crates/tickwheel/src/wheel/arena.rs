@@ -285,6 +285,20 @@ impl<E: Record> Arena<E> {
         }
     }
 
+    /// The last place before `index` that has memory, or `None` if there is none.
+    #[cfg(feature = "std")]
+    pub(super) fn place_before(&self, index: u32) -> Option<u32> {
+        let (number, offset) = Self::split(index);
+        let len = |number: usize| self.segments.get(number).map_or(0, |s| s.places.len());
+        let last_of = |number: usize, end: usize| (number << Self::SHIFT | (end - 1)) as u32;
+        let end = offset.min(len(number));
+        if end > 0 {
+            return Some(last_of(number, end));
+        }
+        let lower = (0..number.min(self.segments.len())).rev().find(|&number| len(number) > 0)?;
+        Some(last_of(lower, len(lower)))
+    }
+
     /// Makes room for so many more records.
     ///
     /// # Panics

@@ -93,7 +93,7 @@ mod hierarchical;
 mod invariants;
 mod min_tree;
 mod overdue;
-#[cfg(feature = "pace")]
+#[cfg(feature = "std")]
 pub(crate) mod pool;
 mod references;
 mod sweep;

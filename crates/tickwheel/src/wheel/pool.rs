@@ -74,19 +74,27 @@ impl<T> Pool<T> {
         }
     }
 
+    /// Returns the last index before `index` at which a record may be.
+    pub(crate) fn place_before(&self, index: u32) -> Option<u32> {
+        self.places.place_before(index)
+    }
+
     /// Returns the indices of all records.
+    #[cfg(feature = "pace")]
     pub(crate) fn indices(&self) -> impl Iterator<Item = u32> {
         let taken = |(index, place)| matches!(place, &Place::Taken(_)).then_some(index);
         self.places.iter().filter_map(taken)
     }
 
-    /// Has the processor fetch a record that will be needed soon.
+    /// Prefetches a record that will be needed soon.
+    #[cfg(feature = "pace")]
     #[inline]
     pub(crate) fn prefetch(&self, index: u32) {
         self.places.prefetch(index);
     }
 
     /// Frees memory without records.
+    #[cfg(feature = "pace")]
     pub(crate) fn shrink(&mut self) {
         self.places.shrink_to_fit();
     }

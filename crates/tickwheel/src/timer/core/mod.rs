@@ -260,12 +260,12 @@ impl Core {
         at: Nanos,
         wall: Option<Nanos>,
     ) -> Result<Timeout, ScheduleError> {
-        let record = Arc::new(Record::new(key.clone(), series, wall, work));
         let (hash, shard) = match &key {
             Some(key) => self.key_shard(key),
             None => (0, self.my_shard()),
         };
-        let find = |state: &State| key.as_ref().and_then(|key| state.find(key, hash));
+        let record = Arc::new(Record::new(key, hash as u32, series, wall, work));
+        let find = |state: &State| record.key.as_ref().and_then(|key| state.find(key, hash));
         let mut state = shard.lock();
         if find(&state).is_some() {
             state.check_accepts_tasks()?;
@@ -277,10 +277,7 @@ impl Core {
         let replaced = holder.map_or(Cancelled::No, |holder| state.cancel_holder(&holder));
         state.scheduled += 1;
         state.place(&record, at, self.clock());
-        state.records.insert(Arc::clone(&record));
-        if let Some(key) = key {
-            state.keys.insert_record(key, Arc::clone(&record));
-        }
+        state.records.insert(&record);
         let at = state.wake_time_of(&record);
         let announced = shard.announce(state, at);
         drop_cancelled(replaced);

@@ -1,7 +1,7 @@
 //! Releases the memory of collections that have become much smaller.
 
 use core::hash::Hash;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// Releases memory if a map has become much smaller than its capacity.
 pub(crate) fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
@@ -10,15 +10,8 @@ pub(crate) fn shrink<K: Eq + Hash, V>(map: &mut HashMap<K, V>) {
     }
 }
 
-/// Releases memory if a set has become much smaller than its capacity.
-pub(crate) fn shrink_set<K: Eq + Hash>(set: &mut HashSet<K>) {
-    if let Some(capacity) = smaller_capacity(set.len(), set.capacity()) {
-        set.shrink_to(capacity);
-    }
-}
-
 /// Returns the capacity to shrink to, if a collection uses less than an eighth of its capacity.
-pub(crate) fn smaller_capacity(len: usize, capacity: usize) -> Option<usize> {
+fn smaller_capacity(len: usize, capacity: usize) -> Option<usize> {
     /// Collections with a smaller capacity are not worth shrinking.
     const MIN_CAPACITY: usize = 1024;
     (capacity > MIN_CAPACITY && len < capacity / 8).then_some(2 * len)

@@ -19,7 +19,8 @@ use crate::timer::execution::panics;
 use crate::timer::execution::roster::Roster;
 use crate::timer::keys::table::KeyTable;
 use crate::timer::sync::MutexGuard;
-use crate::timer::tasks::record::{Fate, Records};
+use crate::timer::tasks::record::Fate;
+use crate::timer::tasks::records::Records;
 use crate::timer::tasks::unfired::Unfired;
 use crate::wheel;
 
@@ -48,7 +49,8 @@ impl Shard {
         state.fate_at_stop = fate;
         let wheel = state.wheel.take();
         let keys = state.keys.take_all();
-        let rest = (core::mem::take(&mut state.records), core::mem::take(&mut state.wall));
+        let records = core::mem::replace(&mut state.records, Records::new());
+        let rest = (records, core::mem::take(&mut state.wall));
         let sleepers = state.sleepers.take();
         state.cancelled += sleepers.len() as u64;
         self.publish_next(state);
@@ -147,7 +149,7 @@ impl Core {
 
     /// Cancels the periodic tasks of a shard, in steps.
     fn cancel_series(&self, shard: &Shard) {
-        let mut unvisited = usize::MAX;
+        let mut unvisited = u32::MAX;
         while unvisited > 0 {
             let cancelled = shard.lock().cancel_series(&mut unvisited);
             for cancelled in cancelled {

@@ -5,7 +5,8 @@
 //! * Sleeping futures are not tasks. They have a wheel of their own (`sleepers.rs`).
 //! * A pending task is in the wheel, or is periodic and running (`held`). So [`State::pending_tasks`]
 //!   is exact, and so is `max_pending`.
-//! * A key is in `keys` exactly while its task is pending, or periodic and running.
+//! * A key is in `keys`, or with its record in `records`, exactly while its task is pending, or
+//!   periodic and running. It is never in both.
 
 use std::sync::Arc;
 use std::vec::Vec;
@@ -17,10 +18,11 @@ use crate::timer::core::driver::Phase;
 use crate::timer::core::sleepers::Sleepers;
 use crate::timer::core::wall::{self, Wall};
 use crate::timer::execution::executor::Executor;
-use crate::timer::keys::table::{KeyHolder, KeyTable};
+use crate::timer::keys::table::KeyTable;
 use crate::timer::stats::{Histogram, Stats};
 use crate::timer::tasks::job::Job;
-use crate::timer::tasks::record::{Fate, Record, Records};
+use crate::timer::tasks::record::{Fate, Record};
+use crate::timer::tasks::records::Records;
 use crate::timer::{Key, ScheduleError};
 use crate::wheel::{self, Advance};
 
@@ -39,6 +41,13 @@ pub(crate) enum Popped {
 /// A due task that was taken out of the wheel to be run.
 pub(crate) enum Fire {
     Plain(Job),
+    Record(Arc<Record>),
+}
+
+/// The task that has a key.
+pub(crate) enum KeyHolder {
+    /// A closure that is called once.
+    Plain(wheel::Key),
     Record(Arc<Record>),
 }
 
@@ -99,7 +108,7 @@ impl State {
             wheel: AnyWheel::new(config.wheel),
             sleepers: Sleepers::new(),
             keys: KeyTable::new(),
-            records: Records::default(),
+            records: Records::new(),
             wall: Wall::default(),
             phase,
             tick: config.tick,
@@ -299,7 +308,6 @@ impl State {
     /// Removes a record that has ended.
     fn forget(&mut self, record: &Arc<Record>) {
         self.wall.unfollow(record);
-        self.keys.forget_record(record);
         self.records.remove(record);
     }
 
@@ -342,16 +350,21 @@ impl State {
         cancelled
     }
 
-    /// Cancels the periodic tasks among a number of records before `unvisited`, and moves `unvisited`
-    /// on. The results must be dropped without the lock.
-    pub(crate) fn cancel_series(&mut self, unvisited: &mut usize) -> Vec<Cancelled> {
-        let end = self.records.len().min(*unvisited);
-        let start = end.saturating_sub(wall::STEP);
-        *unvisited = start;
-        let records: Vec<_> =
-            (start..end).map(|number| Arc::clone(&self.records[number])).collect();
-        let series = records.iter().filter(|record| record.series.is_some());
-        series.map(|record| self.cancel(record)).collect()
+    /// Cancels the periodic tasks among a number of records before `unvisited`, and lowers `unvisited`,
+    /// to 0 at the end. The results must be dropped without the lock.
+    pub(crate) fn cancel_series(&mut self, unvisited: &mut u32) -> Vec<Cancelled> {
+        let mut cancelled = Vec::new();
+        for _ in 0..wall::STEP {
+            *unvisited = self.records.place_before(*unvisited).unwrap_or(0);
+            let record = self.records.get(*unvisited).filter(|record| record.series.is_some());
+            if let Some(record) = record.cloned() {
+                cancelled.push(self.cancel(&record));
+            }
+            if *unvisited == 0 {
+                break;
+            }
+        }
+        cancelled
     }
 
     /// Cancels a plain task. The job must be dropped without the lock.
@@ -368,7 +381,11 @@ impl State {
     /// Finds the task with a key. `hash` is the key's hash.
     #[inline]
     pub(crate) fn find(&self, key: &Key, hash: u64) -> Option<KeyHolder> {
-        self.keys.find(key, hash, |index| self.prefetch(wheel::Key { index, generation: 0 }))
+        let prefetch = |index| self.prefetch(wheel::Key { index, generation: 0 });
+        if let Some(wheel_key) = self.keys.find(key, hash, prefetch) {
+            return Some(KeyHolder::Plain(wheel_key));
+        }
+        self.records.find(key, hash as u32).cloned().map(KeyHolder::Record)
     }
 
     /// Cancels the task with a key, if it is pending or running. The result must be dropped without

@@ -37,8 +37,8 @@ pub(crate) struct Wall {
     offset: i128,
     /// The time of the next reading.
     check_at: Nanos,
-    /// Records with an index below this one must still be moved.
-    unmoved: usize,
+    /// Records with a number below this one must still be moved.
+    unmoved: u32,
     /// The time at which moving or revising was last resumed.
     resumed_at: Nanos,
     /// Whether the clock was set back, so that recurring tasks may be due earlier than before.
@@ -116,7 +116,7 @@ impl State {
             if change >= TOLERANCE || (manual && change > 0) {
                 self.wall.set_back |= offset < self.wall.offset;
                 self.wall.offset = offset;
-                self.wall.unmoved = self.records.len();
+                self.wall.unmoved = u32::MAX;
             }
         }
         let more = self.move_some();
@@ -128,11 +128,10 @@ impl State {
 
     /// Moves up to [`STEP`] tasks to their new monotonic deadlines. Returns `true` if there are more.
     fn move_some(&mut self) -> bool {
-        let end = self.wall.unmoved.min(self.records.len());
-        let start = end.saturating_sub(STEP);
-        self.wall.unmoved = start;
-        for number in (start..end).rev() {
-            let record = &self.records[number];
+        for _ in 0..STEP {
+            let Some(number) = self.records.place_before(self.wall.unmoved) else { break };
+            self.wall.unmoved = number;
+            let Some(record) = self.records.get(number) else { continue };
             if let Some(wall) = record.wall().filter(|_| record.follows_wall()) {
                 let at = to_monotonic(wall, self.wall.offset);
                 let tick = if at == Nanos::MAX { u64::MAX } else { at.div_ceil(self.tick) };
@@ -143,10 +142,12 @@ impl State {
                 }
             }
         }
-        if start == 0 {
+        let more = self.records.place_before(self.wall.unmoved).is_some();
+        if !more {
+            self.wall.unmoved = 0;
             self.wall.set_back = false;
         }
-        start > 0
+        more
     }
 
     /// Puts a task that missed its deadline back into the wheel, until its rule has computed another.

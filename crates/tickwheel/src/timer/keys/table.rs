@@ -1,4 +1,5 @@
-//! The table that finds the pending task of a key.
+//! The table that finds the pending task of a key, if the task is a closure that is called once. Tasks
+//! with a record are found by `tasks/records.rs`.
 //!
 //! A task with a key is an entry of the wheel like any other. The table keeps the key beside the
 //! wheel, in pages that are addressed like the wheel's entries: the [`Slot`] with the key has the
@@ -7,8 +8,7 @@
 //! they are large.
 //!
 //! If only a few entries of a page have a key, their slots are in a map instead, so that a few keys
-//! among many tasks do not cost a page each. A task with a [`Record`] (a series, or a wall-clock
-//! deadline) changes its place in the wheel, so its key is in a map as well.
+//! among many tasks do not cost a page each.
 //!
 //! The handle of a task does not learn that another caller cancelled the task by its key. So a slot
 //! records whether the handle still exists (`watched`). If it does when the task is cancelled by key,
@@ -18,15 +18,15 @@
 //! * Everything here is used under the shard's lock.
 //! * A slot is in use exactly while the entry with its index is in the wheel and its job
 //!   [has a key](crate::timer::tasks::job::Job::has_key).
-//! * A key is in the index or in the map of records, never in both.
+//! * No call takes long, however many keys there are: pages have a fixed size, and the index and the
+//!   list of cancellations grow in steps.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::vec::Vec;
 
 use crate::timer::Key;
-use crate::timer::core::shrink::{shrink, shrink_set};
-use crate::timer::tasks::record::Record;
+use crate::timer::core::shrink::shrink;
+use crate::timer::keys::cancellations::Cancellations;
 use crate::wheel;
 use crate::wheel::block::Block;
 use crate::wheel::hash_index::HashIndex;
@@ -41,23 +41,13 @@ const MAX_SPARSE: usize = if cfg!(test) { 16 } else { 1024 };
 /// Set in the mark of a slot while the task's handle exists.
 const WATCHED: u32 = 1 << 31;
 
-/// The task that has a key.
-#[derive(Clone)]
-pub(crate) enum KeyHolder {
-    /// A closure that is called once.
-    Plain(wheel::Key),
-    Record(Arc<Record>),
-}
-
 pub(crate) struct KeyTable {
     /// Only the first page grows, by doubling, so that few keys take little memory.
     pages: Vec<Page>,
     /// The slots of a page that became empty, kept for the next page that needs some.
     spare: Block<Slot>,
     index: HashIndex,
-    records: HashMap<Key, Arc<Record>>,
-    /// Plain tasks that were cancelled by key and whose handle still exists.
-    cancelled: HashSet<wheel::Key>,
+    cancelled: Cancellations,
 }
 
 #[derive(Default)]
@@ -85,33 +75,21 @@ impl KeyTable {
             pages: Vec::new(),
             spare: Block::EMPTY,
             index: HashIndex::new(),
-            records: HashMap::new(),
-            cancelled: HashSet::new(),
+            cancelled: Cancellations::new(),
         }
     }
 
-    /// Finds the task with a key. Calls `on_candidate` with the index of each plain task whose hash
-    /// matches, so that its entry can be prefetched while the key is compared.
+    /// Finds the task with a key. Calls `on_candidate` with the index of each task whose hash matches,
+    /// so that its entry can be prefetched while the key is compared.
     #[inline]
     pub(crate) fn find(
         &self,
         key: &Key,
         hash: u64,
         on_candidate: impl Fn(u32),
-    ) -> Option<KeyHolder> {
-        if let Some(wheel_key) = self.find_plain(key, short(hash), on_candidate) {
-            return Some(KeyHolder::Plain(wheel_key));
-        }
-        if self.records.is_empty() {
-            return None;
-        }
-        self.records.get(key).cloned().map(KeyHolder::Record)
-    }
-
-    #[inline]
-    fn find_plain(&self, key: &Key, hash: u32, on_candidate: impl Fn(u32)) -> Option<wheel::Key> {
+    ) -> Option<wheel::Key> {
         let mut generation = 0;
-        let index = self.index.find(hash, |index| {
+        let index = self.index.find(short(hash), |index| {
             on_candidate(index);
             let slot = self.slot(index).filter(|slot| slot.key.as_ref() == Some(key));
             slot.inspect(|slot| generation = slot.generation).is_some()
@@ -125,7 +103,7 @@ impl KeyTable {
         self.index.prefetch(short(hash));
     }
 
-    /// Adds the key of a plain task whose handle exists. The key must not be in the table.
+    /// Adds the key of a task whose handle exists. The key must not be in the table.
     #[inline]
     pub(crate) fn insert(&mut self, key: Key, hash: u64, wheel_key: wheel::Key) {
         let hash = short(hash);
@@ -169,17 +147,13 @@ impl KeyTable {
         }
     }
 
-    pub(crate) fn insert_record(&mut self, key: Key, record: Arc<Record>) {
-        self.records.insert(key, record);
-    }
-
-    /// Removes the key of a plain task that has left the wheel.
+    /// Removes the key of a task that has left the wheel.
     #[inline]
     pub(crate) fn forget(&mut self, wheel_key: wheel::Key) -> Option<Key> {
         self.take(wheel_key).map(|(key, _)| key)
     }
 
-    /// Removes the key of a plain task that was cancelled by key. If the task's handle exists, the
+    /// Removes the key of a task that was cancelled by key. If the task's handle exists, the
     /// table remembers the cancellation for it.
     pub(crate) fn forget_cancelled(&mut self, wheel_key: wheel::Key) {
         if let Some((_, true)) = self.take(wheel_key) {
@@ -206,37 +180,27 @@ impl KeyTable {
         Some((key, mark & WATCHED != 0))
     }
 
-    /// Removes the key of a record that has ended, unless another task has the key.
-    pub(crate) fn forget_record(&mut self, record: &Arc<Record>) {
-        if let Some(key) = &record.key
-            && self.records.get(key).is_some_and(|holder| Arc::ptr_eq(holder, record))
-        {
-            self.records.remove(key);
-            shrink(&mut self.records);
-        }
-    }
-
     /// Takes all keys out, except the cancellations that handles do not know of yet.
     pub(crate) fn take_all(&mut self) -> Self {
-        let cancelled = core::mem::take(&mut self.cancelled);
+        let cancelled = core::mem::replace(&mut self.cancelled, Cancellations::new());
         core::mem::replace(self, Self { cancelled, ..Self::new() })
     }
 
-    /// Notes that the handle of a plain task was dropped.
+    /// Notes that the handle of a task was dropped.
     pub(crate) fn unwatch(&mut self, wheel_key: wheel::Key) {
         if let Some(slot) = self.slot_mut(wheel_key.index)
             && slot.key.is_some()
             && slot.generation == wheel_key.generation
         {
             slot.mark &= !WATCHED;
-        } else if !self.cancelled.is_empty() && self.cancelled.remove(&wheel_key) {
-            shrink_set(&mut self.cancelled);
+        } else {
+            self.cancelled.remove(wheel_key);
         }
     }
 
-    /// Returns `true` if a plain task was cancelled by key and its handle exists.
+    /// Returns `true` if a task was cancelled by key and its handle exists.
     pub(crate) fn was_cancelled(&self, wheel_key: wheel::Key) -> bool {
-        self.cancelled.contains(&wheel_key)
+        self.cancelled.contains(wheel_key)
     }
 
     /// Returns the bytes allocated for keys, without strings that are too long to be stored inline.
@@ -247,8 +211,7 @@ impl KeyTable {
             + sparse * size_of::<(u16, Slot)>()
             + self.pages.capacity() * size_of::<Page>()
             + self.index.memory_usage()
-            + self.records.capacity() * size_of::<(Key, Arc<Record>)>()
-            + self.cancelled.capacity() * size_of::<wheel::Key>()
+            + self.cancelled.memory_usage()
     }
 
     #[inline]
@@ -278,6 +241,8 @@ fn split(index: u32) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
+
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -357,13 +322,10 @@ mod tests {
                 }
                 prop_assert_eq!(keys.index.len(), model.len());
                 prop_assert_eq!(keys.pages.iter().map(|page| page.used).sum::<usize>(), model.len());
-                prop_assert_eq!(&keys.cancelled, &cancelled);
+                prop_assert_eq!(keys.cancelled.len(), cancelled.len());
+                prop_assert!(cancelled.iter().all(|&at| keys.was_cancelled(at)));
                 for key in 0..200 {
                     let found = keys.find(&key.into(), hash(key), |_| ());
-                    let found = found.map(|holder| match holder {
-                        KeyHolder::Plain(wheel_key) => wheel_key,
-                        KeyHolder::Record(_) => panic!("there are no records"),
-                    });
                     prop_assert_eq!(found, model.get(&key).map(|&(at, _)| at));
                 }
             }
@@ -399,7 +361,7 @@ mod tests {
         assert!(keys.memory_usage() < 200 << 10, "{}", keys.memory_usage());
         for n in 0..100 {
             let found = keys.find(&n.into(), 1, |_| ());
-            assert!(matches!(found, Some(KeyHolder::Plain(at)) if at == far(n)), "{n}");
+            assert_eq!(found, Some(far(n)));
             assert_eq!(keys.forget(far(n)), Some(n.into()));
         }
     }

@@ -1,7 +1,7 @@
 //! The forms of a pending task, and the handles that callers hold.
 //!
 //! * `job`: the wheel's value for a task, three words long.
-//! * `record`: a task that is more than a closure to call once.
+//! * `record`: a task that is more than a closure to call once; `records`: those of a shard.
 //! * `timeout`: the handle of a task.
 //! * `when`: deadlines on either clock.
 //! * `periodic`: tasks that run at a fixed rate or with a fixed delay.
@@ -11,6 +11,7 @@
 pub(crate) mod job;
 pub(crate) mod periodic;
 pub(crate) mod record;
+pub(crate) mod records;
 pub(crate) mod recurrence;
 pub(crate) mod timeout;
 pub(crate) mod unfired;

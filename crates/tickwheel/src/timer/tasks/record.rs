@@ -9,16 +9,13 @@
 //! * `work` belongs to the thread that took the task out of the wheel: a worker, or a caller that
 //!   cancelled it. So no thread ever waits for its lock.
 
-use core::ops::Index;
 use core::sync::atomic::Ordering;
 use std::boxed::Box;
-use std::sync::{Arc, PoisonError};
-use std::vec::Vec;
+use std::sync::PoisonError;
 
 use crate::timer::Key;
 use crate::timer::clock::Nanos;
-use crate::timer::core::shrink::smaller_capacity;
-use crate::timer::sync::{AtomicBool, AtomicU8, AtomicU64, Mutex};
+use crate::timer::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Mutex};
 use crate::timer::tasks::job::Job;
 use crate::timer::tasks::periodic::Series;
 use crate::timer::tasks::recurrence::Recurrence;
@@ -26,6 +23,8 @@ use crate::wheel;
 
 pub(crate) struct Record {
     pub(crate) key: Option<Key>,
+    /// The hash of the key.
+    pub(crate) hash: u32,
     pub(crate) series: Option<Series>,
     /// Whether the task has a wall-clock deadline, and the deadline in nanoseconds since 1970.
     has_wall: bool,
@@ -36,57 +35,8 @@ pub(crate) struct Record {
     due_at: AtomicU64,
     /// Whether the task is pending and its deadline follows the wall clock.
     follows_wall: AtomicBool,
-    /// The task's index in the timer's [`Records`].
-    number: AtomicU64,
-}
-
-/// The records of a shard that have not ended, in no particular order.
-///
-/// They can be visited in steps, from the last to the first, while records are added and removed: a
-/// new record is placed after those already visited, and the last record takes the index of a removed
-/// one.
-#[derive(Default)]
-pub(crate) struct Records(Vec<Arc<Record>>);
-
-impl Records {
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(crate) fn insert(&mut self, record: Arc<Record>) {
-        record.number.store(self.0.len() as u64, Ordering::Relaxed);
-        self.0.push(record);
-    }
-
-    pub(crate) fn remove(&mut self, record: &Record) {
-        let number = record.number.load(Ordering::Relaxed) as usize;
-        // It may have been removed before, or `stop` may have taken all of them.
-        if !self.0.get(number).is_some_and(|other| core::ptr::eq(&raw const **other, record)) {
-            return;
-        }
-        self.0.swap_remove(number);
-        if let Some(moved) = self.0.get(number) {
-            moved.number.store(number as u64, Ordering::Relaxed);
-        }
-        if let Some(capacity) = smaller_capacity(self.0.len(), self.0.capacity()) {
-            self.0.shrink_to(capacity);
-        }
-    }
-
-    /// Returns the bytes allocated for the list and its records.
-    pub(crate) fn memory_usage(&self) -> usize {
-        // An `Arc` has two reference counts beside its value.
-        let record = size_of::<Record>() + 2 * size_of::<usize>();
-        self.0.capacity() * size_of::<Arc<Record>>() + self.0.len() * record
-    }
-}
-
-impl Index<usize> for Records {
-    type Output = Arc<Record>;
-
-    fn index(&self, number: usize) -> &Arc<Record> {
-        &self.0[number]
-    }
+    /// The record's index in the [`Records`](crate::timer::tasks::records::Records) of its shard.
+    number: AtomicU32,
 }
 
 /// The closure of a record.
@@ -112,12 +62,14 @@ pub(crate) enum Fate {
 impl Record {
     pub(crate) fn new(
         key: Option<Key>,
+        hash: u32,
         series: Option<Series>,
         wall: Option<Nanos>,
         work: Work,
     ) -> Self {
         Self {
             key,
+            hash,
             series,
             has_wall: wall.is_some(),
             wall: AtomicU64::new(wall.unwrap_or(0)),
@@ -126,7 +78,7 @@ impl Record {
             wheel_key: AtomicU64::new(0),
             due_at: AtomicU64::new(0),
             follows_wall: AtomicBool::new(false),
-            number: AtomicU64::new(0),
+            number: AtomicU32::new(0),
         }
     }
 
@@ -175,6 +127,14 @@ impl Record {
     pub(crate) fn set_wheel_key(&self, wheel_key: wheel::Key) {
         let packed = u64::from(wheel_key.generation) << 32 | u64::from(wheel_key.index);
         self.wheel_key.store(packed, Ordering::Relaxed);
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_number(&self, number: u32) {
+        self.number.store(number, Ordering::Relaxed);
     }
 
     /// Returns the exact time at which the task is due next, not rounded to a tick.

@@ -95,8 +95,13 @@ impl ManualTime {
             Ok(None) if config.data.join("queue").exists() => {
                 return Err(ClockError::UsedRealTime(config.data.clone()));
             }
-            Ok(None) => write(&file, clock.wall().into())
-                .map_err(|error| ClockError::File(file.clone(), error))?,
+            Ok(None) => {
+                // Due times are whole milliseconds, rounded up. With a fraction in the clock, a job
+                // that is due now would wait for the clock to be advanced.
+                let start = Time::from(clock.wall());
+                clock.set_wall(start.into());
+                write(&file, start).map_err(|error| ClockError::File(file.clone(), error))?;
+            }
             Err(error) => return Err(ClockError::File(file, error)),
         }
         tracing::warn!("the clock is manual: time stands still until a request advances it");

@@ -42,6 +42,15 @@ async fn a_timeout_of_half_an_hour_takes_no_time() {
 }
 
 #[tokio::test]
+async fn a_job_without_a_delay_is_ready_while_time_stands_still() {
+    let service = start().await;
+    service.post("/v1/queues/q/jobs", json!({"text": "now"})).await;
+    assert_eq!(ready(&service, "q").await, 1);
+    service.reserve_one("q").await;
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_schedule_follows_the_clock() {
     let service = start().await;
     let schedule = json!({"queue": "beats", "every": "10m", "text": "", "misfire": "skip"});

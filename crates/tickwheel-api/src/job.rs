@@ -44,6 +44,22 @@ impl fmt::Display for JobId {
     }
 }
 
+/// The ids of the jobs that a short id stands for.
+///
+/// ```
+/// use tickwheel_api::JobIds;
+/// let json = r#"{"ids": ["0190163d-8694-739b-aea5-966c26f8ad91"]}"#;
+/// let found: JobIds = serde_json::from_str(json)?;
+/// assert_eq!(found.ids.len(), 1); // it is unambiguous
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct JobIds {
+    /// One id if the short id is unambiguous, none if there is no such job, and at most ten.
+    pub ids: Vec<JobId>,
+}
+
 /// The error for text that is not a job's id.
 ///
 /// ```

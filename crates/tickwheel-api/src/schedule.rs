@@ -119,6 +119,10 @@ pub struct Schedule {
     pub name: String,
     /// The queue of the jobs.
     pub queue: String,
+    /// When the jobs are put, in words.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(example = "At 09:00 on Monday, Europe/Berlin"))]
+    pub explanation: String,
     /// The cron expression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]

@@ -19,6 +19,12 @@ fn reserve(server: &Server, queue: &str) -> (String, String) {
     (text(&delivery["job"]["id"]), text(&delivery["token"]))
 }
 
+/// The short form of an id, as lists show it.
+fn short(id: &str) -> String {
+    let digits = id.replace('-', "");
+    format!("{}..{}", &digits[..12], &digits[26..])
+}
+
 fn state(server: &Server, id: &str) -> String {
     server.run(&["get", id, "--json"]).json()["state"].as_str().expect("a state").to_owned()
 }
@@ -37,7 +43,7 @@ fn a_job_goes_its_way() {
         assert!(shown.contains(part), "{part} is not in:\n{shown}");
     }
     let listed = server.run(&["ls", "orders"]).text();
-    assert!(listed.contains(id) && listed.contains(r#"{"close":42}"#), "{listed}");
+    assert!(listed.contains(&short(id)) && listed.contains(r#"{"close":42}"#), "{listed}");
 
     let moved = server.run(&["reschedule", "orders", "order-42", "--delay", "10m"]).text();
     assert!(moved.starts_with("due in 10m"), "{moved}");
@@ -50,6 +56,54 @@ fn a_job_goes_its_way() {
     assert!(extended.starts_with("the lease ends in 5m"), "{extended}");
     assert_eq!(server.run(&["ack", id, &token]).text(), "done\n");
     assert!(server.run(&["get", id]).code(3).contains(id));
+}
+
+#[test]
+fn every_command_takes_a_short_id() {
+    let server = Server::start();
+    let id = put(&server, &["q", "x", "--delay", "1h"]);
+    let first = &id[..13];
+    assert!(server.run(&["get", &short(&id)]).text().contains(&id));
+    assert!(server.run(&["get", first]).text().contains(&id));
+    server.run(&["reschedule", &short(&id), "--at", "2020-01-01T00:00:00Z"]).code(0);
+    let (_, token) = reserve(&server, "q");
+    server.run(&["extend", first, &token, "--lease", "5m"]).code(0);
+    server.run(&["release", first, &token]).code(0);
+    let (_, token) = reserve(&server, "q");
+    server.run(&["fail", &short(&id), &token, "--dead"]).code(0);
+    server.run(&["kick", &short(&id)]).code(0);
+    let (_, token) = reserve(&server, "q");
+    server.run(&["ack", &short(&id), &token]).code(0);
+    assert!(server.run(&["get", &short(&id)]).code(3).contains("no job with the id"));
+
+    // The jobs of one batch have the same beginning, and their short ids differ.
+    server.run_with(&["put", "q", "--lines", "-", "--delay", "1h"], b"one\ntwo\nthree").code(0);
+    let listed = server.run(&["ls", "q", "--json"]).json();
+    let ids: Vec<&str> = (0..3).map(|n| listed["jobs"][n]["id"].as_str().expect("an id")).collect();
+    let said = server.run(&["cancel", &ids[0][..8]]).code(2).to_owned();
+    assert!(said.contains("ambiguous") && ids.iter().all(|id| said.contains(id)), "{said}");
+    server.run(&["cancel", &short(ids[1])]).code(0);
+    assert_eq!(server.run(&["ls", "q", "--json"]).json()["jobs"].as_array().unwrap().len(), 2);
+    assert!(server.run(&["get", "012"]).code(2).contains("at least 4"));
+    assert!(server.run(&["get", "order"]).code(2).contains("give its queue and its key"));
+}
+
+#[test]
+fn a_list_fits_a_terminal_of_80_columns() {
+    let server = Server::start();
+    let long = "a text that is much longer than what one line of a terminal can show of it";
+    for key in ["a-key-that-is-longer-than-its-column", "日本語の長いキーは二倍の幅を取る"]
+    {
+        server.run(&["put", "q", long, "--key", key, "--delay", "700h"]).code(0);
+    }
+    server.run(&["put", "q", long, "--key", "now"]).code(0);
+    let width =
+        |text: &str| text.chars().map(|c| if c > '\u{2e80}' { 2 } else { 1 }).sum::<usize>();
+    let reserved = server.run(&["reserve", "q"]).text();
+    for line in server.run(&["ls", "q"]).text().lines().chain(reserved.lines()) {
+        assert!(width(line) <= 80, "{} columns: {line}", width(line));
+    }
+    assert!(reserved.contains("a text") && reserved.contains('…'), "{reserved}");
 }
 
 #[test]
@@ -368,14 +422,22 @@ fn schedules_come_and_go() {
     let cron = ["--cron", "0 9 * * MON-FRI", "--timezone", "Europe/Berlin"];
     let add = ["schedule", "add", "report", "--queue", "mail", r#"{"report":true}"#];
     let added = server.run(&add.iter().chain(&cron).copied().collect::<Vec<_>>());
-    assert!(added.text().contains("next"), "{added:?}");
+    let words = "At 09:00 on Monday through Friday, Europe/Berlin\nnext in ";
+    assert!(added.text().contains(words), "{added:?}");
     let every = ["schedule", "add", "ping", "--queue", "calls", "--every", "200ms", "x"];
     server.run(&every).code(0);
     let listed = server.run(&["schedule", "ls"]).text();
     assert!(listed.contains("report") && listed.contains("ping"), "{listed}");
     let next = server.run(&["schedule", "next", "report", "-n", "3"]).text();
     assert_eq!(next.lines().count(), 3, "{next}");
-    assert!(next.contains("in "), "{next}");
+    let is_local = |line: &str| line.contains(" 09:00:00+0") && line.contains("in ");
+    assert!(next.lines().all(is_local), "in the time zone of the schedule: {next}");
+    let paused = server.run(&["schedule", "pause", "report"]).text();
+    assert_eq!(paused, "schedule \"report\" is paused\n");
+    assert!(server.run(&["schedule", "show", "report"]).text().contains("paused"));
+    let resumed = server.run(&["schedule", "resume", "report"]).text();
+    assert!(resumed.contains("is resumed, next in "), "{resumed}");
+    assert!(server.run(&["schedule", "pause", "reprot"]).code(3).contains("did you mean"));
     assert!(server.run(&["schedule", "show", "report"]).text().contains("Europe/Berlin"));
     assert!(server.run(&["schedule", "show", "report", "--json"]).json().is_object());
     // It puts a job each time.

@@ -15,7 +15,7 @@ use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_path_to_error::Segment;
-use tickwheel_queue::JobId;
+use tickwheel_queue::{JobId, ShortId};
 use tokio::sync::Semaphore;
 
 use crate::api::{Code, MAX_BATCH_ITEMS};
@@ -93,6 +93,21 @@ impl FromRequestParts<App> for PathId {
         let text = path_param(parts, app, "id").await?;
         let wrong = |error: tickwheel_queue::ParseIdError| {
             Failure::new(Code::InvalidParameter, error.to_string()).at("id")
+        };
+        text.parse().map(Self).map_err(wrong)
+    }
+}
+
+/// The short id of a job in the path.
+pub(crate) struct PathShortId(pub(crate) ShortId);
+
+impl FromRequestParts<App> for PathShortId {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        let text = path_param(parts, app, "short").await?;
+        let wrong = |error: tickwheel_queue::ParseShortIdError| {
+            Failure::new(Code::InvalidParameter, error.to_string()).at("short")
         };
         text.parse().map(Self).map_err(wrong)
     }

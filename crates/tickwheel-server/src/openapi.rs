@@ -267,6 +267,11 @@ fn path_parameter(name: &str) -> Value {
         "id" => ("The job", json!({"type": "string", "format": "uuid"})),
         "key" => (
             "The caller's name for the job",
+        "short" => (
+            "The short id of a job",
+            json!({"type": "string", "minLength": 4, "maxLength": 38,
+                   "pattern": "^[0-9A-Fa-f-]+([.][.][0-9A-Fa-f-]+)?$"}),
+        ),
             json!({"type": "string", "minLength": 1, "maxLength": 512}),
         ),
         "code" => {

@@ -9,11 +9,12 @@ use tickwheel_api::{
 };
 
 use super::values;
+use super::values::IdArg;
 
 /// A job, by its id or by its key.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
-    /// The id of the job; or its queue, if a key follows
+    /// The id of the job, whole or short; or its queue, if a key follows
     #[arg(value_name = "ID|QUEUE")]
     pub(crate) job: String,
     /// The key of the job in that queue
@@ -135,6 +136,8 @@ pub(crate) struct PutArgs {
 #[command(after_help = "\
 Examples:
   tickwheel get 01890a5d-ac96-774b-bcce-b302099a8057
+  tickwheel get 01890a5dac96..9a8057                 by a short id, as `ls` shows it
+  tickwheel get 01890a5d                             by the first digits, if they are unambiguous
   tickwheel get orders order-42                      by queue and key
   tickwheel get orders order-42 --payload > order.json")]
 pub(crate) struct GetArgs {
@@ -231,8 +234,9 @@ pub(crate) struct ReserveArgs {
 /// A delivery: what `reserve` printed.
 #[derive(Debug, Args)]
 pub(crate) struct DeliveryArgs {
-    /// The id of the job
-    pub(crate) id: JobId,
+    /// The id of the job, whole or short
+    #[arg(value_parser = values::id)]
+    pub(crate) id: IdArg,
     /// The token of the delivery, as `reserve` printed it
     #[arg(value_name = "TOKEN")]
     pub(crate) lease_token: LeaseToken,
@@ -305,9 +309,9 @@ Examples:
   tickwheel kick --queue orders --limit 100"
 )]
 pub(crate) struct KickArgs {
-    /// The id of a dead job
+    /// The id of a dead job, whole or short
     #[arg(value_parser = values::dead_job)]
-    pub(crate) id: Option<JobId>,
+    pub(crate) id: Option<IdArg>,
     /// The dead jobs of this queue
     #[arg(long, short)]
     pub(crate) queue: Option<String>,

@@ -26,6 +26,7 @@ pub(crate) use self::local::{
 };
 pub(crate) use self::queue::{PacingArgs, QueueCommand, QueueSetArgs};
 pub(crate) use self::schedule::{ScheduleAddArgs, ScheduleCommand};
+pub(crate) use self::values::{IdArg, id};
 use crate::failure::EXIT_CODES;
 use crate::output::style::ColorWhen;
 
@@ -136,7 +137,7 @@ pub(crate) enum Command {
     /// Queues: list, show, set, pause, resume
     #[command(subcommand, visible_alias = "queues")]
     Queue(QueueCommand),
-    /// Schedules that put a job each time: add, list, remove, the next times
+    /// Schedules that put a job each time: add, list, pause, resume, remove, the next times
     #[command(subcommand, visible_alias = "schedules")]
     Schedule(ScheduleCommand),
     /// Show what happens to jobs, as it happens

@@ -29,7 +29,19 @@ pub(crate) enum ScheduleCommand {
         /// The schedule
         name: String,
     },
-    /// Show the next times of a schedule
+    /// Pause a schedule: occurrences in the pause put no job
+    #[command(after_help = "Example:\n  tickwheel schedule pause report")]
+    Pause {
+        /// The schedule
+        name: String,
+    },
+    /// Resume a schedule
+    #[command(after_help = "Example:\n  tickwheel schedule resume report")]
+    Resume {
+        /// The schedule
+        name: String,
+    },
+    /// Show the next times of a schedule, in its own time zone
     #[command(after_help = "Example:\n  tickwheel schedule next report -n 10")]
     Next {
         /// The schedule

@@ -67,9 +67,30 @@ pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
         .ok_or_else(|| format!("{error}; or in local time like \"2026-12-01 09:00\""))
 }
 
+/// The id of a job on the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum IdArg {
+    /// All of it.
+    Whole(JobId),
+    /// A part of it that the server completes.
+    Short(String),
+}
+
+/// A whole id, or what can be a short one: digits, hyphens, and two dots.
+pub(crate) fn id(text: &str) -> Result<IdArg, String> {
+    if let Ok(id) = text.parse::<JobId>() {
+        return Ok(IdArg::Whole(id));
+    }
+    let is_part = |c: char| c.is_ascii_hexdigit() || matches!(c, '-' | '.');
+    if !text.is_empty() && text.chars().all(is_part) {
+        return Ok(IdArg::Short(text.to_owned()));
+    }
+    Err(format!("{text:?} is not the id of a job, whole or short like 01890a5dac96..9a8057"))
+}
+
 /// The id of a dead job. The error for the name of a queue says how a queue is given.
-pub(crate) fn dead_job(text: &str) -> Result<JobId, String> {
-    text.parse::<JobId>().map_err(|error| {
+pub(crate) fn dead_job(text: &str) -> Result<IdArg, String> {
+    id(text).map_err(|error| {
         format!("{error}; the dead jobs of a queue are brought back with --queue {text}")
     })
 }
@@ -177,6 +198,17 @@ mod tests {
         for wrong in ["", "x", "1,2", "1d,2d", "7d,"] {
             assert!(keep(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn an_id_may_be_short() {
+        let whole = "01890a5d-ac96-774b-bcce-b302099a8057";
+        assert_eq!(id(whole), Ok(IdArg::Whole(whole.parse().unwrap())));
+        for short in ["0189", "01890a5dac96..9a8057", "01890A5D-AC96"] {
+            assert_eq!(id(short), Ok(IdArg::Short(short.to_owned())));
+        }
+        assert!(id("order").unwrap_err().contains("\"order\""));
+        assert!(dead_job("orders").unwrap_err().contains("--queue orders"));
     }
 
     #[test]

@@ -3,14 +3,14 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 use tickwheel_api::{
-    Batch, Cancelled, Content, FollowUp, Job, JobId, JobPage, PutOutcome, PutRequest, PutResponse,
-    RescheduleRequest, Rescheduled, Results, Verdict,
+    Batch, Cancelled, Content, FollowUp, Job, JobId, JobIds, JobPage, PutOutcome, PutRequest,
+    PutResponse, RescheduleRequest, Rescheduled, Results, Verdict,
 };
 use ureq::http::Method;
 
 use super::{Context, queue};
 use crate::args::{
-    CancelArgs, GetArgs, JobOptions, LsArgs, PutArgs, RescheduleArgs, Target, WhenArgs,
+    self, CancelArgs, GetArgs, IdArg, JobOptions, LsArgs, PutArgs, RescheduleArgs, Target, WhenArgs,
 };
 use crate::client::{Extra, Path};
 use crate::failure::Failure;
@@ -152,18 +152,40 @@ fn line_request(args: &PutArgs, line: &[u8]) -> Result<PutRequest, Failure> {
     Ok(job)
 }
 
+/// Completes an id that may be short. The error for one that stands for several jobs lists them.
+pub(crate) fn whole_id(context: &Context, id: &IdArg) -> Result<JobId, Failure> {
+    let short = match id {
+        IdArg::Whole(id) => return Ok(*id),
+        IdArg::Short(short) => short,
+    };
+    let found: JobIds = context.client.get(&Path::new(&["ids", short]))?.read()?;
+    match &found.ids[..] {
+        [id] => Ok(*id),
+        [] => Err(Failure::NotFound(format!("there is no job with the id {short}"))),
+        ids => {
+            let lines: String = ids.iter().map(|id| format!("\n  {id}")).collect();
+            let what = format!("{short} is ambiguous: give more digits of one of these ids");
+            Err(Failure::Usage(format!("{what}{lines}")))
+        }
+    }
+}
+
 impl Target {
+    fn id(&self) -> Result<IdArg, Failure> {
+        args::id(&self.job).map_err(|error| {
+            let how = "to name a job by its key, give its queue and its key";
+            Failure::Usage(format!("{}; {how}", text::safe(&error)))
+        })
+    }
+
     /// The path of the job, with what is to be done to it.
-    fn path(&self, action: Option<&str>) -> Result<Path, Failure> {
+    fn path(&self, context: &Context, action: Option<&str>) -> Result<Path, Failure> {
+        let id;
         let segments: Vec<&str> = if let Some(key) = &self.key {
             vec!["queues", &self.job, "keys", key]
-        } else if self.job.parse::<JobId>().is_ok() {
-            vec!["jobs", &self.job]
         } else {
-            return Err(Failure::Usage(format!(
-                "{:?} is not the id of a job; to name a job by its key, give its queue and its key",
-                text::safe(&self.job)
-            )));
+            id = whole_id(context, &self.id()?)?.to_string();
+            vec!["jobs", &id]
         };
         Ok(Path::new(&segments.into_iter().chain(action).collect::<Vec<_>>()))
     }
@@ -181,7 +203,7 @@ impl Target {
 pub(crate) fn get(context: &Context, args: &GetArgs) -> Result<(), Failure> {
     let answer = context
         .client
-        .get(&args.target.path(None)?)
+        .get(&args.target.path(context, None)?)
         .map_err(|failure| args.target.explain(context, failure))?;
     if args.payload {
         let carried = payload::of(&answer.read::<Job>()?);
@@ -194,7 +216,7 @@ pub(crate) fn get(context: &Context, args: &GetArgs) -> Result<(), Failure> {
 pub(crate) fn cancel(context: &Context, args: &CancelArgs) -> Result<(), Failure> {
     let answer = context
         .client
-        .delete(&args.target.path(None)?)
+        .delete(&args.target.path(context, None)?)
         .map_err(|failure| args.target.explain(context, failure))?;
     context.output.answer(&answer, |cancelled: &Cancelled| {
         context.output.line(format!("cancelled; it was {}", cancelled.was))
@@ -202,7 +224,7 @@ pub(crate) fn cancel(context: &Context, args: &CancelArgs) -> Result<(), Failure
 }
 
 pub(crate) fn reschedule(context: &Context, args: &RescheduleArgs) -> Result<(), Failure> {
-    let path = args.target.path(Some("reschedule"))?;
+    let path = args.target.path(context, Some("reschedule"))?;
     let request = RescheduleRequest { delay: args.when.delay, due: args.when.at };
     let answer = context
         .client

@@ -9,6 +9,7 @@ use tickwheel_api::{
 use ureq::http::Method;
 
 use super::Context;
+use super::job::whole_id;
 use crate::args::{
     CancelWaitingArgs, KickArgs, PacingArgs, QueueCommand, QueueSetArgs, RemoveFinishedArgs,
 };
@@ -149,7 +150,8 @@ fn pacings(
 }
 
 pub(crate) fn kick(context: &Context, args: &KickArgs) -> Result<(), Failure> {
-    if let Some(id) = args.id {
+    if let Some(id) = &args.id {
+        let id = whole_id(context, id)?;
         let path = Path::new(&["jobs", &id.to_string(), "kick"]);
         let answer = context.client.post(&path, &serde_json::json!({}))?;
         return context.output.answer(&answer, |_: &Kicked| context.output.line("ready again"));

@@ -1,4 +1,4 @@
-//! Schedules: add, list, show, remove, the next times.
+//! Schedules: add, list, show, pause, resume, remove, the next times.
 
 use serde::de::IgnoredAny;
 use tickwheel_api::{Content, NextRuns, Schedule, ScheduleList, ScheduleRequest};
@@ -28,8 +28,23 @@ pub(crate) fn run(context: &Context, command: ScheduleCommand) -> Result<(), Fai
                 context.output.line(format!("schedule {:?} is removed", text::safe(&name)))
             })
         }
+        ScheduleCommand::Pause { name } => switch(context, &name, "pause"),
+        ScheduleCommand::Resume { name } => switch(context, &name, "resume"),
         ScheduleCommand::Next { name, count } => next(context, &name, count),
     }
+}
+
+fn switch(context: &Context, name: &str, action: &str) -> Result<(), Failure> {
+    let path = Path::new(&["schedules", name, action]);
+    let answer = explained(context, name, context.client.post(&path, &serde_json::json!({})))?;
+    context.output.answer(&answer, |schedule: &Schedule| {
+        let name = text::safe(&schedule.name);
+        if schedule.paused {
+            return context.output.line(format!("schedule {name:?} is paused"));
+        }
+        let next = coming(context.output, schedule);
+        context.output.line(format!("schedule {name:?} is resumed, next {next}"))
+    })
 }
 
 fn path(name: &str) -> Path {
@@ -75,13 +90,15 @@ fn add(context: &Context, args: ScheduleAddArgs) -> Result<(), Failure> {
     let answer =
         context.client.call(Method::PUT, &path(&args.name), Some(&request), &Extra::default())?;
     context.output.answer(&answer, |schedule: &Schedule| {
+        let (name, words) = (text::safe(&schedule.name), text::safe(&schedule.explanation));
         let next = coming(context.output, schedule);
-        context.output.line(format!("schedule {:?}, next {next}", text::safe(&schedule.name)))
+        context.output.line(format!("schedule {name:?}: {words}\nnext {next}"))
     })
 }
 
 fn coming(output: &Output, schedule: &Schedule) -> String {
-    schedule.next_ms.map_or_else(|| "never".to_owned(), |next| output.wall.both(next))
+    let wall = output.wall.in_zone(schedule.timezone.as_deref());
+    schedule.next_ms.map_or_else(|| "never".to_owned(), |next| wall.both(next))
 }
 
 /// When it runs, in the user's own words.
@@ -125,6 +142,10 @@ fn show(output: &Output, schedule: &Schedule) -> Result<(), Failure> {
     table.field("schedule", text::safe(&schedule.name));
     table.field("queue", text::safe(&schedule.queue));
     table.field("times", times(schedule));
+    table.field("in words", text::safe(&schedule.explanation));
+    if schedule.paused {
+        table.field("state", Cell::new("paused").style(Style::Warning));
+    }
     table.field("next", coming(output, schedule));
     let misfire = serde_json::to_value(schedule.misfire).unwrap_or_default();
     let misfire = misfire.as_str().unwrap_or_default();
@@ -155,9 +176,10 @@ fn next(context: &Context, name: &str, count: u32) -> Result<(), Failure> {
     let path = Path::new(&["schedules", name, "next"]).query("n", &count.to_string());
     let answer = explained(context, name, context.client.get(&path))?;
     context.output.answer(&answer, |runs: &NextRuns| {
+        let schedule: Schedule = context.client.get(&self::path(name))?.read()?;
+        let wall = context.output.wall.in_zone(schedule.timezone.as_deref());
         let mut table = Table::of_fields();
         for run in &runs.next {
-            let wall = &context.output.wall;
             table.row([wall.absolute(run.due_ms).into(), relative(run.due_ms).into()]);
         }
         context.output.table(&table)

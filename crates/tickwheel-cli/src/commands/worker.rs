@@ -6,6 +6,7 @@ use tickwheel_api::{
 };
 use ureq::http::Method;
 
+use super::job::whole_id;
 use super::{Context, queue};
 use crate::args::{AckArgs, DeliveryArgs, ExtendArgs, FailArgs, ReleaseArgs, ReserveArgs};
 use crate::client::{Extra, Path};
@@ -42,19 +43,20 @@ fn why_none(context: &Context, queue: &str) -> String {
 }
 
 impl DeliveryArgs {
-    fn path(&self, action: &str) -> Path {
-        Path::new(&["jobs", &self.id.to_string(), action])
+    fn path(&self, context: &Context, action: &str) -> Result<Path, Failure> {
+        let id = whole_id(context, &self.id)?;
+        Ok(Path::new(&["jobs", &id.to_string(), action]))
     }
 }
 
 pub(crate) fn ack(context: &Context, args: &AckArgs) -> Result<(), Failure> {
     let request = AckRequest { token: args.delivery.lease_token, result: args.result.clone() };
-    let answer = context.client.post(&args.delivery.path("ack"), &request)?;
+    let answer = context.client.post(&args.delivery.path(context, "ack")?, &request)?;
     context.output.answer(&answer, |_: &Acked| context.output.line("done"))
 }
 
 pub(crate) fn fail(context: &Context, args: FailArgs) -> Result<(), Failure> {
-    let path = args.delivery.path("fail");
+    let path = args.delivery.path(context, "fail")?;
     let request = FailRequest {
         token: args.delivery.lease_token,
         error: args.error.unwrap_or_default(),
@@ -72,7 +74,7 @@ pub(crate) fn fail(context: &Context, args: FailArgs) -> Result<(), Failure> {
 
 pub(crate) fn extend(context: &Context, args: &ExtendArgs) -> Result<(), Failure> {
     let request = ExtendRequest { token: args.delivery.lease_token, lease: args.lease };
-    let answer = context.client.post(&args.delivery.path("extend"), &request)?;
+    let answer = context.client.post(&args.delivery.path(context, "extend")?, &request)?;
     context.output.answer(&answer, |extended: &Extended| {
         let until = context.output.wall.both(extended.until_ms);
         context.output.line(format!("the lease ends {until}"))
@@ -81,6 +83,6 @@ pub(crate) fn extend(context: &Context, args: &ExtendArgs) -> Result<(), Failure
 
 pub(crate) fn release(context: &Context, args: &ReleaseArgs) -> Result<(), Failure> {
     let request = ReleaseRequest { token: args.delivery.lease_token, delay: args.delay };
-    let answer = context.client.post(&args.delivery.path("release"), &request)?;
+    let answer = context.client.post(&args.delivery.path(context, "release")?, &request)?;
     context.output.answer(&answer, |_: &Released| context.output.line("released"))
 }

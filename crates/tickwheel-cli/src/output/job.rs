@@ -1,17 +1,23 @@
 //! Jobs, for people.
 
-use tickwheel_api::{Content, Delivery, Job, JobPage};
+use tickwheel_api::{Content, Delivery, Job, JobId, JobPage};
 
 use super::Output;
 use super::style::Style;
-use super::table::{Cell, Table};
+use super::table::{Cell, Table, WIDTH};
 use super::text::{bytes, count, safe, safe_lines, shortened};
 use super::time::relative;
 use crate::failure::Failure;
 use crate::payload;
 
-/// How much of a payload, a key or an error a list shows.
-const SHOWN: usize = 40;
+/// How much of a key or an error a list shows.
+const SHOWN: usize = 13;
+
+/// The millisecond of the put and six random digits, which the commands take in place of the id.
+fn short_id(id: JobId) -> String {
+    let digits = id.to_string().replace('-', "");
+    format!("{}..{}", &digits[..12], &digits[26..])
+}
 
 /// One job, with everything that is known of it.
 pub(crate) fn show(output: &Output, job: &Job) -> Result<(), Failure> {
@@ -87,13 +93,12 @@ fn indented(json: &str) -> String {
 
 /// A page of a list.
 pub(crate) fn list(output: &Output, page: &JobPage) -> Result<(), Failure> {
-    let mut table = Table::new(["id", "state", "due", "at", "key", "tries", "payload"]);
+    let mut table = Table::new(["id", "state", "due", "key", "tries", "payload"]).narrow();
     for job in &page.jobs {
         table.row([
-            job.id.to_string().into(),
+            short_id(job.id).into(),
             state(job),
             relative(job.due_ms).into(),
-            Cell::new(output.wall.absolute(job.due_ms)).style(Style::Faint),
             short(job.key.as_deref().unwrap_or_default()).into(),
             Cell::number(job.attempts.into()),
             summary(job).into(),
@@ -123,8 +128,8 @@ fn short(text: &str) -> String {
 fn summary(job: &Job) -> String {
     match payload::of(job) {
         None => String::new(),
-        Some(Content::Json(json)) => short(json.get()),
-        Some(Content::Text(text)) => short(&text),
+        Some(Content::Json(json)) => shortened(&safe(json.get()), WIDTH),
+        Some(Content::Text(text)) => shortened(&safe(&text), WIDTH),
         Some(content @ Content::Base64(_)) => {
             content.into_bytes().map_or_else(|_| String::new(), |raw| bytes(raw.len() as u64))
         }
@@ -136,10 +141,10 @@ pub(crate) fn deliveries(output: &Output, deliveries: &[Delivery]) -> Result<(),
     if deliveries.is_empty() {
         return Ok(());
     }
-    let mut table = Table::new(["id", "token", "lease ends", "key", "try", "payload"]);
+    let mut table = Table::new(["id", "token", "lease ends", "key", "try", "payload"]).narrow();
     for Delivery { job, token, until_ms, .. } in deliveries {
         table.row([
-            job.id.to_string().into(),
+            short_id(job.id).into(),
             token.to_string().into(),
             relative(*until_ms).into(),
             short(job.key.as_deref().unwrap_or_default()).into(),

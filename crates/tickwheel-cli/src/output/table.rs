@@ -4,6 +4,7 @@
 //! are as wide as their widest cell, and the last one is not padded: no line ends in blanks.
 
 use super::style::{Paint, Style};
+use super::text::{shortened, width};
 
 /// A piece of text, and how it is shown.
 #[derive(Clone, Debug)]
@@ -45,35 +46,29 @@ impl From<&str> for Cell {
     }
 }
 
-/// How many columns of a terminal the text takes: the wide characters of East Asia take two.
-fn width(text: &str) -> usize {
-    text.chars()
-        .map(|c| match c {
-            '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200d}' | '\u{fe00}'..='\u{fe0f}' => 0,
-            '\u{1100}'..='\u{115f}'
-            | '\u{2e80}'..='\u{a4cf}'
-            | '\u{ac00}'..='\u{d7a3}'
-            | '\u{f900}'..='\u{faff}'
-            | '\u{fe30}'..='\u{fe6f}'
-            | '\u{ff00}'..='\u{ff60}'
-            | '\u{ffe0}'..='\u{ffe6}'
-            | '\u{1f300}'..='\u{1faff}'
-            | '\u{20000}'..='\u{3fffd}' => 2,
-            _ => 1,
-        })
-        .sum()
-}
+/// The width of a terminal that is not widened.
+pub(crate) const WIDTH: usize = 80;
+/// The least that is shown of the last column of a narrow table.
+const LEAST_SHOWN: usize = 8;
+/// Blanks between two columns.
+const GAP: usize = 2;
 
 /// Rows of cells, under a heading or without one.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     heading: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
+    is_narrow: bool,
 }
 
 impl Table {
     pub(crate) fn new(heading: impl IntoIterator<Item = &'static str>) -> Self {
-        Self { heading: heading.into_iter().collect(), rows: Vec::new() }
+        Self { heading: heading.into_iter().collect(), ..Self::default() }
+    }
+
+    /// Shortens the last column so that lines fit a terminal of 80 columns.
+    pub(crate) fn narrow(self) -> Self {
+        Self { is_narrow: true, ..self }
     }
 
     /// Names and values, without a heading.
@@ -101,7 +96,18 @@ impl Table {
                 lines().filter_map(|cells| cells.get(column)).map(Cell::width).max().unwrap_or(0)
             })
             .collect();
-        lines().map(|cells| line(cells, &widths, paint)).collect()
+        let Some((_, others)) = widths.split_last().filter(|_| self.is_narrow) else {
+            return lines().map(|cells| line(cells, &widths, paint)).collect();
+        };
+        let left = WIDTH.saturating_sub(others.iter().map(|width| width + GAP).sum());
+        let fitting = |cells: &Vec<Cell>| {
+            let mut cells = cells.clone();
+            if let Some(last) = cells.get_mut(others.len()) {
+                last.text = shortened(&last.text, left.max(LEAST_SHOWN));
+            }
+            line(&cells, &widths, paint)
+        };
+        lines().map(fitting).collect()
     }
 
     /// The heading of a column is aligned as what stands under it.
@@ -123,7 +129,7 @@ fn line(cells: &[Cell], widths: &[usize], paint: Paint) -> String {
         let padding = width.saturating_sub(cell.width());
         let (before, after) = if cell.to_the_right { (padding, 0) } else { (0, padding) };
         if cell.text.is_empty() {
-            blanks += width + 2;
+            blanks += width + GAP;
             continue;
         }
         line.extend(std::iter::repeat_n(' ', blanks + before));
@@ -131,7 +137,7 @@ fn line(cells: &[Cell], widths: &[usize], paint: Paint) -> String {
             Some(style) => line.push_str(&paint.text(style, &cell.text)),
             None => line.push_str(&cell.text),
         }
-        blanks = after + 2;
+        blanks = after + GAP;
     }
     line.push('\n');
     line

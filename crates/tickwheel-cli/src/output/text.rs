@@ -30,12 +30,38 @@ fn escape(text: &str, is_kept: impl Fn(char) -> bool) -> String {
     safe
 }
 
-/// At most so many characters, the last one an ellipsis if something is missing.
+/// Returns how many columns of a terminal the text takes: the wide characters of East Asia take two.
+pub(crate) fn width(text: &str) -> usize {
+    text.chars()
+        .map(|c| match c {
+            '\u{300}'..='\u{36f}' | '\u{200b}'..='\u{200d}' | '\u{fe00}'..='\u{fe0f}' => 0,
+            '\u{1100}'..='\u{115f}'
+            | '\u{2e80}'..='\u{a4cf}'
+            | '\u{ac00}'..='\u{d7a3}'
+            | '\u{f900}'..='\u{faff}'
+            | '\u{fe30}'..='\u{fe6f}'
+            | '\u{ff00}'..='\u{ff60}'
+            | '\u{ffe0}'..='\u{ffe6}'
+            | '\u{1f300}'..='\u{1faff}'
+            | '\u{20000}'..='\u{3fffd}' => 2,
+            _ => 1,
+        })
+        .sum()
+}
+
+/// Shortens the text to so many columns of a terminal; the last one is an ellipsis if something is
+/// missing.
 pub(crate) fn shortened(text: &str, max: usize) -> String {
-    if text.chars().count() <= max {
+    if width(text) <= max {
         return text.to_owned();
     }
-    let mut short: String = text.chars().take(max.saturating_sub(1)).collect();
+    let mut left = max.saturating_sub(1);
+    let mut short = String::new();
+    for c in text.chars() {
+        let Some(rest) = left.checked_sub(width(c.encode_utf8(&mut [0; 4]))) else { break };
+        left = rest;
+        short.push(c);
+    }
     short.push('…');
     short
 }
@@ -93,6 +119,8 @@ mod tests {
         assert_eq!(shortened("äöüß", 4), "äöüß");
         assert_eq!(shortened("äöüßx", 4), "äöü…");
         assert_eq!(shortened("ab", 0), "…");
+        assert_eq!(shortened("日本語", 4), "日…");
+        assert_eq!(shortened("日本", 4), "日本");
     }
 
     #[test]

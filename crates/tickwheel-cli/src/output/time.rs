@@ -39,7 +39,13 @@ impl Wall {
         Self { zone: TimeZone::system() }
     }
 
-    /// "2026-12-24 18:00:00Z", or with the offset of this machine's time zone.
+    /// The clock on the wall of another time zone; the same one if there is no such zone here.
+    pub(crate) fn in_zone(&self, name: Option<&str>) -> Self {
+        let zone = name.and_then(|name| TimeZone::get(name).ok());
+        Self { zone: zone.unwrap_or_else(|| self.zone.clone()) }
+    }
+
+    /// "2026-12-24 18:00:00Z", or with the offset of the time zone.
     pub(crate) fn absolute(&self, millis: u64) -> String {
         let Some(timestamp) =
             i64::try_from(millis).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok())

@@ -8,8 +8,11 @@ use crate::model::error::Error;
 use crate::model::id::JobId;
 use crate::model::job::State;
 use crate::model::settings::{QueueSettings, SettingsPatch};
+use crate::model::short_id::ShortId;
 use crate::model::stats::{QueueInfo, Stats};
 use crate::model::time::Time;
+use crate::runtime::id_reading::IdSearch;
+use crate::runtime::reading::Read;
 use crate::runtime::request::Ask;
 
 impl Queues {
@@ -41,6 +44,21 @@ impl Queues {
     /// ```
     pub fn kick_all(&self, ids: impl IntoIterator<Item = JobId>) -> Answer<Vec<Result<(), Error>>> {
         self.send(Command::Kick(ids.into_iter().collect()), response::units)
+    }
+
+    /// Returns the ids of the jobs that a short id stands for, finished jobs included: one if it is
+    /// unambiguous, and at most ten.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues, ShortId};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let id = queues.put(NewJob::new("mail", "hello")).wait()?.id;
+    /// assert_eq!(queues.find_ids(ShortId::of(id)).wait()?, [id]);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn find_ids(&self, short: ShortId) -> Answer<Vec<JobId>> {
+        self.read(Read::Ids(IdSearch::new(short)), response::ids)
     }
 
     /// Brings up to so many dead jobs of a queue back, the oldest first; gives their number. Those

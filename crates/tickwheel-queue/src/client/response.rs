@@ -2,6 +2,7 @@
 
 use crate::engine::{Outcome, Put};
 use crate::model::error::Error;
+use crate::model::id::JobId;
 use crate::model::idempotency::PutOnce;
 use crate::model::job::{Delivery, Job, State};
 use crate::model::list::Page;
@@ -27,6 +28,10 @@ fn only<T>(results: Many<T>) -> Result<T, Error> {
         Some(result) => result,
         None => unreachable!("one item has one result"),
     }
+}
+
+pub(crate) fn ids(outcome: Response) -> Result<Vec<JobId>, Error> {
+    if let Response::Ids(ids) = outcome { ids } else { mismatch(outcome) }
 }
 
 pub(crate) fn puts(outcome: Response) -> Many<Put> {

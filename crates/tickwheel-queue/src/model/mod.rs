@@ -14,6 +14,7 @@ pub(crate) mod occurrences;
 pub(crate) mod retry;
 pub(crate) mod schedule;
 pub(crate) mod settings;
+pub(crate) mod short_id;
 pub(crate) mod stats;
 pub(crate) mod time;
 pub(crate) mod validation;

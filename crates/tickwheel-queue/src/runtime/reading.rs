@@ -13,6 +13,7 @@ use crate::model::job::{ANSWER_BYTES, Job, JobRef, State};
 use crate::model::list::{List, Page, PageToken};
 use crate::model::time::Time;
 use crate::runtime::core::Core;
+use crate::runtime::id_reading::IdSearch;
 use crate::runtime::request::Response;
 use crate::runtime::schedule_reading;
 use crate::store::records::{Counts, LeaseRow, Record, Status};
@@ -23,6 +24,7 @@ use crate::store::{StoreError, Table, View};
 #[derive(Debug)]
 pub(crate) enum Read {
     Get(Vec<JobRef>),
+    Ids(IdSearch),
     List(List),
     Schedule(String),
     Schedules,
@@ -106,6 +108,7 @@ impl Reading {
                 let is_last = reader.get_some(jobs, &mut self.found);
                 is_last.then(|| Response::Jobs(std::mem::take(&mut self.found)))
             }
+            Read::Ids(search) => search.step(core, &*reader.view, access).map(Response::Ids),
             Read::List(list) => match reader.list(list, &mut self.page, &mut self.room) {
                 Ok(false) => None,
                 Ok(true) => Some(Response::Page(Ok(std::mem::take(&mut self.page)))),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::engine::{Command, Outcome, Reserve};
 use crate::model::access::Access;
 use crate::model::error::Error;
+use crate::model::id::JobId;
 use crate::model::job::{Delivery, Job, JobRef};
 use crate::model::list::Page;
 use crate::model::schedule::Schedule;
@@ -63,6 +64,7 @@ pub(crate) enum Response {
     Done(Outcome),
     Deliveries(Result<Vec<Delivery>, Error>),
     Jobs(Vec<Result<Option<Job>, Error>>),
+    Ids(Result<Vec<JobId>, Error>),
     Page(Result<Page, Error>),
     Schedules(Result<Vec<Schedule>, Error>),
     Upcoming(Result<Vec<Time>, Error>),
@@ -92,7 +94,8 @@ impl Request {
             }
             Self::Read(Read::Schedule(name) | Read::NextTimes(name, _))
             | Self::Ask(Ask::Queues(Some(name))) => name.len(),
-            Self::Read(Read::Schedules) | Self::Ask(Ask::Stats | Ask::Queues(None)) => 0,
+            Self::Read(Read::Schedules | Read::Ids(_))
+            | Self::Ask(Ask::Stats | Ask::Queues(None)) => 0,
         };
         FIXED + more
     }

@@ -8,12 +8,12 @@ use tickwheel_queue::{Error, JobRef, List, PageToken, Queues, Time};
 
 use super::json;
 use crate::api::{
-    Cancelled, Code, Job, JobPage, PutOutcome, PutRequest, PutResponse, RescheduleRequest,
+    Cancelled, Code, Job, JobIds, JobPage, PutOutcome, PutRequest, PutResponse, RescheduleRequest,
     Rescheduled, Timestamp,
 };
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{Body, BodyAndBytes, Params, PathId, PathKey, QueueName};
+use crate::extract::{Body, BodyAndBytes, Params, PathId, PathKey, PathShortId, QueueName};
 use crate::http::answer;
 use crate::idempotency::{IdempotencyKey, Repeatable};
 use crate::problem::Failure;
@@ -128,6 +128,23 @@ pub(crate) async fn get_by_id(
     PathId(id): PathId,
 ) -> Result<Response, Failure> {
     find(&app, &caller, id.into()).await
+}
+
+/// Find the jobs that a short id stands for.
+///
+/// A short id is the first four or more digits of an id, or the first twelve, two dots and some of
+/// the last: `01890a5dac96..9a8057`. Jobs of one batch have the same first digits.
+#[utoipa::path(
+    get, path = "/v1/ids/{short}", tag = "jobs", operation_id = "findIds",
+    responses((status = 200, description = "The ids; one if it is unambiguous", body = JobIds))
+)]
+pub(crate) async fn find_ids(
+    State(app): State<App>,
+    caller: Caller,
+    PathShortId(short): PathShortId,
+) -> Result<Json<JobIds>, Failure> {
+    let ids = app.queues_for(&caller, Scope::Read)?.find_ids(short).await?;
+    Ok(Json(JobIds { ids: ids.into_iter().map(IntoWire::into_wire).collect() }))
 }
 
 /// See the live job that has a key.

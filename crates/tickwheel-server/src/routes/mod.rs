@@ -42,6 +42,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(jobs::put, jobs::list))
         .routes(routes!(jobs::get_by_id, jobs::cancel_by_id))
         .routes(routes!(jobs::get_by_key, jobs::cancel_by_key))
+        .routes(routes!(jobs::find_ids))
         .routes(routes!(jobs::reschedule_by_id))
         .routes(routes!(jobs::reschedule_by_key))
         .routes(routes!(worker::reserve))

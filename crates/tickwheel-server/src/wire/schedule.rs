@@ -101,6 +101,10 @@ impl IntoWire for queue::Schedule {
             }
             Timing::Every(period) => (None, None, Some(Delay(*period))),
         };
+        let explanation = match &self.timing {
+            Timing::Cron(cron) => cron.explain(),
+            Timing::Every(period) => format!("Every {}", Delay(*period)),
+        };
         let (misfire, misfire_limit) = match self.misfire {
             QueueMisfire::Skip => (Misfire::Skip, None),
             QueueMisfire::Once => (Misfire::Once, None),
@@ -114,6 +118,7 @@ impl IntoWire for queue::Schedule {
         Schedule {
             name: self.name,
             queue: job.queue,
+            explanation,
             cron,
             timezone,
             every,

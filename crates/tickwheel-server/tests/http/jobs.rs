@@ -1,10 +1,43 @@
 //! Putting, seeing, cancelling and moving jobs.
 
 use serde_json::{Value, json};
+use tickwheel_server::tokens::Scope;
 
-use crate::client::{Request, Service};
+use crate::client::{Request, Service, token};
 
 const NOBODY: &str = "0190163d-8694-739b-aea5-966c26f8ad91";
+
+#[tokio::test]
+async fn a_short_id_stands_for_the_jobs_that_the_caller_may_see() {
+    let folder = tempfile::tempdir().unwrap();
+    let boss = token(&folder, "boss", &[Scope::Admin], &["*"]);
+    let tenant = token(&folder, "tenant", &[Scope::Read], &["b"]);
+    let producer = token(&folder, "producer", &[Scope::Produce], &["*"]);
+    let service = Service::on(folder, |_| {}).await;
+    let find = async |token: &str, short: &str| {
+        service.send(Request::new("GET", &format!("/v1/ids/{short}")).token(token)).await
+    };
+    // Jobs of one batch have the same beginning.
+    let items: Vec<_> = ["a", "a", "b"].map(|queue| json!({"queue": queue, "text": ""})).into();
+    let put = Request::new("POST", "/v1/jobs/batch").token(&boss).json(&json!({"items": items}));
+    let put = service.send(put).await.json();
+    let ids: Vec<&str> = (0..3).map(|n| put["results"][n]["ok"]["id"].as_str().unwrap()).collect();
+    let start = ids[0][..13].replace('-', "");
+    assert_eq!(find(&boss, &start).await.json(), json!({"ids": ids}));
+    for id in &ids {
+        let short = format!("{start}..{}", &id[30..]);
+        assert_eq!(find(&boss, &short).await.json(), json!({"ids": [id]}), "{short}");
+        assert_eq!(find(&boss, id).await.json(), json!({"ids": [id]}));
+    }
+    assert_eq!(find(&tenant, &start).await.json(), json!({"ids": [ids[2]]}));
+    assert_eq!(find(&tenant, ids[0]).await.json(), json!({"ids": []}));
+    find(&producer, &start).await.problem(403, "forbidden");
+    for wrong in ["012", "order-42", "0123..45"] {
+        let field = find(&boss, wrong).await.problem(400, "invalid-parameter");
+        assert_eq!(field.as_deref(), Some("short"), "{wrong}");
+    }
+    service.stop().await;
+}
 
 #[tokio::test]
 async fn a_job_is_shown_as_it_was_put() {

@@ -2,7 +2,7 @@
 
 mod rig;
 
-use rig::{Server, run};
+use rig::{Server, run, until};
 
 /// The commands of the README's session, without their remarks.
 fn session() -> Vec<String> {
@@ -17,6 +17,30 @@ fn session() -> Vec<String> {
         .filter(|line| !line.starts_with('#') && !line.starts_with("alias"))
         .map(|line| line.split_once(" # ").map_or(line, |(command, _)| command).trim().to_owned())
         .collect()
+}
+
+/// The loop of the README's worker.
+fn worker() -> &'static str {
+    let readme = include_str!("../../../README.md");
+    let block = readme.split("```sh\n").find(|block| block.starts_with("while true"));
+    block.and_then(|block| block.split("```").next()).expect("the README has a worker")
+}
+
+#[test]
+fn the_worker_of_the_readme_does_the_jobs() {
+    let server = Server::start();
+    server.run_with(&["put", "mail", "--lines", "-"], b"one\ntwo\nthree").code(0);
+    let script =
+        format!("tickwheel() {{ {} \"$@\"; }}\n{}", env!("CARGO_BIN_EXE_tickwheel"), worker());
+    let mut worker = std::process::Command::new("sh")
+        .args(["-c", &script])
+        .env("TICKWHEEL_URL", &server.url)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("a shell");
+    until(|| server.metric("tickwheel_jobs_acked_total") == 3);
+    worker.kill().expect("it runs");
+    worker.wait().expect("it ends");
 }
 
 /// The words of a line as a shell reads them: quotes are all that the README uses.
@@ -37,7 +61,14 @@ fn the_session_of_the_readme_works() {
     let server = Server::start();
     let mut answers = Vec::new();
     for line in session() {
-        let words = words(&line);
+        let mut words = words(&line);
+        if words.iter().any(|word| word == "TOKEN") {
+            // What the command before has printed: the id and the token in its second line.
+            let (_, reserved): &(String, String) = answers.last().expect("a reserve");
+            let mut printed = reserved.lines().nth(1).expect("a job").split_whitespace();
+            words.truncate(2);
+            words.extend(printed.by_ref().take(2).map(str::to_owned));
+        }
         let answer = match words[0].as_str() {
             "tickwheel" => run(server.command().args(&words[1..]), b"").text(),
             // Not every machine has curl; what it would send is sent all the same.
@@ -59,6 +90,7 @@ fn the_session_of_the_readme_works() {
     assert!(told("cancel").contains("cancelled"));
     assert!(told("curl").contains("\"outcome\":\"created\""));
     assert!(told("reserve").contains("hello"));
+    assert_eq!(told("ack"), "done\n");
     assert_eq!(told("schedule next").lines().count(), 5);
     assert!(told("queue ls").contains("orders") && told("queue ls").contains("mail"));
 }

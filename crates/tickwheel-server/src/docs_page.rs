@@ -13,9 +13,27 @@ code,pre{font:.9em/1.4 ui-monospace,monospace}\
 article{border:1px solid var(--soft);border-radius:.5rem;padding:.5rem 1rem;margin:1rem 0}\
 article h3{margin:.3rem 0;font-size:1rem}\
 .method{display:inline-block;min-width:4.2em;font-weight:700;color:var(--accent)}\
+pre{background:var(--soft);border-radius:.3rem;padding:.5rem .75rem;overflow-x:auto}\
 table{border-collapse:collapse;width:100%;margin:.5rem 0}\
 td,th{text-align:left;vertical-align:top;padding:.25rem .75rem .25rem 0;border-top:1px solid var(--soft)}\
 th{font-weight:600;border:0}nav a{margin-right:1rem}";
+
+/// The page at `/`, for somebody who opens the address of the service in a browser.
+pub(crate) fn index() -> String {
+    format!(
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Tickwheel</title>\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <style>{STYLE}</style></head><body><h1>Tickwheel {version}</h1>\
+         <p>This is a service for delayed jobs.</p><ul>\
+         <li><a href=\"/docs\">/docs</a>: its API, with an example for every operation\
+         <li><a href=\"/openapi.json\">/openapi.json</a>: the same for programs\
+         <li><a href=\"/readyz\">/readyz</a>: whether it is ready\
+         <li><a href=\"/v1/queues\">/v1/queues</a>: its queues\
+         <li><a href=\"/metrics\">/metrics</a>: its metrics</ul>\
+         <p>On the command line: <code>tickwheel --help</code></p></body></html>\n",
+        version = env!("CARGO_PKG_VERSION")
+    )
+}
 
 /// The page.
 pub(crate) fn render(document: &Value) -> String {
@@ -26,7 +44,9 @@ pub(crate) fn render(document: &Value) -> String {
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title} API</title>\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <style>{STYLE}</style></head><body><h1>{title} {version}</h1><p>{about}</p>\
-         <p>The same for programs: <a href=\"/openapi.json\">openapi.json</a></p><nav>",
+         <p>The same for programs: <a href=\"/openapi.json\">openapi.json</a></p>\
+         <p>Once the service has tokens, add <code>-H 'authorization: Bearer TOKEN'</code> to the \
+         examples.</p><nav>",
         title = text(&info["title"]),
         version = text(&info["version"]),
         about = text(&info["description"]),
@@ -104,6 +124,9 @@ fn write_operation(page: &mut String, method: &str, path: &str, operation: &Valu
             "<p>Body: {} as <code>{content_type}</code></p>",
             kind_of(&content["schema"])
         );
+    }
+    for sample in operation["x-codeSamples"].as_array().into_iter().flatten() {
+        let _ = write!(page, "<pre>{}</pre>", text(&sample["source"]));
     }
     page.push_str("<table><tr><th>status<th>body<th>");
     for (status, response) in object(&operation["responses"]) {
@@ -192,6 +215,7 @@ mod tests {
         for route in crate::openapi::routes(&document) {
             let path = route.split_once(' ').unwrap().1;
             assert!(page.contains(&format!("<code>{path}</code>")), "{route}");
+            assert!(page.matches("<pre>curl ").count() == crate::openapi::routes(&document).len());
         }
         for (name, _) in object(&document["components"]["schemas"]) {
             assert!(page.contains(&format!("id=\"schema-{name}\"")), "{name}");

@@ -24,7 +24,7 @@ const LONGEST_ID: usize = 64;
 const LONGEST_URI: usize = 8 << 10;
 
 /// What anybody may see.
-const OPEN: [&str; 4] = ["/healthz", "/readyz", "/openapi.json", "/docs"];
+const OPEN: [&str; 5] = ["/", "/healthz", "/readyz", "/openapi.json", "/docs"];
 
 /// Routes whose answers to GET have parameters.
 const WITH_QUERY: [&str; 4] = [

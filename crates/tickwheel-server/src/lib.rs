@@ -30,6 +30,7 @@ pub mod clock;
 pub mod config;
 mod docs_page;
 mod events;
+mod examples;
 mod extract;
 mod front;
 mod http;

@@ -10,6 +10,7 @@ use utoipa::openapi::tag::TagBuilder;
 use utoipa::openapi::{InfoBuilder, LicenseBuilder, OpenApi, OpenApiBuilder};
 
 use crate::api::Code;
+use crate::examples;
 
 const PROBLEM: &str = "application/problem+json";
 /// Routes with a body that can be left out.
@@ -82,8 +83,9 @@ pub(crate) fn finish(api: &OpenApi) -> Value {
     if let Some(paths) = document["paths"].as_object_mut() {
         for (path, item) in paths {
             let operations = item.as_object_mut().into_iter().flatten();
-            for (_, operation) in operations {
+            for (method, operation) in operations {
                 complete(path, operation);
+                examples::add(method, operation);
             }
         }
     }
@@ -265,13 +267,13 @@ fn add_problems(responses: &mut Map<String, Value>, problems: &[(u16, &str)]) {
 fn path_parameter(name: &str) -> Value {
     let (about, schema) = match name {
         "id" => ("The job", json!({"type": "string", "format": "uuid"})),
-        "key" => (
-            "The caller's name for the job",
         "short" => (
             "The short id of a job",
             json!({"type": "string", "minLength": 4, "maxLength": 38,
                    "pattern": "^[0-9A-Fa-f-]+([.][.][0-9A-Fa-f-]+)?$"}),
         ),
+        "key" => (
+            "The caller's name for the job",
             json!({"type": "string", "minLength": 1, "maxLength": 512}),
         ),
         "code" => {
@@ -361,6 +363,9 @@ mod tests {
                 names.push(operation["operationId"].as_str().expect(&at).to_owned());
                 assert!(operation["summary"].is_string(), "{at}");
                 assert!(operation["tags"].is_array(), "{at}");
+                let example = operation["x-codeSamples"][0]["source"].as_str().expect(&at);
+                let start = path.split('{').next().unwrap();
+                assert!(example.contains(&format!("localhost:7300{start}")), "{at}: {example}");
                 for status in ["403", "429"] {
                     let problem = &operation["responses"][status]["content"][PROBLEM];
                     assert!(problem.is_object(), "{at} {status}");

@@ -81,6 +81,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(system::readyz))
         .routes(routes!(system::metrics))
         .routes(routes!(system::openapi))
+        .routes(routes!(system::index))
         .routes(routes!(system::docs))
         .routes(routes!(system::problem))
         // The earlier names of two routes, which are not described any more.

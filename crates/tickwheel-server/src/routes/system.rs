@@ -12,9 +12,9 @@ use crate::api::{Code, Health, Stats};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::PathCode;
-use crate::metrics;
 use crate::problem::Failure;
 use crate::wire::IntoWire;
+use crate::{docs_page, metrics};
 
 /// A service that takes longer to answer than this is not ready.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -99,18 +99,31 @@ pub(crate) async fn openapi(State(app): State<App>) -> Response {
     (headers, app.documents().openapi.clone()).into_response()
 }
 
+/// A page with links, for a browser.
+#[utoipa::path(
+    get, path = "/", tag = "system", operation_id = "index", security(()),
+    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8"))
+)]
+pub(crate) async fn index() -> Response {
+    page(docs_page::index().into())
+}
+
 /// This description as a page.
 #[utoipa::path(
     get, path = "/docs", tag = "system", operation_id = "docs", security(()),
     responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8"))
 )]
 pub(crate) async fn docs(State(app): State<App>) -> Response {
+    page(app.documents().page.clone())
+}
+
+fn page(html: bytes::Bytes) -> Response {
     let headers = [
         (CONTENT_TYPE, "text/html; charset=utf-8"),
         (CACHE_CONTROL, "no-cache"),
         (CONTENT_SECURITY_POLICY, "default-src 'none'; style-src 'unsafe-inline'"),
     ];
-    (headers, app.documents().page.clone()).into_response()
+    (headers, html).into_response()
 }
 
 /// What a kind of problem means.

@@ -53,11 +53,49 @@ async fn it_tells_how_it_is() {
     let docs = service.get("/docs").await;
     assert_eq!(docs.header("content-type"), Some("text/html; charset=utf-8"));
     assert!(docs.header("content-security-policy").unwrap().contains("default-src 'none'"));
+    let index = service.get("/").await;
+    assert_eq!(index.header("content-type"), Some("text/html; charset=utf-8"));
+    assert!(index.body.contains("href=\"/docs\""), "{}", index.body);
     let openapi = service.get("/openapi.json").await.json();
     assert_eq!(openapi["openapi"], "3.1.0");
     assert!(openapi["paths"]["/v1/queues/{queue}/jobs"]["post"].is_object());
     let problem = service.get("/problems/stale-lease").await;
     assert!(problem.body.starts_with("stale-lease: The lease has expired"));
+    service.stop().await;
+}
+
+/// The method, path and body of an example with curl.
+fn read_curl(source: &str) -> (&str, &str, &str) {
+    let path = source.split("localhost:7300").nth(1).unwrap().split([' ', '\'']).next().unwrap();
+    let body = source.split(" -d '").nth(1).map_or("", |body| body.trim_end_matches('\''));
+    let default = if body.is_empty() { "GET" } else { "POST" };
+    let method = source.split(" -X ").nth(1).map_or(default, |it| it.split(' ').next().unwrap());
+    (method, path, body)
+}
+
+#[tokio::test]
+async fn the_examples_of_the_description_are_understood() {
+    let service = Service::start().await;
+    let document = service.get("/openapi.json").await.json();
+    service.put_text("orders", "x").await;
+    let operations = document["paths"].as_object().unwrap().values();
+    for operation in operations.flat_map(|item| item.as_object().unwrap().values()) {
+        let source = operation["x-codeSamples"][0]["source"].as_str().unwrap();
+        let (method, path, body) = read_curl(source);
+        if path.ends_with("/events") || path.ends_with("/reserve") {
+            continue; // These wait.
+        }
+        let mut request = Request::new(method, path);
+        if !body.is_empty() {
+            request = request.body("application/json", body.as_bytes());
+        }
+        let answer = service.send(request).await;
+        // There may be no such job, schedule or clock; but the request makes sense.
+        assert!([200, 201, 404, 409].contains(&answer.status), "{source}\n{answer:?}");
+        if answer.status == 404 {
+            assert!(!answer.body.contains("no such page"), "{source}\n{answer:?}");
+        }
+    }
     service.stop().await;
 }
 

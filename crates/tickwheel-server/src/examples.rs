@@ -1,0 +1,142 @@
+//! An example with curl for every operation, shown on the page `/docs` and as `x-codeSamples` in
+//! the OpenAPI document. A test sends each of them to a service.
+
+use serde_json::{Value, json};
+
+/// The job, key, lease token and names that the examples use.
+pub(crate) const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
+pub(crate) const TOKEN: &str = "5f0c1d9e7a3b2468";
+
+/// The operation, the path with its query, and the body; none if it is empty.
+pub(crate) const EXAMPLES: [(&str, &str, &str); 52] = [
+    (
+        "putJob",
+        "/v1/queues/orders/jobs",
+        r#"{"payload": {"order": 42}, "delay": "30m", "key": "order-42"}"#,
+    ),
+    ("listJobs", "/v1/queues/orders/jobs?state=dead&limit=10", ""),
+    ("getJob", "/v1/jobs/{id}", ""),
+    ("findIds", "/v1/ids/01890a5dac96..9a8057", ""),
+    ("cancelJob", "/v1/jobs/{id}", ""),
+    ("getJobByKey", "/v1/queues/orders/keys/order-42", ""),
+    ("cancelJobByKey", "/v1/queues/orders/keys/order-42", ""),
+    ("rescheduleJob", "/v1/jobs/{id}/reschedule", r#"{"delay": "10m"}"#),
+    ("rescheduleJobByKey", "/v1/queues/orders/keys/order-42/reschedule", r#"{"delay": "10m"}"#),
+    ("reserveJobs", "/v1/queues/orders/reserve", r#"{"wait": "20s", "lease": "1m"}"#),
+    ("ackJob", "/v1/jobs/{id}/ack", r#"{"token": "{token}"}"#),
+    ("failJob", "/v1/jobs/{id}/fail", r#"{"token": "{token}", "error": "no such address"}"#),
+    ("extendLease", "/v1/jobs/{id}/extend", r#"{"token": "{token}", "lease": "5m"}"#),
+    ("releaseJob", "/v1/jobs/{id}/release", r#"{"token": "{token}"}"#),
+    ("kickJob", "/v1/jobs/{id}/kick", ""),
+    (
+        "putJobs",
+        "/v1/jobs/batch",
+        r#"{"items": [{"queue": "mail", "text": "hi"}, {"queue": "mail", "text": "ho"}]}"#,
+    ),
+    ("ackJobs", "/v1/jobs/batch/ack", r#"{"items": [{"id": "{id}", "token": "{token}"}]}"#),
+    ("failJobs", "/v1/jobs/batch/fail", r#"{"items": [{"id": "{id}", "token": "{token}"}]}"#),
+    (
+        "extendLeases",
+        "/v1/jobs/batch/extend",
+        r#"{"items": [{"id": "{id}", "token": "{token}", "lease": "5m"}]}"#,
+    ),
+    ("releaseJobs", "/v1/jobs/batch/release", r#"{"items": [{"id": "{id}", "token": "{token}"}]}"#),
+    ("cancelJobs", "/v1/jobs/batch/cancel", r#"{"items": [{"id": "{id}"}]}"#),
+    (
+        "rescheduleJobs",
+        "/v1/jobs/batch/reschedule",
+        r#"{"items": [{"id": "{id}", "delay": "1h"}]}"#,
+    ),
+    ("kickJobs", "/v1/jobs/batch/kick", r#"{"items": [{"id": "{id}"}]}"#),
+    ("listQueues", "/v1/queues", ""),
+    ("getQueue", "/v1/queues/orders", ""),
+    ("removeQueue", "/v1/queues/orders?force=true", ""),
+    ("putSettings", "/v1/queues/orders/settings", r#"{"lease": "2m", "max_attempts": 5}"#),
+    (
+        "patchSettings",
+        "/v1/queues/partner/settings",
+        r#"{"pacing": {"starts": 100, "window": "1s", "concurrency": 5}}"#,
+    ),
+    ("pauseQueue", "/v1/queues/orders/pause", ""),
+    ("resumeQueue", "/v1/queues/orders/resume", ""),
+    ("kickQueue", "/v1/queues/orders/kick", r#"{"limit": 100}"#),
+    (
+        "removeFinishedJobs",
+        "/v1/queues/orders/remove-finished",
+        r#"{"state": "dead", "older_than": "7d"}"#,
+    ),
+    ("cancelWaitingJobs", "/v1/queues/orders/cancel-waiting", ""),
+    ("listSchedules", "/v1/schedules", ""),
+    (
+        "putSchedule",
+        "/v1/schedules/report",
+        r#"{"queue": "mail", "cron": "0 9 * * MON-FRI", "timezone": "Europe/Berlin", "text": "daily"}"#,
+    ),
+    ("getSchedule", "/v1/schedules/report", ""),
+    ("deleteSchedule", "/v1/schedules/report", ""),
+    ("nextRuns", "/v1/schedules/report/next?n=3", ""),
+    ("pauseSchedule", "/v1/schedules/report/pause", ""),
+    ("resumeSchedule", "/v1/schedules/report/resume", ""),
+    ("followAll", "/v1/events", ""),
+    ("followQueue", "/v1/queues/orders/events", ""),
+    ("getClock", "/v1/clock", ""),
+    ("advanceClock", "/v1/clock/advance", r#"{"by": "30m"}"#),
+    ("getStats", "/v1/stats", ""),
+    ("index", "/", ""),
+    ("healthz", "/healthz", ""),
+    ("readyz", "/readyz", ""),
+    ("metrics", "/metrics", ""),
+    ("openapi", "/openapi.json", ""),
+    ("docs", "/docs", ""),
+    ("explainProblem", "/problems/stale-lease", ""),
+];
+
+/// The command that sends an example.
+fn curl(method: &str, path: &str, body: &str) -> String {
+    let stream = if path.ends_with("/events") { "N" } else { "" };
+    let method = match method {
+        "get" => String::new(),
+        // curl sends a body with POST by itself.
+        "post" if !body.is_empty() => String::new(),
+        _ => format!(" -X {}", method.to_uppercase()),
+    };
+    let place = if path.contains(['?', '&']) {
+        format!("'localhost:7300{path}'")
+    } else {
+        format!("localhost:7300{path}")
+    };
+    let data = if body.is_empty() {
+        String::new()
+    } else {
+        format!(" \\\n  -H 'content-type: application/json' -d '{body}'")
+    };
+    format!("curl -s{stream}{method} {place}{data}")
+}
+
+/// Adds its example to an operation.
+pub(crate) fn add(method: &str, operation: &mut Value) {
+    let id = operation["operationId"].as_str().unwrap_or_default();
+    let Some((_, path, body)) = EXAMPLES.iter().find(|(name, ..)| *name == id) else { return };
+    let fill = |text: &str| text.replace("{id}", ID).replace("{token}", TOKEN);
+    let source = curl(method, &fill(path), &fill(body));
+    operation["x-codeSamples"] = json!([{"lang": "Shell", "label": "curl", "source": source}]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_says_no_more_than_it_must() {
+        assert_eq!(curl("get", "/v1/queues", ""), "curl -s localhost:7300/v1/queues");
+        assert_eq!(curl("get", "/v1/x?a=1&b", ""), "curl -s 'localhost:7300/v1/x?a=1&b'");
+        assert_eq!(curl("delete", "/v1/x", ""), "curl -s -X DELETE localhost:7300/v1/x");
+        assert_eq!(curl("post", "/v1/x", ""), "curl -s -X POST localhost:7300/v1/x");
+        let put = curl("post", "/v1/x", "{}");
+        assert_eq!(
+            put,
+            "curl -s localhost:7300/v1/x \\\n  -H 'content-type: application/json' -d '{}'"
+        );
+        assert!(curl("get", "/v1/events", "").starts_with("curl -sN "));
+    }
+}

@@ -1,5 +1,5 @@
 //! An example with curl for every operation, shown on the page `/docs` and as `x-codeSamples` in
-//! the OpenAPI document. A test sends each of them to a service.
+//! the `OpenAPI` document. A test sends each of them to a service.
 
 use serde_json::{Value, json};
 

@@ -163,9 +163,9 @@ pub(crate) fn whole_id(context: &Context, id: &IdArg) -> Result<JobId, Failure> 
         [id] => Ok(*id),
         [] => Err(Failure::NotFound(format!("there is no job with the id {short}"))),
         ids => {
-            let lines: String = ids.iter().map(|id| format!("\n  {id}")).collect();
-            let what = format!("{short} is ambiguous: give more digits of one of these ids");
-            Err(Failure::Usage(format!("{what}{lines}")))
+            let lines: Vec<String> = ids.iter().map(ToString::to_string).collect();
+            let what = "is ambiguous: give more digits of one of these ids";
+            Err(Failure::Usage(format!("{short} {what}\n  {}", lines.join("\n  "))))
         }
     }
 }

@@ -147,13 +147,12 @@ impl std::error::Error for ParseShortIdError {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::id::random;
     use crate::model::time::Time;
 
     #[test]
     fn a_short_id_matches_its_id_and_lies_in_its_range() {
         for _ in 0..1_000 {
-            let id = JobId::new(Time::from_millis(random() >> 16));
+            let id = JobId::new(Time::from_millis(fastrand::u64(..) >> 16));
             let whole = id.to_string();
             for length in 4..=36 {
                 let short: ShortId = whole[..length].parse().unwrap();
@@ -173,7 +172,7 @@ mod tests {
         let mut id = JobId::new(time);
         let mut forms = std::collections::HashSet::new();
         for _ in 0..100 {
-            id = id.next(time, (random(), random()));
+            id = id.next(time, fastrand::u128(..));
             forms.insert(ShortId::of(id).to_string());
         }
         assert!(forms.len() >= 99, "{}", forms.len());

@@ -63,6 +63,7 @@ pub use client::events::Events;
 pub use client::queues::Queues;
 pub use engine::{Put, PutKind};
 pub use model::access::Access;
+pub use model::admission::Offer;
 pub use model::error::{Error, Limit, OpenError};
 pub use model::event::{Event, EventId, EventKind, EventsError, ParseEventIdError};
 pub use model::id::{JobId, ParseIdError};

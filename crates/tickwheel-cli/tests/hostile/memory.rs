@@ -21,6 +21,7 @@ const MAX_USED: u64 = 3 * 128 * MIB;
 
 pub(crate) fn run(scale: &Scale, report: &mut Report) {
     large_pages(scale, report);
+    large_reserves(scale, report);
     unfinished_bodies(scale, report);
     expectations(report);
 }
@@ -106,6 +107,49 @@ fn large_pages(scale: &Scale, report: &mut Report) {
     }
     report.check(seen == jobs, || format!("{seen} of {jobs} large jobs were listed"));
     finish(report, &mut server, &format!("{readers} unread pages"));
+}
+
+/// Jobs that are six times as large in JSON, reserved by workers that do not read.
+fn large_reserves(scale: &Scale, report: &mut Report) {
+    let Some((_folder, mut server)) = start(report) else { return };
+    let client = Client::new(&server);
+    let job = json!({ "text": "\0".repeat(MIB as usize - 1_024) });
+    let jobs = scale.pick(24, 100);
+    for _ in 0..jobs {
+        client.must("POST", "/v1/queues/zeros/jobs", &job);
+    }
+    let mut seen = 0;
+    while seen < jobs {
+        let mut streams: Vec<TcpStream> = (seen..jobs)
+            .map(|_| {
+                let mut stream = client.connect().expect("a connection");
+                let head = client.head("POST", "/v1/queues/zeros/reserve");
+                let rest = "content-length: 0\r\nconnection: close\r\n\r\n";
+                stream.write_all((head + rest).as_bytes()).expect("it is read");
+                stream
+            })
+            .collect();
+        check_alive(report, &server, "large reserves");
+        let before = seen;
+        for stream in &mut streams {
+            let Ok(answer) = read_answer(stream) else {
+                report.finding("an answer to `reserve` broke off: its job is lost".to_owned());
+                return;
+            };
+            if answer.status == 200 {
+                let answer = answer.json();
+                seen += answer["deliveries"].as_array().map_or(0, Vec::len);
+            } else {
+                let is_refused = answer.status == 503 && answer.has_header("retry-after");
+                report.check(is_refused, || format!("a large reserve gave {}", answer.brief()));
+            }
+        }
+        if seen == before {
+            report.finding(format!("{seen} of {jobs} large jobs could be reserved"));
+            return;
+        }
+    }
+    finish(report, &mut server, &format!("{jobs} unread reserves"));
 }
 
 /// Bodies that are sent up to their last byte.

@@ -8,5 +8,6 @@ pub(crate) mod answer;
 pub(crate) mod builder;
 pub(crate) mod events;
 pub(crate) mod queues;
+mod reserve;
 mod response;
 pub(crate) mod schedules;

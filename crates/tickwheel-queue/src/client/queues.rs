@@ -12,12 +12,12 @@ use crate::client::answer::Answer;
 use crate::client::builder::Builder;
 use crate::client::events::Events;
 use crate::client::response;
-use crate::engine::{Command, FailedAttempt, Put, Reserve};
+use crate::engine::{Command, FailedAttempt, Put};
 use crate::model::access::Access;
 use crate::model::error::{Error, OpenError};
 use crate::model::event::EventId;
 use crate::model::idempotency::{IdempotencyKey, PutOnce};
-use crate::model::job::{Delivery, Job, JobRef, Lease, NewJob, State, When};
+use crate::model::job::{Job, JobRef, Lease, NewJob, State, When};
 use crate::model::list::{List, Page};
 use crate::model::retry::Retry;
 use crate::model::time::Time;
@@ -146,7 +146,7 @@ impl Queues {
         command: Command,
         convert: fn(Response) -> Result<T, Error>,
     ) -> Answer<T> {
-        Answer::new(&self.handle.core, Request::Command(command), &self.access, convert)
+        self.request(Request::Command(command), convert)
     }
 
     /// Puts a job.
@@ -347,8 +347,16 @@ impl Queues {
         Events::new(&self.handle.core.events, after.into(), self.access.clone())
     }
 
+    pub(crate) fn request<T>(
+        &self,
+        request: Request,
+        convert: fn(Response) -> Result<T, Error>,
+    ) -> Answer<T> {
+        Answer::new(&self.handle.core, request, &self.access, convert)
+    }
+
     pub(crate) fn ask<T>(&self, ask: Ask, convert: fn(Response) -> Result<T, Error>) -> Answer<T> {
-        Answer::new(&self.handle.core, Request::Ask(ask), &self.access, convert)
+        self.request(Request::Ask(ask), convert)
     }
 
     pub(crate) fn read<T>(
@@ -356,57 +364,7 @@ impl Queues {
         read: Read,
         convert: fn(Response) -> Result<T, Error>,
     ) -> Answer<T> {
-        Answer::new(&self.handle.core, Request::Read(read), &self.access, convert)
-    }
-
-    /// Takes up to so many ready jobs of a queue, in order of due time, priority and insertion.
-    /// They are the caller's for the length of the lease, which is the queue's setting if `None`
-    /// and cannot be zero.
-    /// The list is empty if nothing is ready, and ends early once its jobs have 16 MiB
-    /// (see [`Builder::measure`](crate::Builder::measure)).
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel_queue::{NewJob, Queues};
-    ///
-    /// let queues = Queues::in_memory();
-    /// queues.put_all((0..3).map(|_| NewJob::new("mail", ""))).wait()?;
-    /// assert_eq!(queues.reserve("mail", 2, Duration::from_secs(5)).wait()?.len(), 2);
-    /// assert_eq!(queues.reserve("mail", 2, None).wait()?.len(), 1);
-    /// # Ok::<(), tickwheel_queue::Error>(())
-    /// ```
-    pub fn reserve(
-        &self,
-        queue: impl Into<String>,
-        jobs: usize,
-        lease: impl Into<Option<Duration>>,
-    ) -> Answer<Vec<Delivery>> {
-        self.reserve_within(queue, jobs, lease, Duration::ZERO)
-    }
-
-    /// The same, but waits up to this long for the first job if nothing is ready.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel_queue::{NewJob, Queues};
-    ///
-    /// let queues = Queues::in_memory();
-    /// let millis = Duration::from_millis;
-    /// queues.put(NewJob::new("mail", "").delay(millis(5))).wait()?;
-    /// assert_eq!(queues.reserve_within("mail", 1, None, millis(10_000)).wait()?.len(), 1);
-    /// assert_eq!(queues.reserve_within("mail", 1, None, millis(1)).wait()?.len(), 0);
-    /// # Ok::<(), tickwheel_queue::Error>(())
-    /// ```
-    pub fn reserve_within(
-        &self,
-        queue: impl Into<String>,
-        jobs: usize,
-        lease: impl Into<Option<Duration>>,
-        wait: Duration,
-    ) -> Answer<Vec<Delivery>> {
-        let reserve = Reserve { queue: queue.into(), jobs, lease: lease.into() };
-        let request = Request::Reserve(reserve, wait);
-        Answer::new(&self.handle.core, request, &self.access, response::deliveries)
+        self.request(Request::Read(read), convert)
     }
 
     /// The job is done. It is dropped, or kept as the queue's retention says.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::model::access::Access;
+use crate::model::admission::Admission;
 use crate::model::error::Error;
 use crate::model::id::JobId;
 use crate::model::idempotency::{IdempotencyKey, PutOnce};
@@ -169,6 +170,8 @@ pub(crate) struct Reserve {
     pub(crate) jobs: usize,
     /// The queue's setting if `None`.
     pub(crate) lease: Option<Duration>,
+    /// Asked before each job is leased.
+    pub(crate) admission: Admission,
 }
 
 /// What the engine answers to a [`Reserve`].

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::lookup::Known;
 use super::{Engine, Entry, FailedAttempt, Leased, Reserve, Reserved, STEP_BYTES, Timed};
 use crate::model::access::Access;
+use crate::model::admission::Offer;
 use crate::model::error::{Error, Limit};
 use crate::model::event::EventKind;
 use crate::model::id::JobId;
@@ -105,9 +106,19 @@ impl Engine {
                     if group.is_some_and(|group| !self.group_may_start(number, group, place)) {
                         continue;
                     }
-                    self.lease(number, place, entry, &known, reserve.lease);
-                    let delivery = self.delivery(known);
-                    bytes += (self.options.measure)(&delivery.job);
+                    let row = self.lease_row(number, place, entry, &known, reserve.lease);
+                    let delivery = self.delivery(known, &row);
+                    let size = (self.options.measure)(&delivery.job);
+                    let before = deliveries.len();
+                    let offer = Offer { job: &delivery.job, bytes: size, before };
+                    if !reserve.admission.admits(&offer) {
+                        if before == 0 {
+                            return Err(Error::NotAdmitted);
+                        }
+                        break;
+                    }
+                    self.lease(number, place, entry, row);
+                    bytes += size;
                     deliveries.push(delivery);
                 }
                 Err(Error::Damaged { why, .. }) if self.tally.damaged < MOST_DAMAGED => {
@@ -127,16 +138,17 @@ impl Engine {
         Ok(deliveries)
     }
 
-    fn lease(
+    /// The row of a lease that begins now. The queue's setting is its length if none is given.
+    fn lease_row(
         &mut self,
         number: u32,
         place: Place,
         entry: Entry,
         known: &Known,
         length: Option<Duration>,
-    ) {
+    ) -> LeaseRow {
         let length = length.unwrap_or(self.queue(number).settings.lease);
-        let row = LeaseRow {
+        LeaseRow {
             token: self.tokens.next(),
             until: self.now.after(length),
             due: place.due,
@@ -145,7 +157,10 @@ impl Engine {
             has_follow_up: known.record.on_success.is_some(),
             key: known.record.key.clone(),
             group: known.record.group.clone(),
-        };
+        }
+    }
+
+    fn lease(&mut self, number: u32, place: Place, entry: Entry, row: LeaseRow) {
         self.stop_waiting(number, place);
         let counts = &mut self.touch(number).counts;
         counts.leased += 1;

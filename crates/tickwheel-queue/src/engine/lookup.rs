@@ -8,7 +8,7 @@ use crate::model::error::Error;
 use crate::model::id::JobId;
 use crate::model::job::{Delivery, Job, JobRef, Lease, State};
 use crate::model::time::Time;
-use crate::store::records::{Record, Status};
+use crate::store::records::{LeaseRow, Record, Status};
 use crate::store::rows::{self, Place};
 use crate::store::{StoreError, Table, View};
 
@@ -206,25 +206,24 @@ impl Engine {
         }
     }
 
-    /// The job as its worker gets it.
-    pub(super) fn delivery(&self, known: Known) -> Delivery {
-        let leased = &self.leases[&known.id];
+    /// The job as its worker gets it with this lease.
+    pub(super) fn delivery(&self, known: Known, lease: &LeaseRow) -> Delivery {
         let Known { id, record, status } = known;
         Delivery {
-            lease: Lease { id, token: leased.row.token },
+            lease: Lease { id, token: lease.token },
             job: Job {
                 id,
                 queue: self.queues[record.queue as usize].name.clone(),
                 state: State::Leased,
                 key: record.key,
                 priority: record.priority,
-                due: leased.row.due,
+                due: lease.due,
                 created: record.created,
-                attempts: leased.row.attempts,
+                attempts: lease.attempts,
                 max_attempts: record.max_attempts,
                 retry: record.retry,
                 group: record.group,
-                leased_until: Some(leased.row.until),
+                leased_until: Some(lease.until),
                 finished: None,
                 last_error: status.and_then(|status| status.last_error),
                 headers: record.headers,

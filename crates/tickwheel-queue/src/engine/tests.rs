@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::{Command, Engine, EngineOptions, Outcome, Reserve, Reserved, STEP_BYTES, Sweep};
 use crate::model::access::{Access, EVERYTHING};
+use crate::model::admission::Admission;
 use crate::model::id::JobId;
 use crate::model::job::{Delivery, Lease, NewJob, When};
 use crate::model::settings::{Limits, Pacing, QueueSettings};
@@ -85,7 +86,8 @@ impl Bench {
     fn take(&mut self, jobs: usize) -> Vec<Delivery> {
         self.engine.begin(&self.store, self.now, SEED);
         let lease = Some(Duration::from_secs(60));
-        let reserve = Reserve { queue: "q".to_owned(), jobs, lease };
+        let reserve =
+            Reserve { queue: "q".to_owned(), jobs, lease, admission: Admission::default() };
         let reserved = self.engine.reserve(&self.store, &reserve, &EVERYTHING);
         self.commit();
         match reserved {

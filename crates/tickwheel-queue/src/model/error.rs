@@ -159,6 +159,8 @@ pub enum Error {
         /// Bytes that it would have to have.
         needed: u64,
     },
+    /// The caller of `reserve_while` did not admit the first ready job, which stays ready.
+    NotAdmitted,
     /// A value is out of bounds. The text of the error names the field.
     Invalid {
         /// The field, with dots between levels: `pacing.starts`.
@@ -244,6 +246,9 @@ impl fmt::Display for Error {
                 needed.div_ceil(1 << 20),
                 free >> 20
             ),
+            Self::NotAdmitted => {
+                f.write_str("the first ready job was not admitted, and nothing was leased")
+            }
             Self::Invalid { field, why } => write!(f, "{field} {why}"),
             Self::Damaged { id, why } => write!(f, "job {id} is damaged in the store: {why}"),
             Self::Unreadable(why) => write!(f, "the store could not be read: {why}"),

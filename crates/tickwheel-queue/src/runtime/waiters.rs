@@ -110,11 +110,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::model::admission::Admission;
     use crate::model::time::instant_now;
     use crate::runtime::reply::{Promise, Reply};
 
     fn waiter(queue: &str, until: Instant, reply: Promise) -> Waiter {
-        let reserve = Reserve { queue: queue.into(), jobs: 1, lease: None };
+        let reserve =
+            Reserve { queue: queue.into(), jobs: 1, lease: None, admission: Admission::default() };
         Waiter { reserve, access: Access::default(), until, reply }
     }
 

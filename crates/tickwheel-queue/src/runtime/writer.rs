@@ -505,6 +505,7 @@ mod tests {
     use crate::client::answer::Answer;
     use crate::engine::Reserve;
     use crate::model::access::EVERYTHING;
+    use crate::model::admission::Admission;
     use crate::model::job::Job;
     use crate::model::settings::Limits;
     use crate::store::MemoryDisk;
@@ -536,8 +537,17 @@ mod tests {
         let (end, ended) = mpsc::channel::<()>();
         let compaction = std::thread::spawn(move || assert!(ended.recv().is_err()));
         writer.open.as_mut().unwrap().housekeeping.set_compaction(compaction);
-        let reserve =
-            |wait| Request::Reserve(Reserve { queue: "q".into(), jobs: 1, lease: None }, wait);
+        let reserve = |wait| {
+            Request::Reserve(
+                Reserve {
+                    queue: "q".into(),
+                    jobs: 1,
+                    lease: None,
+                    admission: Admission::default(),
+                },
+                wait,
+            )
+        };
         let answer = |request| {
             Answer::new(&core, request, &EVERYTHING, |outcome| match outcome {
                 Response::Refused(error) => Err(error),

@@ -1,18 +1,20 @@
 //! Answers that carry jobs.
 //!
-//! A job takes up to six times its payload as JSON, and an answer carries up to 1,000. So a large
-//! answer is made in steps: some jobs are read and written as JSON on a thread for such work, and
+//! A job takes up to six times its payload as JSON, and an answer carries up to 1,000 jobs. So a
+//! large answer is made in steps: some jobs are read and written as JSON on a blocking thread, and
 //! the next step begins when the client has taken that. Neither the memory nor the threads of
 //! other requests depend on how large the whole answer is.
 //!
 //! Ground rules:
 //! * A small answer is made at once, as one piece.
-//! * What an answer holds counts for the memory of all ([`memory`](super::memory)).
-//! * Once it has begun an answer does not fail: a page of a list that cannot be continued ends
-//!   there, and names where the next one begins.
+//! * An answer has a share of the memory of all answers ([`memory`](super::memory)), which each of
+//!   its pieces holds until it is sent or dropped.
+//! * An answer that has begun does not fail: a page of a list that cannot be continued ends there
+//!   and names where the next page begins.
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use axum::BoxError;
@@ -20,9 +22,9 @@ use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use http_body::{Frame, SizeHint};
+use http_body::Frame;
 use serde::Serialize;
-use tickwheel_queue::{self as queue, List, Page, PageToken, Queues};
+use tickwheel_queue::{self as queue, List, Offer, Page, PageToken, Queues};
 
 use super::memory::Share;
 use crate::api::{Code, Deliveries, JSON_TYPE, JobPage};
@@ -38,8 +40,54 @@ const SMALL: usize = 64 << 10;
 /// Jobs of a page, as JSON. The job that exceeds it is the last.
 const MAX_PAGE_BYTES: usize = 16 << 20;
 
-fn json(text: Vec<u8>) -> Response {
-    ([(CONTENT_TYPE, JSON_TYPE)], text).into_response()
+/// Bytes of an answer with the share of the memory that they count for.
+struct Charged<S> {
+    text: Vec<u8>,
+    _share: S,
+}
+
+impl<S> AsRef<[u8]> for Charged<S> {
+    fn as_ref(&self) -> &[u8] {
+        &self.text
+    }
+}
+
+/// Ties a share to bytes: it is returned when the bytes are sent or dropped.
+fn charged(text: Vec<u8>, share: impl Send + 'static) -> Bytes {
+    Bytes::from_owner(Charged { text, _share: share })
+}
+
+/// The memory that jobs take in an answer that is made in steps: all payloads; and as JSON the
+/// piece that is sent and the piece that is made, which ends with the job that exceeds a step.
+#[derive(Clone, Copy, Default)]
+struct Footprint {
+    payloads: usize,
+    encoded: usize,
+    largest: usize,
+}
+
+impl Footprint {
+    fn add(&mut self, job: &queue::Job, encoded: usize) {
+        self.payloads += job.payload.len();
+        self.encoded += encoded;
+        self.largest = self.largest.max(encoded);
+    }
+
+    fn of(jobs: &[queue::Job]) -> Self {
+        let mut footprint = Self::default();
+        for job in jobs {
+            footprint.add(job, encoded_len(job));
+        }
+        footprint
+    }
+
+    fn total(&self) -> usize {
+        self.payloads + self.encoded.min(2 * STEP_BYTES + self.largest)
+    }
+}
+
+fn json(text: Vec<u8>, share: impl Send + 'static) -> Response {
+    ([(CONTENT_TYPE, JSON_TYPE)], charged(text, share)).into_response()
 }
 
 fn streamed(
@@ -57,16 +105,22 @@ fn unwritable(error: &serde_json::Error) -> Failure {
 }
 
 /// A piece of an answer: some of its items, with what stands before the first and after the last.
-/// The answer is given without items, as `{"items":[]}`, and goes around them.
+/// The answer is given without items, as `{"items":[]}`, and goes around them. The items have about
+/// `bytes` bytes as JSON.
 fn piece<T: Serialize>(
     empty: &impl Serialize,
     items: impl IntoIterator<Item = T>,
+    bytes: usize,
     is_first: bool,
     is_last: bool,
 ) -> Result<Vec<u8>, Failure> {
     let around = encode(empty)?;
     let middle = around.iter().position(|&byte| byte == b'[').map_or(0, |place| place + 1);
-    let mut text = if is_first { around[..middle].to_vec() } else { Vec::new() };
+    // A buffer that doubles as it grows would hold twice what was charged.
+    let mut text = Vec::with_capacity(bytes + around.len());
+    if is_first {
+        text.extend_from_slice(&around[..middle]);
+    }
     let mut needs_comma = !is_first;
     for item in items {
         if std::mem::replace(&mut needs_comma, true) {
@@ -83,48 +137,23 @@ fn piece<T: Serialize>(
 /// The answer with a single job.
 pub(crate) async fn job(app: &App, job: queue::Job) -> Result<Response, Failure> {
     let bytes = encoded_len(&job);
-    if bytes <= SMALL {
-        return Ok(json(encode(&job.into_wire())?));
-    }
     let mut share = app.memory().share();
     share.grow(bytes + job.payload.len())?;
-    let text = off_thread(true, move || encode(&job.into_wire())).await?;
-    Ok(streamed(Whole { text: Some(text.into()), _share: share }))
-}
-
-/// A body that is there as a whole, with its share of the memory.
-struct Whole {
-    text: Option<Bytes>,
-    _share: Share,
-}
-
-impl http_body::Body for Whole {
-    type Data = Bytes;
-    type Error = BoxError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        Poll::Ready(self.text.take().map(|text| Ok(Frame::data(text))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.text.is_none()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.text.as_ref().map_or(0, Bytes::len) as u64)
-    }
+    let text = off_thread(bytes > SMALL, move || {
+        let mut text = Vec::with_capacity(bytes);
+        serde_json::to_writer(&mut text, &job.into_wire()).map_err(|error| unwritable(&error))?;
+        Ok(text)
+    });
+    Ok(json(text.await?, share))
 }
 
 /// What makes an answer step by step.
 trait Steps: Send + Sized + 'static {
     /// Makes the next piece; `None` after the last.
-    fn step(self) -> impl Future<Output = Result<Option<(Vec<u8>, Self)>, Failure>> + Send;
+    fn step(self) -> impl Future<Output = Result<Option<(Bytes, Self)>, Failure>> + Send;
 }
 
-type Step<S> = Pin<Box<dyn Future<Output = Result<Option<(Vec<u8>, S)>, Failure>> + Send>>;
+type Step<S> = Pin<Box<dyn Future<Output = Result<Option<(Bytes, S)>, Failure>> + Send>>;
 
 /// A body that is made step by step, as the client takes it.
 struct InSteps<S> {
@@ -153,7 +182,7 @@ impl<S: Steps> http_body::Body for InSteps<S> {
             Err(failure) => return Poll::Ready(Some(Err(failure.problem.detail.into()))),
         };
         self.step = next.map(|steps| Box::pin(steps.step()) as Step<S>);
-        Poll::Ready(text.map(|text| Ok(Frame::data(text.into()))))
+        Poll::Ready(text.map(|text| Ok(Frame::data(text))))
     }
 }
 
@@ -163,16 +192,19 @@ pub(crate) async fn page(app: &App, queues: Queues, mut list: List) -> Result<Re
     share.grow(2 * STEP_BYTES)?;
     list.bytes = STEP_BYTES;
     let first = queues.list(list.clone()).await?;
-    let bytes: usize = first.jobs.iter().map(encoded_len).sum();
-    if bytes <= SMALL {
+    let footprint = Footprint::of(&first.jobs);
+    if footprint.encoded <= SMALL {
         let next = first.next.map(|token| token.to_string());
-        return Ok(json(encode(&JobPage {
+        let text = encode(&JobPage {
             jobs: first.jobs.into_iter().map(IntoWire::into_wire).collect(),
             next,
             damaged: first.damaged.into_iter().map(IntoWire::into_wire).collect(),
             gaps: first.gaps,
-        })?));
+        })?;
+        share.shrink_to(text.len());
+        return Ok(json(text, share));
     }
+    share.grow_to(footprint.total())?;
     let pages = Pages {
         queues,
         list,
@@ -182,7 +214,7 @@ pub(crate) async fn page(app: &App, queues: Queues, mut list: List) -> Result<Re
         room: MAX_PAGE_BYTES,
         damaged: Vec::new(),
         gaps: 0,
-        share,
+        share: Arc::new(Mutex::new(share)),
     };
     Ok(streamed(InSteps::new(pages)))
 }
@@ -199,27 +231,36 @@ struct Pages {
     room: usize,
     damaged: Vec<crate::api::JobId>,
     gaps: u64,
-    share: Share,
+    share: Arc<Mutex<Share>>,
+}
+
+impl Pages {
+    /// Reads the next part of the list, if there is room for it.
+    async fn read(&mut self) -> Result<(Page, Footprint), Failure> {
+        let page = match self.first.take() {
+            Some(first) => first,
+            None => self.queues.list(self.list.clone()).await?,
+        };
+        let footprint = Footprint::of(&page.jobs);
+        // The job that exceeds the step may be large.
+        let mut share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
+        share.grow_to(footprint.total())?;
+        Ok((page, footprint))
+    }
 }
 
 impl Steps for Pages {
-    async fn step(mut self) -> Result<Option<(Vec<u8>, Self)>, Failure> {
+    async fn step(mut self) -> Result<Option<(Bytes, Self)>, Failure> {
         if self.is_over {
             return Ok(None);
         }
-        let read = match self.first.take() {
-            Some(first) => Ok(first),
-            None => self.queues.list(self.list.clone()).await,
-        };
-        let page = read.unwrap_or_else(|error| {
-            tracing::debug!(%error, "a page of a list ends early");
-            let mut page = Page::default();
-            page.next.clone_from(&self.list.after);
-            page
-        });
-        let bytes: usize = page.jobs.iter().map(encoded_len).sum();
-        // The job that exceeds the step may be large.
-        self.share.grow_anyway(bytes.saturating_sub(STEP_BYTES));
+        let (page, Footprint { encoded: bytes, .. }) =
+            self.read().await.unwrap_or_else(|failure| {
+                tracing::debug!(error = failure.problem.detail, "a page of a list ends early");
+                let mut page = Page::default();
+                page.next.clone_from(&self.list.after);
+                (page, Footprint::default())
+            });
         self.room = self.room.saturating_sub(bytes);
         self.gaps += page.gaps;
         self.list.limit -= page.jobs.len() + page.damaged.len();
@@ -238,24 +279,52 @@ impl Steps for Pages {
         let (is_first, is_last) = (!std::mem::replace(&mut self.is_begun, true), self.is_over);
         let jobs = page.jobs;
         let text = off_thread(true, move || {
-            piece(&empty, jobs.into_iter().map(IntoWire::into_wire), is_first, is_last)
+            piece(&empty, jobs.into_iter().map(IntoWire::into_wire), bytes, is_first, is_last)
         });
-        Ok(Some((text.await?, self)))
+        let text = charged(text.await?, Arc::clone(&self.share));
+        Ok(Some((text, self)))
     }
 }
 
-/// The answer with jobs for a worker. They are leased by now, so it is made whatever memory is left.
-pub(crate) fn deliveries(app: &App, jobs: Vec<queue::Delivery>) -> Result<Response, Failure> {
+/// The memory of an answer to `reserve`, charged while its jobs are leased.
+pub(crate) struct Charge(Mutex<(Footprint, Share)>);
+
+impl Charge {
+    pub(crate) fn new(app: &App) -> Arc<Self> {
+        Arc::new(Self(Mutex::new((Footprint::default(), app.memory().share()))))
+    }
+
+    /// Charges a job that is about to be leased; `false` if there is no room for it. The first job
+    /// may be larger than the budget if no other share is held; later jobs may not.
+    pub(crate) fn admits(&self, offer: &Offer<'_>) -> bool {
+        let mut charged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (footprint, share) = &mut *charged;
+        if offer.before == 0 {
+            *footprint = Footprint::default();
+            share.shrink_to(0);
+        }
+        let mut larger = *footprint;
+        larger.add(offer.job, offer.bytes);
+        let has_room = (offer.before == 0 || share.fits(larger.total()))
+            && share.grow_to(larger.total()).is_ok();
+        if has_room {
+            *footprint = larger;
+        }
+        has_room
+    }
+}
+
+/// The answer with jobs for a worker, whose memory was charged while they were leased.
+pub(crate) fn deliveries(
+    jobs: Vec<queue::Delivery>,
+    charge: Arc<Charge>,
+) -> Result<Response, Failure> {
     let bytes: usize = jobs.iter().map(|delivery| encoded_len(&delivery.job)).sum();
     if bytes <= SMALL {
         let deliveries = jobs.into_iter().map(IntoWire::into_wire).collect();
-        return Ok(json(encode(&Deliveries { deliveries })?));
+        return Ok(json(encode(&Deliveries { deliveries })?, charge));
     }
-    let mut share = app.memory().share();
-    let held: usize = jobs.iter().map(|delivery| delivery.job.payload.len()).sum();
-    share.grow_anyway(held + STEP_BYTES);
-    let steps =
-        Delivered { jobs: jobs.into_iter(), is_begun: false, is_over: false, _share: share };
+    let steps = Delivered { jobs: jobs.into_iter(), is_begun: false, is_over: false, charge };
     Ok(streamed(InSteps::new(steps)))
 }
 
@@ -264,11 +333,11 @@ struct Delivered {
     jobs: std::vec::IntoIter<queue::Delivery>,
     is_begun: bool,
     is_over: bool,
-    _share: Share,
+    charge: Arc<Charge>,
 }
 
 impl Steps for Delivered {
-    async fn step(mut self) -> Result<Option<(Vec<u8>, Self)>, Failure> {
+    async fn step(mut self) -> Result<Option<(Bytes, Self)>, Failure> {
         if self.is_over {
             return Ok(None);
         }
@@ -283,8 +352,9 @@ impl Steps for Delivered {
         let (is_first, is_last) = (!std::mem::replace(&mut self.is_begun, true), self.is_over);
         let text = off_thread(true, move || {
             let empty = Deliveries { deliveries: Vec::new() };
-            piece(&empty, some.into_iter().map(IntoWire::into_wire), is_first, is_last)
+            piece(&empty, some.into_iter().map(IntoWire::into_wire), bytes, is_first, is_last)
         });
-        Ok(Some((text.await?, self)))
+        let text = charged(text.await?, Arc::clone(&self.charge));
+        Ok(Some((text, self)))
     }
 }

@@ -1,13 +1,16 @@
 //! The memory that requests and answers in flight may take together.
 //!
-//! Each takes its share before it grows and gives it back when it is dropped. When there is not
-//! enough, a request is refused with 503, and its client comes again.
+//! Each has a share of one budget. A share grows before its memory is used and returns its bytes
+//! when it is dropped. When the budget is used up, a request is refused with 503 and
+//! `Retry-After`.
 //!
 //! Ground rules:
-//! * A part is left for small shares, so that large requests cannot keep small ones out.
-//! * What is asked for alone is always given, however large: else a job that is larger than the
-//!   budget could never be fetched.
-//! * An answer that must not be lost, because it reports a change, takes its share in any case.
+//! * Part of the budget is kept for small shares, so that large requests cannot keep small ones
+//!   out.
+//! * The only share there is may have any size: otherwise a job larger than the budget could never
+//!   be fetched. So the memory in use is at most the budget, or one such share.
+//! * No share grows after the fact. The size of an answer to `reserve` is charged while the engine
+//!   leases the jobs, and a job for which there is no room is not leased.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -38,7 +41,7 @@ impl Memory {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    /// Whether a share that grows to this size would be given now.
+    /// Refuses a share that could not grow to this size now.
     pub(crate) fn check(&self, bytes: usize) -> Result<(), Failure> {
         let used = self.used();
         if self.has_room(used, bytes) { Ok(()) } else { Err(self.exhausted()) }
@@ -50,7 +53,8 @@ impl Memory {
         used == 0 || used.saturating_add(bytes) <= limit
     }
 
-    fn exhausted(&self) -> Failure {
+    /// The answer to a request for which there is no room.
+    pub(crate) fn exhausted(&self) -> Failure {
         let why = format!(
             "requests and answers in flight take {} of {} bytes (`limits.memory`): try again",
             self.used(),
@@ -59,45 +63,59 @@ impl Memory {
         Failure::new(Code::Unavailable, why).retry_after(1)
     }
 
-    /// A share of nothing, which grows.
+    /// A share of 0 bytes.
     pub(crate) fn share(&self) -> Share {
         Share { memory: self.clone(), bytes: 0 }
     }
 }
 
-/// Bytes of the budget, given back when this is dropped.
+/// Bytes of the budget, which gets them back when the share is dropped.
 pub(crate) struct Share {
     memory: Memory,
     bytes: usize,
 }
 
 impl Share {
-    /// Takes so many bytes more, if there are.
+    /// Grows by this many bytes.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
-        let memory = &self.memory;
-        let own = self.bytes;
+        self.grow_to(self.bytes.saturating_add(bytes))
+    }
+
+    /// Grows to this size. A share that is as large already stays as it is.
+    pub(crate) fn grow_to(&mut self, bytes: usize) -> Result<(), Failure> {
+        if bytes <= self.bytes {
+            return Ok(());
+        }
+        let (memory, own) = (&self.memory, self.bytes);
         let taken = memory.0.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
             // A large share that grows in small steps is a large one.
             let others = used - own;
-            memory.has_room(others, own + bytes).then(|| used + bytes)
+            memory.has_room(others, bytes).then(|| others + bytes)
         });
         if taken.is_err() {
             return Err(memory.exhausted());
         }
-        self.bytes += bytes;
+        self.bytes = bytes;
         Ok(())
     }
 
-    /// Takes so many bytes more, whether there are or not.
-    pub(crate) fn grow_anyway(&mut self, bytes: usize) {
-        self.memory.0.used.fetch_add(bytes, Ordering::Relaxed);
-        self.bytes += bytes;
+    /// Returns all bytes beyond this size.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        let excess = self.bytes.saturating_sub(bytes);
+        self.memory.0.used.fetch_sub(excess, Ordering::Relaxed);
+        self.bytes -= excess;
+    }
+
+    /// Returns `true` if a share of this size is within the budget. The only share there is may be
+    /// larger.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        bytes <= self.memory.0.limit
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.memory.0.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.shrink_to(0);
     }
 }
 
@@ -128,15 +146,20 @@ mod tests {
     }
 
     #[test]
-    fn a_giant_goes_alone_and_what_must_be_told_goes_anyway() {
+    fn a_share_over_the_budget_is_the_only_one() {
         let memory = Memory::new(100 << 10);
         let mut giant = memory.share();
         giant.grow(1 << 20).unwrap();
+        assert!(!giant.fits(1 << 20) && giant.fits(100 << 10));
         assert!(memory.check(1).is_err());
-        let mut told = memory.share();
-        told.grow_anyway(10);
-        assert_eq!(memory.used(), (1 << 20) + 10);
-        drop(giant);
-        assert!(memory.check(1).is_ok());
+        assert!(memory.share().grow(1).is_err());
+        giant.shrink_to(SMALL);
+        let mut small = memory.share();
+        small.grow(1).unwrap();
+        assert!(giant.grow_to(1 << 20).is_err());
+        giant.grow_to(1).unwrap();
+        assert_eq!(memory.used(), SMALL + 1);
+        drop((giant, small));
+        assert_eq!(memory.used(), 0);
     }
 }

@@ -1,11 +1,12 @@
 //! What workers do: reserve, and say what became of a job.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use tickwheel_queue::{Lease, Retry, When};
+use tickwheel_queue::{Error, Lease, Offer, Retry, When};
 
 use crate::api::{
     AckRequest, Acked, Code, Delay, Deliveries, ExtendRequest, Extended, FailRequest, Failed,
@@ -51,17 +52,23 @@ pub(crate) async fn reserve(
         let why = format!("a wait of {wait} is not possible: take at most 60s, and ask again");
         return Err(Failure::field(Code::InvalidField, "/wait", why));
     }
-    // Jobs that are leased have to be sent, so this is asked before.
-    app.memory().check(0)?;
     let queues = app.queues_for(&caller, Scope::Consume)?;
-    let reserved = queues.reserve_within(queue, limit as usize, lease, wait.0);
+    let charge = answer::Charge::new(&app);
+    let admit = {
+        let charge = Arc::clone(&charge);
+        move |offer: &Offer<'_>| charge.admits(offer)
+    };
+    let reserved = queues.reserve_while(queue, limit as usize, lease, wait.0, admit);
     let deliveries = tokio::select! {
         biased;
-        deliveries = reserved => deliveries?,
-        // What it is given after this is given back.
+        deliveries = reserved => match deliveries {
+            Err(Error::NotAdmitted) => return Err(app.memory().exhausted()),
+            deliveries => deliveries?,
+        },
+        // Jobs that are reserved after this return to their queue.
         () = app.shutdown().begun(), if !wait.0.is_zero() => Vec::new(),
     };
-    answer::deliveries(&app, deliveries)
+    answer::deliveries(deliveries, charge)
 }
 
 pub(super) fn check_lease(lease: Delay) -> Result<Duration, Failure> {

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
-use crate::client::{PATIENCE, Request, Service};
+use crate::client::{Client, PATIENCE, Request, Service};
 
 #[tokio::test]
 async fn a_body_over_the_limit_is_refused() {
@@ -326,6 +327,103 @@ async fn a_page_that_is_made_in_steps_is_whole() {
         }
     };
     tokio::time::timeout(PATIENCE, freed).await.expect("all of it is given back");
+    service.stop().await;
+}
+
+/// The bytes that requests and answers in flight take together.
+async fn memory_in_use(service: &Service) -> usize {
+    let metrics = service.get("/metrics").await.body;
+    let bytes = metrics.lines().find_map(|line| line.strip_prefix("tickwheel_http_memory_bytes "));
+    bytes.expect("the metric").parse().expect("a number")
+}
+
+/// Sends the same request on many connections and reads only the heads of the answers, so that
+/// the server has to hold the rest.
+async fn unread_answers(
+    service: &Service,
+    request: &Request,
+    count: usize,
+) -> Vec<(Client<TcpStream>, u16, Vec<(String, String)>)> {
+    let mut clients = Vec::new();
+    for _ in 0..count {
+        let mut client = service.connect().await;
+        client.write(&request.bytes()).await;
+        clients.push(client);
+    }
+    let mut answers = Vec::new();
+    for mut client in clients {
+        let (status, headers) = client.head().await.expect("an answer");
+        answers.push((client, status, headers));
+    }
+    answers
+}
+
+#[tokio::test]
+async fn concurrent_reserves_stay_within_the_memory() {
+    const LIMIT: usize = 24 << 20;
+    const JOBS: usize = 24;
+    let service = Service::with(|config| config.limits.memory = LIMIT).await;
+    // As JSON each has 6 MiB, so two answers fit beside their payloads.
+    let zeros = "\0".repeat(1 << 20);
+    for _ in 0..JOBS {
+        service.put_text("q", &zeros).await;
+    }
+    let reserve = Request::new("POST", "/v1/queues/q/reserve").json(&json!({"limit": 1}));
+    let mut reserved = Vec::new();
+    while reserved.len() < JOBS {
+        let answers = unread_answers(&service, &reserve, JOBS - reserved.len()).await;
+        let used = memory_in_use(&service).await;
+        assert!(used <= LIMIT, "{} answers take {used} of {LIMIT} bytes", answers.len());
+        let before = reserved.len();
+        for (mut client, status, headers) in answers {
+            let answer = client.rest(status, headers, false).await;
+            if status == 200 {
+                let delivery = answer.json()["deliveries"][0].take();
+                assert!(delivery["job"]["text"] == zeros[..], "the payload is whole");
+                assert_eq!(delivery["job"]["attempts"], 1);
+                reserved.push(delivery["job"]["id"].to_string());
+            } else {
+                answer.problem(503, "unavailable");
+                assert_eq!(answer.header("retry-after"), Some("1"));
+            }
+        }
+        assert!(reserved.len() > before, "no answer was given");
+    }
+    reserved.sort();
+    reserved.dedup();
+    assert_eq!(reserved.len(), JOBS);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn concurrent_pages_stay_within_the_memory() {
+    const LIMIT: usize = 32 << 20;
+    let service = Service::with(|config| config.limits.memory = LIMIT).await;
+    let zeros = "\0".repeat(1 << 20);
+    for _ in 0..2 {
+        service.put_text("q", &zeros).await;
+    }
+    let list = Request::new("GET", "/v1/queues/q/jobs?limit=10");
+    let answers = unread_answers(&service, &list, 12).await;
+    let used = memory_in_use(&service).await;
+    assert!(used <= LIMIT, "{} answers take {used} of {LIMIT} bytes", answers.len());
+    let mut whole = 0;
+    for (mut client, status, headers) in answers {
+        let answer = client.rest(status, headers, false).await;
+        if status == 200 {
+            let page = answer.json();
+            let jobs = page["jobs"].as_array().expect("a list").len();
+            // A page that finds no room for its next step ends early and says where to continue.
+            assert!(jobs == 2 || (jobs == 1 && page["next"].is_string()), "{jobs} jobs");
+            whole += usize::from(jobs == 2);
+        } else {
+            answer.problem(503, "unavailable");
+            assert_eq!(answer.header("retry-after"), Some("1"));
+        }
+    }
+    assert!(whole > 0);
+    let (jobs, _) = pages(&service, "q").await;
+    assert_eq!(jobs.len(), 2);
     service.stop().await;
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use tickwheel::ManualClock;
 use tickwheel_queue::store::MemoryDisk;
 use tickwheel_queue::{
-    Access, Error, Keep, Limit, Limits, List, NewJob, NewSchedule, QueueSettings, Queues,
+    Access, Error, FollowUp, Keep, Limit, Limits, List, NewJob, NewSchedule, QueueSettings, Queues,
     Retention, Retry, State, Timing,
 };
 
@@ -145,4 +145,52 @@ fn an_access_to_some_queues_leaves_room_for_others() {
         queues.remove_queue(name, true).wait().unwrap();
     }
     put(&tenant, "late-1").unwrap();
+}
+
+#[test]
+fn created_queues_count_for_their_holder_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = Limits { queues: 50, ..Limits::default() };
+    let open = || Queues::builder().limits(limits).open(folder.path()).unwrap();
+    let over = |found| Err(Error::OverLimit { limit: Limit::Queues, allowed: 5, found });
+    let tenant = |queues: &Queues| queues.limited_to(Access::to(["a-*"]).held_by("token 7"));
+    let queues = open();
+    for number in 0..5 {
+        put(&tenant(&queues), &format!("a-{number}")).unwrap();
+    }
+    drop(queues);
+
+    let queues = open();
+    assert_eq!(put(&tenant(&queues), "a-5"), over(6));
+    // A new access of the same holder shares its limit; another holder has a limit of its own.
+    let changed = Access::to(["a-*", "b-*"]).held_by("token 7");
+    assert_eq!(put(&queues.limited_to(changed), "b-0"), over(6));
+    put(&queues.limited_to(Access::to(["a-*"]).held_by("token 8")), "a-other").unwrap();
+    // The creator stays when the queue is configured, and goes when it is removed.
+    queues.pause("a-0").wait().unwrap();
+    queues.remove_queue("a-1", true).wait().unwrap();
+    drop(queues);
+
+    let queues = open();
+    put(&tenant(&queues), "a-5").unwrap();
+    assert_eq!(put(&tenant(&queues), "a-6"), over(6));
+}
+
+#[test]
+fn the_queue_of_a_follow_up_counts_before_it_is_needed() {
+    let limits = Limits { queues: 30, ..Limits::default() };
+    let queues = Queues::builder().limits(limits).in_memory().unwrap();
+    let tenant = queues.limited_to(Access::to(["a-*"]));
+    let chain = |first: &str, done: &str, dead: &str| {
+        let job = NewJob::new(first, "").on_success(FollowUp::to(done));
+        tenant.put(job.on_death(FollowUp::to(dead))).wait().map(drop)
+    };
+    let over = Err(Error::OverLimit { limit: Limit::Queues, allowed: 3, found: 4 });
+    assert_eq!(chain("a-1", "a-2", "a-3").and_then(|()| chain("a-1", "a-2", "a-4")), over);
+    assert_eq!(names(&queues), ["a-1", "a-2", "a-3"]);
+    // A queue that occurs twice is created once.
+    queues.remove_queue("a-3", true).wait().unwrap();
+    chain("a-5", "a-5", "a-5").unwrap();
+    assert_eq!(chain("a-6", "a-1", "a-1"), over);
+    assert_eq!(names(&queues), ["a-1", "a-2", "a-5"]);
 }

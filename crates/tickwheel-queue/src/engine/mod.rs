@@ -43,6 +43,7 @@ pub(crate) use command::{Command, FailedAttempt, Outcome, Removal, Reserve, Rese
 pub use command::{Put, PutKind};
 use deliver::Tokens;
 pub(crate) use lookup::{damaged, unreadable};
+use queue::Creators;
 pub(crate) use queue::Queue;
 pub(crate) use repair::repair;
 pub(crate) use room::Room;
@@ -93,6 +94,7 @@ pub(crate) struct Engine {
     totals: Totals,
     queues: Vec<Queue>,
     names: HashMap<Arc<str>, u32>,
+    creators: Creators,
     wheel: HierarchicalWheel<Timed>,
     leases: HashMap<JobId, Leased>,
     schedules: BTreeMap<Arc<str>, Course>,

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tickwheel::wheel::HierarchicalWheel;
 
 use super::deliver::Tokens;
+use super::queue::Creators;
 use super::{Engine, EngineOptions, Leased, Queue, Room, Timed};
 use crate::model::access::Access;
 use crate::model::id::{JobId, Secret};
@@ -40,6 +41,7 @@ impl Engine {
             totals,
             queues: Vec::new(),
             names: HashMap::new(),
+            creators: Creators::default(),
             wheel: HierarchicalWheel::with_start(now.time().as_millis()),
             leases: HashMap::new(),
             schedules: BTreeMap::new(),
@@ -109,6 +111,9 @@ impl Engine {
             queue.is_removed = queue.name.is_empty();
             if !queue.is_removed {
                 self.names.insert(Arc::clone(&queue.name), expected);
+                if let Some(creator) = &queue.creator {
+                    self.creators.count(creator);
+                }
                 self.expect_unused();
             }
             self.queues.push(queue);

@@ -71,8 +71,8 @@ impl Engine {
             (None, _) => self.check_room(job)?,
         }
         let number = match number {
-            Some(number) => number,
-            None => self.new_queue(&job.queue)?,
+            Some(number) if job.on_success.is_none() && job.on_death.is_none() => number,
+            _ => self.queues_for(job)?,
         };
         let id = job.id.unwrap_or_else(|| self.new_id());
         let (kind, first_put) = match holder {

@@ -8,8 +8,8 @@ use tickwheel::wheel::Key;
 use super::pace::Pace;
 use super::ready::ReadyJobs;
 use super::{Engine, Entry};
-use crate::model::access::Creation;
 use crate::model::error::{Error, Limit};
+use crate::model::job::NewJob;
 use crate::model::settings::{QueueSettings, SettingsPatch};
 use crate::model::time::Time;
 use crate::model::validation::check_name;
@@ -49,8 +49,33 @@ pub(crate) struct Queue {
     pub(crate) is_removed: bool,
     /// When its counts changed last, or when the store was opened.
     pub(super) used: Time,
-    /// The limited access that created it.
-    pub(super) creation: Option<Creation>,
+    /// The holder of the limited access that created it.
+    pub(super) creator: Option<Arc<str>>,
+}
+
+/// How many queues exist that each holder of a limited access created.
+#[derive(Default)]
+pub(super) struct Creators(HashMap<Arc<str>, u64>);
+
+impl Creators {
+    fn queues_of(&self, holder: &str) -> u64 {
+        self.0.get(holder).copied().unwrap_or(0)
+    }
+
+    /// Counts a queue of this holder.
+    pub(super) fn count(&mut self, holder: &Arc<str>) {
+        *self.0.entry(Arc::clone(holder)).or_default() += 1;
+    }
+
+    /// Counts a queue of this holder no longer.
+    pub(super) fn forget(&mut self, holder: &str) {
+        if let Some(queues) = self.0.get_mut(holder) {
+            *queues -= 1;
+            if *queues == 0 {
+                self.0.remove(holder);
+            }
+        }
+    }
 }
 
 /// On which lists of the engine the queue is.
@@ -83,7 +108,7 @@ impl Queue {
             unreadable: None,
             is_removed: false,
             used: Time::default(),
-            creation: None,
+            creator: row.creator,
         }
     }
 
@@ -165,6 +190,7 @@ impl Queue {
             name: self.name.to_string(),
             paused: self.paused,
             settings: self.settings.clone(),
+            creator: self.creator.clone(),
         }
     }
 }
@@ -172,36 +198,56 @@ impl Queue {
 impl Engine {
     pub(super) fn new_queue(&mut self, name: &str) -> Result<u32, Error> {
         check_name("queue", name, Limit::QueueName, &self.options.limits)?;
-        self.check_queues()?;
+        self.check_queues(1)?;
         Ok(self.create_queue(name))
     }
 
-    /// Makes a queue that may be beyond the limit.
+    /// The number of a job's queue. If this queue or those of the job's follow-ups do not exist,
+    /// they are created, all or none: a follow-up is never refused, so its queue counts before.
+    pub(super) fn queues_for(&mut self, job: &NewJob) -> Result<u32, Error> {
+        let follow_ups = [&job.on_success, &job.on_death].into_iter().flatten();
+        let mut missing = vec![&job.queue];
+        missing.extend(follow_ups.map(|follow_up| &follow_up.queue));
+        missing.retain(|name| self.number_of(name).is_none());
+        missing.sort_unstable();
+        missing.dedup();
+        if !missing.is_empty() {
+            check_name("queue", &job.queue, Limit::QueueName, &self.options.limits)?;
+            self.check_queues(missing.len() as u64)?;
+        }
+        for name in missing {
+            self.create_queue(name);
+        }
+        self.queue_for(&job.queue)
+    }
+
+    /// Creates a queue that may be over the limit.
     pub(super) fn create_queue(&mut self, name: &str) -> u32 {
         let number = self.queues.len() as u32;
-        let row =
-            QueueRow { name: name.to_owned(), paused: false, settings: QueueSettings::default() };
-        let mut queue = Queue::new(row, Counts::default());
-        queue.creation = self.caller.create_queue();
+        let creator = self.caller.limited_holder().cloned();
+        let settings = QueueSettings::default();
+        let row = QueueRow { name: name.to_owned(), paused: false, settings, creator };
+        let queue = Queue::new(row, Counts::default());
+        if let Some(creator) = &queue.creator {
+            self.creators.count(creator);
+        }
         self.names.insert(Arc::clone(&queue.name), number);
         self.queues.push(queue);
         self.write_queue(number);
         number
     }
 
-    /// Refuses a queue beyond the limit. A limited access may create a tenth of the limit; the last
-    /// tenth is kept for callers with access to all queues.
-    fn check_queues(&self) -> Result<(), Error> {
+    /// Refuses new queues over the limit. The holder of a limited access may create a tenth of the
+    /// limit; the last tenth is kept for callers with access to all queues.
+    fn check_queues(&self, new: u64) -> Result<(), Error> {
         let over = |allowed, found| Error::OverLimit { limit: Limit::Queues, allowed, found };
-        let (found, most) = (self.names.len() as u64 + 1, self.options.limits.queues);
+        let (found, most) = (self.names.len() as u64 + new, self.options.limits.queues);
         if found > most {
             return Err(over(most, found));
         }
-        if !self.caller.is_limited() {
-            return Ok(());
-        }
+        let Some(holder) = self.caller.limited_holder() else { return Ok(()) };
         let (own, shared) = ((most / HEADROOM).max(1), most - most / HEADROOM);
-        let created = self.caller.queues() + 1;
+        let created = self.creators.queues_of(holder) + new;
         if created > own {
             return Err(over(own, created));
         }

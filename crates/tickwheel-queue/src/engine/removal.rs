@@ -93,8 +93,11 @@ impl Engine {
             self.wheel.remove(timer);
         }
         queue.is_removed = true;
-        queue.creation = None;
+        let creator = queue.creator.take();
         let name = Arc::clone(&queue.name);
+        if let Some(creator) = creator {
+            self.creators.forget(&creator);
+        }
         self.names.remove(&name);
         self.removed.push((name, number));
         self.last_put = u32::MAX;
@@ -103,7 +106,7 @@ impl Engine {
         }
         self.dirty_paces.retain(|(other, _)| *other != number);
         let settings = QueueSettings::default();
-        let nothing = QueueRow { name: String::new(), paused: false, settings };
+        let nothing = QueueRow { name: String::new(), paused: false, settings, creator: None };
         let key = rows::of_queue(rows::QUEUE, number);
         self.batch.put_with(Table::Index, &key, |bytes| nothing.encode(bytes));
         self.batch.remove(Table::Counters, &rows::of_queue(rows::COUNTS, number));

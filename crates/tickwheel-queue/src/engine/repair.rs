@@ -369,7 +369,7 @@ impl<'a> Repair<'a> {
             let keep = Keep::FOREVER;
             let retention = Retention { done: keep, dead: keep, cancelled: keep };
             let settings = QueueSettings { retention, ..QueueSettings::default() };
-            let row = QueueRow { name, paused: true, settings };
+            let row = QueueRow { name, paused: true, settings, creator: None };
             self.put(&key, |bytes| row.encode(bytes))?;
         }
         self.commit()

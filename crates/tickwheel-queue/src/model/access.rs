@@ -12,7 +12,7 @@
 //! * Carrying an access costs a reference count, and nothing if it is to everything.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::model::error::Error;
 
@@ -44,22 +44,12 @@ pub struct Access {
 
 #[derive(Debug)]
 struct Grant {
+    /// Who has it, as far as the limit of queues is concerned.
+    holder: Arc<str>,
     patterns: Vec<String>,
     /// A pattern matches every name.
     is_everything: bool,
     is_revoked: AtomicBool,
-    /// Queues that exist because it put something into them.
-    queues: AtomicU64,
-}
-
-/// A queue that an access has created: counts as long as it lives.
-#[derive(Debug)]
-pub(crate) struct Creation(Arc<Grant>);
-
-impl Drop for Creation {
-    fn drop(&mut self) {
-        self.0.queues.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 /// Access to everything, for what the queue does by itself.
@@ -68,17 +58,44 @@ pub(crate) static EVERYTHING: Access = Access { grant: None };
 impl Access {
     /// Access to the queues whose name matches one of the patterns. In a pattern each `*` stands
     /// for any characters; without one it is the name of a single queue.
+    ///
+    /// Queues that it creates count for the list of patterns; see [`held_by`](Self::held_by).
     pub fn to<P: Into<String>>(patterns: impl IntoIterator<Item = P>) -> Self {
         let patterns: Vec<String> = patterns.into_iter().map(Into::into).collect();
+        Self::new(patterns.join(",").into(), patterns)
+    }
+
+    fn new(holder: Arc<str>, patterns: Vec<String>) -> Self {
         let is_all = |pattern: &String| !pattern.is_empty() && pattern.bytes().all(|it| it == b'*');
         let is_everything = patterns.iter().any(is_all);
-        let grant = Grant {
-            patterns,
-            is_everything,
-            is_revoked: AtomicBool::new(false),
-            queues: AtomicU64::new(0),
-        };
+        let grant = Grant { holder, patterns, is_everything, is_revoked: AtomicBool::new(false) };
         Self { grant: Some(Arc::new(grant)) }
+    }
+
+    /// A new access to the same queues that names its holder, such as a user or a token.
+    ///
+    /// A queue counts for the holder of the limited access that created it until it is removed,
+    /// also after a restart. Accesses with the same holder share one
+    /// [limit](crate::Limits::queues). Access to everything by default has no holder.
+    ///
+    /// ```
+    /// use tickwheel_queue::{Access, Limits, NewJob, Queues};
+    ///
+    /// let limits = Limits { queues: 10, ..Limits::default() };
+    /// let queues = Queues::builder().limits(limits).in_memory()?;
+    /// let put = |access, queue| queues.limited_to(access).put(NewJob::new(queue, "")).wait();
+    ///
+    /// let access = |pattern| Access::to([pattern]).held_by("token 7");
+    /// put(access("a-*"), "a-1")?; // a tenth of the limit
+    /// assert!(put(access("b-*"), "b-1").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn held_by(self, holder: &str) -> Self {
+        match self.grant {
+            Some(grant) => Self::new(holder.into(), grant.patterns.clone()),
+            None => self,
+        }
     }
 
     /// Returns `true` if the queue is included, whether the access is revoked or not.
@@ -128,16 +145,9 @@ impl Access {
         self.grant.as_ref().is_some_and(|grant| !grant.is_everything)
     }
 
-    /// How many queues exist because it created them.
-    pub(crate) fn queues(&self) -> u64 {
-        self.grant.as_ref().map_or(0, |grant| grant.queues.load(Ordering::Relaxed))
-    }
-
-    /// Counts a queue that it creates.
-    pub(crate) fn create_queue(&self) -> Option<Creation> {
-        let grant = self.grant.as_ref()?;
-        grant.queues.fetch_add(1, Ordering::Relaxed);
-        Some(Creation(Arc::clone(grant)))
+    /// The holder for whom created queues count; `None` if the access is to all queues.
+    pub(crate) fn limited_holder(&self) -> Option<&Arc<str>> {
+        self.grant.as_ref().filter(|grant| !grant.is_everything).map(|grant| &grant.holder)
     }
 
     /// Refuses a revoked access.

@@ -3,6 +3,7 @@
 //! Each opens with the version of its layout. A new layout gets a new number and its own arm in
 //! `decode`; what an older version wrote stays readable.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -267,12 +268,14 @@ pub(crate) struct QueueRow {
     pub(crate) name: String,
     pub(crate) paused: bool,
     pub(crate) settings: QueueSettings,
+    /// The holder of the limited access that created it.
+    pub(crate) creator: Option<Arc<str>>,
 }
 
 impl QueueRow {
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
         let settings = &self.settings;
-        let is_extended = settings.order != Order::default();
+        let is_extended = settings.order != Order::default() || self.creator.is_some();
         bytes.byte(if is_extended { EXTENDED } else { VERSION });
         bytes.text(&self.name);
         bytes.byte(u8::from(self.paused));
@@ -292,8 +295,7 @@ impl QueueRow {
             bytes.option(pacing.concurrency, |bytes, jobs| bytes.number(u64::from(jobs)));
         }
         if is_extended {
-            // The access that created the queue, which is not written yet.
-            bytes.option(None::<&str>, Encode::text);
+            bytes.option(self.creator.as_deref(), Encode::text);
             bytes.byte(match settings.order {
                 Order::DueTime => 0,
                 Order::Priority => 1,
@@ -330,9 +332,10 @@ impl QueueRow {
                 group_pacing: pacing(&mut decoder)?,
                 order: Order::default(),
             },
+            creator: None,
         };
         if is_extended {
-            decoder.option(Decoder::text)?;
+            row.creator = decoder.option(Decoder::text)?.map(Arc::from);
             row.settings.order = match decoder.byte()? {
                 0 => Order::DueTime,
                 1 => Order::Priority,
@@ -583,9 +586,11 @@ mod tests {
             ..QueueSettings::default()
         };
         for order in [Order::DueTime, Order::Priority] {
-            let settings = QueueSettings { order, ..settings.clone() };
-            let queue = QueueRow { name: "mail".into(), paused: true, settings };
-            assert_eq!(QueueRow::decode(encoded(|bytes| queue.encode(bytes))), Ok(queue));
+            for creator in [None, Some("token 7".into())] {
+                let settings = QueueSettings { order, ..settings.clone() };
+                let queue = QueueRow { name: "mail".into(), paused: true, settings, creator };
+                assert_eq!(QueueRow::decode(encoded(|bytes| queue.encode(bytes))), Ok(queue));
+            }
         }
         let low = Place::new(Time::from_millis(4), 3, 2);
         let counts = Counts {

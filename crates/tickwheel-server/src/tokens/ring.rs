@@ -25,7 +25,7 @@ pub(crate) struct KnownToken {
 
 impl From<Token> for KnownToken {
     fn from(token: Token) -> Self {
-        let access = Access::to(token.queues.iter().map(ToString::to_string));
+        let access = Access::to(token.queues.iter().map(ToString::to_string)).held_by(&token.id);
         Self { token, access }
     }
 }

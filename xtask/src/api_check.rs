@@ -22,7 +22,8 @@ const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_co
 
 /// One test program of the binary, with which cargo builds the binary as for all tests: another
 /// selection of packages would be another selection of features, and compile everything again.
-const BUILD: [&str; 6] = ["test", "--workspace", "--all-features", "--no-run", "--test", "serve"];
+pub(crate) const BUILD: [&str; 6] =
+    ["test", "--workspace", "--all-features", "--no-run", "--test", "serve"];
 
 pub(crate) fn run(seconds: u32) -> Result<(), Failure> {
     let schemathesis = install()?;

@@ -6,6 +6,7 @@
 
 mod api_check;
 mod bench;
+mod clients;
 mod crash;
 mod deny;
 mod docs_check;
@@ -93,6 +94,12 @@ enum Chore {
         #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..))]
         seconds: u32,
     },
+    /// Test the client libraries against a real server (installs what their languages need)
+    Clients {
+        /// Test one language only
+        #[arg(value_parser = PossibleValuesParser::new(clients::languages()))]
+        language: Option<String>,
+    },
     /// Check the documents: READMEs agree, links resolve, public types have examples
     Docs,
     /// Build every published crate from its package, and the library with its oldest Rust
@@ -121,6 +128,7 @@ fn main() -> ExitCode {
         Chore::Soak { clients, seconds } => soak::run(clients, seconds),
         Chore::Hostile { attack, rounds, short } => hostile::run(attack, rounds, short),
         Chore::Api { seconds } => api_check::run(seconds),
+        Chore::Clients { language } => clients::run(language.as_deref()),
         Chore::Docs => docs_check::run(),
         Chore::Package => package::run(),
         Chore::Deny { offline } => deny::run(offline),

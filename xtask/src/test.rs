@@ -10,6 +10,7 @@
 use std::time::{Duration, Instant};
 
 use crate::api_check;
+use crate::clients;
 use crate::docs_check;
 use crate::package;
 use crate::process::{Failure, Invocation, paint, root};
@@ -32,6 +33,7 @@ enum Work {
     Commands(Vec<Invocation>),
     Documents,
     Api,
+    Clients,
 }
 
 /// The names of all parts.
@@ -89,6 +91,9 @@ impl Step {
             }
             Work::Api => {
                 api_check::run(API_SECONDS).inspect_err(|_| how_to_run_again("cargo xtask api"))
+            }
+            Work::Clients => {
+                clients::run(None).inspect_err(|_| how_to_run_again("cargo xtask clients"))
             }
         }
     }
@@ -161,6 +166,11 @@ fn steps() -> Vec<Step> {
             // `cargo xtask package` also compiles them.
             vec![cargo(&format!("{} --no-verify", package::PACK))],
         ),
+        Step {
+            part: "clients",
+            name: "client libraries: the conformance suite in every language",
+            work: Work::Clients,
+        },
         Step {
             part: "api",
             name: "API: a real server answers as its description says, whatever it is asked",

@@ -1,0 +1,290 @@
+"""The asyncio client. ``generate_async.py`` makes this file of ``client.py``."""
+
+from __future__ import annotations
+
+from typing import Any, AsyncIterator, List, Mapping, Optional, Sequence, Union
+
+from . import _calls as calls
+from . import types as t
+from ._calls import Results
+from ._async import AsyncBase
+
+
+class AsyncClient(AsyncBase):
+    """A client of one Tickwheel server, for any number of tasks of one event loop.
+
+    ``url`` defaults to the environment variable ``TICKWHEEL_URL``, then to the server's own
+    default; ``token`` to ``TICKWHEEL_TOKEN``. Requests that are refused with 429 or 503, or whose
+    connection breaks, are repeated for up to ``retry_for`` seconds if that is safe. Puts are always
+    safe to repeat, since each carries an idempotency key. ``batch_window`` is how long a put waits
+    for others to share its request, in seconds; 0 sends every put alone.
+    """
+
+    # Producers
+
+    async def put(
+        self,
+        queue: str,
+        payload: Any = t.UNSET,
+        *,
+        text: Optional[str] = None,
+        data: Optional[bytes] = None,
+        delay: Optional[t.Duration] = None,
+        due: Optional[t.Timestamp] = None,
+        key: Optional[str] = None,
+        on_conflict: Optional[str] = None,
+        priority: Optional[int] = None,
+        headers: Optional[Mapping[str, str]] = None,
+        max_attempts: Optional[int] = None,
+        retry: Optional[t.Retry] = None,
+        group: Optional[str] = None,
+        id: Optional[str] = None,
+        max_total_delay: Optional[t.Duration] = None,
+        on_success: Optional[t.FollowUp] = None,
+        on_death: Optional[t.FollowUp] = None,
+        traceparent: Optional[str] = None,
+        idempotency_key: Optional[str] = None,
+    ) -> t.PutResult:
+        """Puts a job: ``payload`` as JSON, or ``text``, or ``data`` (bytes).
+
+        Returns when the job is durable. Raises ``KeyExists`` if ``on_conflict`` is ``"reject"`` and
+        a live job has the key.
+        """
+        return await self.put_job(
+            t.Put(
+                queue, payload, text, data, delay, due, key, on_conflict, priority, headers or {},
+                max_attempts, retry, group, id, max_total_delay, on_success, on_death, traceparent,
+            ),
+            idempotency_key=idempotency_key,
+        )  # fmt: skip
+
+    async def put_job(self, job: t.Put, *, idempotency_key: Optional[str] = None) -> t.PutResult:
+        """Puts a job."""
+        wire = calls.put_to_wire(job)
+        if idempotency_key is not None or self._window <= 0:
+            return await self._do(calls.put(wire, idempotency_key))
+        return await self._put_batched(wire)
+
+    async def put_many(
+        self, jobs: Sequence[t.Put], *, idempotency_key: Optional[str] = None
+    ) -> "List[Union[t.Ok[t.PutResult], t.Err]]":
+        """Puts many jobs in one commit. Each has its own answer: ``Ok`` or ``Err``."""
+        return await self._do(calls.put_many([calls.put_to_wire(job) for job in jobs], idempotency_key))
+
+    async def get(
+        self, id: Optional[str] = None, *, queue: Optional[str] = None, key: Optional[str] = None
+    ) -> t.Job:
+        """Returns a job, by its id or by queue and key. Raises ``NotFound``."""
+        return await self._do(calls.get(id, queue, key))
+
+    async def cancel(
+        self, id: Optional[str] = None, *, queue: Optional[str] = None, key: Optional[str] = None
+    ) -> t.Cancelled:
+        """Cancels a job, by its id or by queue and key. Raises ``NotFound``."""
+        return await self._do(calls.cancel(id, queue, key))
+
+    async def reschedule(
+        self,
+        id: Optional[str] = None,
+        *,
+        queue: Optional[str] = None,
+        key: Optional[str] = None,
+        delay: Optional[t.Duration] = None,
+        due: Optional[t.Timestamp] = None,
+    ) -> t.Rescheduled:
+        """Changes when a job is due: exactly one of ``delay`` and ``due``."""
+        return await self._do(calls.reschedule(id, queue, key, delay, due))
+
+    async def list(
+        self,
+        queue: str,
+        *,
+        state: Optional[str] = None,
+        due_from: Optional[t.Timestamp] = None,
+        due_to: Optional[t.Timestamp] = None,
+        key_prefix: Optional[str] = None,
+        limit: Optional[int] = None,
+        page: Optional[str] = None,
+    ) -> t.JobPage:
+        """Returns one page of a queue's jobs."""
+        return await self._do(
+            calls.list_jobs(
+                queue, state=state, due_from=due_from, due_to=due_to, key_prefix=key_prefix,
+                limit=limit, page=page,
+            )
+        )  # fmt: skip
+
+    async def list_all(self, queue: str, **filters: Any) -> AsyncIterator[t.Job]:
+        """Iterates over all pages; takes the arguments of ``list``."""
+        while True:
+            page = await self.list(queue, **filters)
+            for job in page.jobs:
+                yield job
+            if page.next is None:
+                return
+            filters["page"] = page.next
+
+    # Workers
+
+    async def reserve(
+        self,
+        queue: str,
+        *,
+        limit: Optional[int] = None,
+        lease: Optional[t.Duration] = None,
+        wait: Optional[t.Duration] = None,
+    ) -> List[t.Delivery]:
+        """Leases up to ``limit`` jobs (1 by default), waiting up to ``wait`` for the first."""
+        return await self._do(calls.reserve(queue, limit, lease, wait))
+
+    async def ack(self, id: str, token: str, *, result: Any = t.UNSET) -> t.StateAnswer:
+        """Acknowledges a job, optionally with a result. Raises ``StaleLease`` if the lease is lost."""
+        return await self._do(calls.ack(id, token, result))
+
+    async def fail(
+        self,
+        id: str,
+        token: str,
+        error: str = "",
+        *,
+        delay: Optional[t.Duration] = None,
+        dead: bool = False,
+    ) -> t.StateAnswer:
+        """Reports a failed attempt. The job is retried by its policy, after ``delay``, or, if
+        ``dead``, not at all."""
+        return await self._do(calls.fail(id, token, error, delay, dead))
+
+    async def extend(self, id: str, token: str, lease: t.Duration) -> t.Extended:
+        """Extends a lease: it now ends after ``lease`` from now."""
+        return await self._do(calls.extend(id, token, lease))
+
+    async def release(self, id: str, token: str, *, delay: Optional[t.Duration] = None) -> t.Released:
+        """Gives a job back to its queue without counting an attempt."""
+        return await self._do(calls.release(id, token, delay))
+
+    async def kick(self, id: str) -> t.StateAnswer:
+        """Brings a dead job back."""
+        return await self._do(calls.kick(id))
+
+    async def _many(self, action: str, items: Sequence[Mapping[str, Any]]) -> Results:
+        return await self._do(calls.batch(action, items))
+
+    async def ack_many(self, items: Sequence[Mapping[str, Any]]) -> Results:
+        """Acknowledges jobs: ``{"id", "token"}``, and ``result`` where there is one."""
+        return await self._many("ack", items)
+
+    async def fail_many(self, items: Sequence[Mapping[str, Any]]) -> Results:
+        """Fails jobs: ``{"id", "token", "error"}``, and ``delay`` or ``dead``."""
+        return await self._many("fail", items)
+
+    async def extend_many(self, items: Sequence[Mapping[str, Any]]) -> Results:
+        """Extends leases: ``{"id", "token", "lease"}``."""
+        return await self._many("extend", items)
+
+    async def release_many(self, items: Sequence[Mapping[str, Any]]) -> Results:
+        """Releases jobs: ``{"id", "token"}``, and ``delay``."""
+        return await self._many("release", items)
+
+    async def cancel_many(self, ids: Sequence[str]) -> Results:
+        """Cancels jobs."""
+        return await self._many("cancel", [{"id": id} for id in ids])
+
+    async def reschedule_many(self, items: Sequence[Mapping[str, Any]]) -> Results:
+        """Reschedules jobs: ``{"id"}`` with ``delay`` or ``due``."""
+        return await self._many("reschedule", items)
+
+    async def kick_many(self, ids: Sequence[str]) -> Results:
+        """Brings dead jobs back."""
+        return await self._many("kick", [{"id": id} for id in ids])
+
+    # Queues
+
+    async def queues(self) -> List[t.Queue]:
+        """Returns all queues, by name."""
+        return await self._do(calls.queues())
+
+    async def queue(self, name: str) -> t.Queue:
+        """Returns a queue. Raises ``NotFound``."""
+        return await self._do(calls.queue(name))
+
+    async def put_settings(self, queue: str, settings: t.QueueSettings) -> t.Queue:
+        """Replaces all settings of a queue."""
+        return await self._do(calls.settings("PUT", queue, settings))
+
+    async def patch_settings(self, queue: str, settings: t.QueueSettings) -> t.Queue:
+        """Changes the settings that are given."""
+        return await self._do(calls.settings("PATCH", queue, settings))
+
+    async def pause_queue(self, name: str) -> t.Queue:
+        """Pauses deliveries."""
+        return await self._do(calls.queue_action(name, "pause", t.Queue))
+
+    async def resume_queue(self, name: str) -> t.Queue:
+        """Resumes deliveries."""
+        return await self._do(calls.queue_action(name, "resume", t.Queue))
+
+    async def kick_queue(self, name: str, *, limit: Optional[int] = None) -> int:
+        """Brings dead jobs back, the oldest first; returns how many."""
+        return await self._do(calls.kick_queue(name, limit))
+
+    async def purge_queue(
+        self, name: str, state: str, *, older_than: Optional[t.Duration] = None
+    ) -> int:
+        """Removes finished jobs of a state; returns how many."""
+        return await self._do(calls.purge_queue(name, state, older_than))
+
+    async def drain_queue(self, name: str) -> int:
+        """Cancels waiting jobs; returns how many."""
+        return await self._do(calls.queue_action(name, "drain", t.Count))
+
+    async def remove_queue(self, name: str, *, force: bool = False) -> int:
+        """Removes a queue, with its jobs if ``force``; returns how many jobs."""
+        return await self._do(calls.remove_queue(name, force))
+
+    # Schedules
+
+    async def put_schedule(self, name: str, schedule: t.NewSchedule) -> t.Schedule:
+        """Creates or replaces a schedule."""
+        return await self._do(calls.put_schedule(name, schedule))
+
+    async def schedules(self) -> List[t.Schedule]:
+        """Returns all schedules, by name."""
+        return await self._do(calls.schedules())
+
+    async def schedule(self, name: str) -> t.Schedule:
+        """Returns a schedule. Raises ``NotFound``."""
+        return await self._do(calls.schedule("GET", name))
+
+    async def pause_schedule(self, name: str) -> t.Schedule:
+        """Pauses a schedule: occurrences in the pause are skipped."""
+        return await self._do(calls.schedule("POST", name, "/pause"))
+
+    async def resume_schedule(self, name: str) -> t.Schedule:
+        """Resumes a schedule."""
+        return await self._do(calls.schedule("POST", name, "/resume"))
+
+    async def remove_schedule(self, name: str) -> t.Schedule:
+        """Removes a schedule and returns it."""
+        return await self._do(calls.schedule("DELETE", name))
+
+    async def next_runs(self, name: str, n: Optional[int] = None) -> List[t.NextRun]:
+        """Returns the next ``n`` times (5 by default) at which the schedule puts a job."""
+        return await self._do(calls.next_runs(name, n))
+
+    # The service
+
+    async def stats(self) -> t.Stats:
+        """Returns statistics."""
+        return await self._do(calls.simple("GET", "/v1/stats", t.Stats))
+
+    async def health(self) -> t.Health:
+        """Returns whether the service is alive, and its version."""
+        return await self._do(calls.simple("GET", "/healthz", t.Health))
+
+    async def clock(self) -> t.Clock:
+        """Returns the time of the service."""
+        return await self._do(calls.simple("GET", "/v1/clock", t.Clock))
+
+    async def advance(self, by: t.Duration) -> t.Clock:
+        """Advances a manual clock, and returns when everything that is due is done."""
+        return await self._do(calls.advance(by))

@@ -1,0 +1,79 @@
+//! `cargo xtask clients [language]`: the client libraries against a real server.
+//!
+//! A language is one entry of [`LANGUAGES`]: a function that gets its toolchain, from the machine or
+//! from a registry, and runs its unit tests, its runner of the conformance suite and its snippets.
+//! All of them find the binary in `TICKWHEEL_BIN`. What is missing is installed, or the run fails
+//! with one line that says how to get it; no language is ever skipped.
+
+use std::time::Instant;
+
+use crate::api_check;
+use crate::process::{Failure, Invocation, root};
+
+struct Language {
+    name: &'static str,
+    test: fn(binary: &str) -> Result<(), Failure>,
+}
+
+const LANGUAGES: [Language; 1] = [Language { name: "python", test: python }];
+
+/// The names of all languages.
+pub(crate) fn languages() -> Vec<&'static str> {
+    LANGUAGES.iter().map(|language| language.name).collect()
+}
+
+/// Tests every client library, or only that of one language.
+pub(crate) fn run(language: Option<&str>) -> Result<(), Failure> {
+    Invocation::cargo(api_check::BUILD).run()?;
+    let binary = root().join("target/debug/tickwheel").display().to_string();
+    for it in LANGUAGES.iter().filter(|it| language.is_none_or(|name| name == it.name)) {
+        let start = Instant::now();
+        println!("client library: {}", it.name);
+        (it.test)(&binary)?;
+        println!("{} took {:.1} s", it.name, start.elapsed().as_secs_f64());
+    }
+    Ok(())
+}
+
+fn python(binary: &str) -> Result<(), Failure> {
+    const NEEDS: &str = "import sys; sys.exit(sys.version_info < (3, 9))";
+    require("python3", &["-c", NEEDS], "python3", "Python 3.9 or newer")?;
+    let discover = ["-m", "unittest", "discover", "--start-directory", "clients/python/tests"];
+    let top = ["--top-level-directory", "clients/python"];
+    Invocation::new("python3", discover.into_iter().chain(top)).env("TICKWHEEL_BIN", binary).run()
+}
+
+/// Makes sure that a program is there: if the check fails, installs the Debian package, and fails
+/// with one line if that does not help.
+fn require(
+    program: &'static str,
+    check: &[&str],
+    package: &str,
+    wanted: &str,
+) -> Result<(), Failure> {
+    let check = Invocation::new(program, check.iter().copied());
+    if check.output().is_ok() {
+        return Ok(());
+    }
+    let apt_get = |args: &[&str]| Invocation::new("apt-get", args.iter().copied()).run();
+    let installed = apt_get(&["update"])
+        .and_then(|()| apt_get(&["install", "--yes", "--no-install-recommends", package]))
+        .and_then(|()| check.output());
+    installed.map(drop).map_err(|failure| {
+        Failure::Missing(format!("{wanted} is missing and cannot be installed: {failure}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_directory_of_a_client_is_a_language() {
+        let entries = std::fs::read_dir(root().join("clients")).unwrap();
+        for entry in entries.map(|entry| entry.unwrap().file_name()) {
+            let name = entry.into_string().unwrap();
+            assert!(name == "conformance" || languages().contains(&&name[..]), "{name}");
+        }
+    }
+}

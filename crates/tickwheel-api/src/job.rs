@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::payload::some_json;
-use super::{Delay, Retry, Timestamp};
+use super::{Attempt, Delay, Retry, Timestamp};
 
 /// The id of a job: a UUID.
 ///
@@ -307,7 +307,7 @@ pub struct PutResponse {
     pub due_ms: Option<u64>,
 }
 
-/// The end of a job's lease.
+/// A job's lease.
 ///
 /// ```
 /// use tickwheel_api::LeaseInfo;
@@ -324,6 +324,18 @@ pub struct LeaseInfo {
     pub until: String,
     /// The same in milliseconds since 1970.
     pub until_ms: u64,
+    /// When the job was delivered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(format = DateTime, nullable = false))]
+    pub since: Option<String>,
+    /// The same in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub since_ms: Option<u64>,
+    /// The name that the worker gave when it reserved the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub worker: Option<String>,
 }
 
 /// A job. Its content type decides which one of `payload`, `text` and `base64` is present.
@@ -422,6 +434,9 @@ pub struct Job {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub finished_ms: Option<u64>,
+    /// The last 20 attempts that have ended, the oldest first. Lists and deliveries leave them out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Attempt>,
 }
 
 /// A page of a list of jobs.

@@ -6,6 +6,7 @@
 //! | module | what it describes |
 //! |---|---|
 //! | `job` | jobs, and the requests of producers |
+//! | `history` | the attempts of a job |
 //! | `worker` | deliveries, and the requests of workers |
 //! | `batch` | several items in one request |
 //! | `queue` | queues and their settings |
@@ -29,6 +30,7 @@ mod batch;
 mod clock;
 mod delay;
 mod event;
+mod history;
 mod job;
 mod payload;
 mod problem;
@@ -45,6 +47,7 @@ pub use batch::{
 pub use clock::{AdvanceRequest, Clock};
 pub use delay::{Delay, ParseDelayError};
 pub use event::{Event, Reset};
+pub use history::{Attempt, AttemptOutcome};
 pub use job::{
     Cancelled, Conflict, FollowUp, Job, JobId, JobIds, JobPage, JobState, LeaseInfo,
     ParseJobIdError, PutOutcome, PutRequest, PutResponse, RescheduleRequest, Rescheduled,

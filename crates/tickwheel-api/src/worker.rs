@@ -78,6 +78,11 @@ pub struct ReserveRequest {
     /// How long to wait for a job if none is ready, at most 60 s. Defaults to no wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<Delay>,
+    /// The name of the worker, which is shown with its jobs and in their history: 1 to 128 bytes
+    /// without control characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 128))]
+    pub worker: Option<String>,
 }
 
 /// A job that is leased to a worker.

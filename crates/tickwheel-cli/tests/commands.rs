@@ -323,6 +323,29 @@ fn workers_fail_release_and_kick() {
 }
 
 #[test]
+fn get_shows_the_attempts_of_a_job() {
+    let server = Server::start();
+    let id = put(&server, &["q", "x"]);
+    let reserve = |worker: &str| {
+        let args = ["reserve", "q", "--wait", "10s", "--worker", worker, "--json"];
+        let answer = server.run(&args).json();
+        answer["deliveries"][0]["token"].as_str().expect("a token").to_owned()
+    };
+    let token = reserve("mail-7");
+    let leased = server.run(&["get", &id]).text();
+    assert!(leased.contains("mail-7") && !leased.contains("Attempts"), "{leased}");
+    let fail = ["fail", &id, &token, "--error", "connection refused", "--delay", "1ms"];
+    server.run(&fail).code(0);
+    let token = reserve("mail-8");
+    server.run(&["release", &id, &token]).code(0);
+    let shown = server.run(&["get", &id]).text();
+    let lines: Vec<&str> = shown.lines().skip_while(|line| *line != "Attempts").collect();
+    assert!(lines[2].contains("failed") && lines[2].contains("mail-7"), "{shown}");
+    assert!(lines[2].ends_with("connection refused"), "{shown}");
+    assert!(lines[3].contains("released") && lines[3].ends_with("mail-8"), "{shown}");
+}
+
+#[test]
 fn reserve_shows_what_to_acknowledge() {
     let server = Server::start();
     put(&server, &["q", "first"]);

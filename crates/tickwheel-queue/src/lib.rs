@@ -66,6 +66,7 @@ pub use model::access::Access;
 pub use model::admission::Offer;
 pub use model::error::{Error, Limit, OpenError};
 pub use model::event::{Event, EventId, EventKind, EventsError, ParseEventIdError};
+pub use model::history::{Attempt, AttemptOutcome};
 pub use model::id::{JobId, ParseIdError};
 pub use model::idempotency::{IdempotencyKey, PutOnce};
 pub use model::job::{Delivery, FollowUp, Job, JobRef, Lease, NewJob, OnConflict, State, When};

@@ -8,13 +8,15 @@ mod story;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use model::{FOLLOW_UP_ATTEMPTS, Model, ModelSchedule, NewModelJob, RETRY, SCHEDULE_ATTEMPTS};
+use model::{
+    FOLLOW_UP_ATTEMPTS, Model, ModelAttempt, ModelSchedule, NewModelJob, RETRY, SCHEDULE_ATTEMPTS,
+};
 use proptest::prelude::*;
 use story::Story;
 use tickwheel::ManualClock;
 use tickwheel_queue::store::{Directory, Disk, MemoryDisk};
 use tickwheel_queue::{
-    FollowUp, Job, JobId, JobRef, Lease, List, NewJob, NewSchedule, OnConflict, Order,
+    Attempt, FollowUp, Job, JobId, JobRef, Lease, List, NewJob, NewSchedule, OnConflict, Order,
     QueueSettings, Queues, Retry, RetryPolicy, SettingsPatch, State, Time, cron::Misfire,
 };
 
@@ -465,10 +467,28 @@ impl<D: TestDisk> Run<D> {
             }
             self.compare_queue(number, name, &found);
         }
+        self.compare_histories();
         let pending = self.model.jobs.iter().filter(|job| job.state.is_live()).count() as u64;
         assert_eq!(self.queues().stats().wait().expect("stats").pending, pending);
         self.story.catch_up();
         assert_eq!(self.story.jobs, self.told());
+    }
+
+    /// Compares the attempts of the jobs that were delivered.
+    fn compare_histories(&self) {
+        let delivered: Vec<_> = self.model.jobs.iter().filter(|job| job.since > 0).collect();
+        let found = self.queues().get_all(delivered.iter().map(|job| job.id)).wait();
+        for (job, found) in delivered.iter().zip(found.expect("an answer")) {
+            let found = found.expect("it can be read").expect("it is there");
+            let attempt = |attempt: Attempt| ModelAttempt {
+                number: attempt.number,
+                started: attempt.started.as_millis(),
+                outcome: attempt.outcome,
+                error: attempt.error,
+            };
+            let history: Vec<_> = found.history.into_iter().map(attempt).collect();
+            assert_eq!(history, job.history, "{}", job.id);
+        }
     }
 
     fn compare_queue(&self, number: usize, name: &str, found: &[Job]) {

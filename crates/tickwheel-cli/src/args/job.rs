@@ -229,6 +229,9 @@ pub(crate) struct ReserveArgs {
     /// Wait this long for a job to become ready
     #[arg(long, short, value_name = "DURATION", value_parser = values::delay)]
     pub(crate) wait: Option<Delay>,
+    /// Your name, which `get` shows with the job and its attempts
+    #[arg(long, value_name = "NAME")]
+    pub(crate) worker: Option<String>,
 }
 
 /// A delivery: what `reserve` printed.

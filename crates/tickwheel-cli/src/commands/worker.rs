@@ -14,7 +14,12 @@ use crate::failure::Failure;
 use crate::output::{self, text};
 
 pub(crate) fn reserve(context: &Context, args: &ReserveArgs) -> Result<(), Failure> {
-    let request = ReserveRequest { limit: Some(args.limit), lease: args.lease, wait: args.wait };
+    let request = ReserveRequest {
+        limit: Some(args.limit),
+        lease: args.lease,
+        wait: args.wait,
+        worker: args.worker.clone(),
+    };
     let extra =
         Extra { wait: args.wait.map(|wait| wait.0).unwrap_or_default(), ..Extra::default() };
     let path = Path::new(&["queues", &args.queue, "reserve"]);

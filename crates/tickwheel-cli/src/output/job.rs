@@ -1,12 +1,14 @@
 //! Jobs, for people.
 
-use tickwheel_api::{Content, Delivery, Job, JobId, JobPage};
+use std::time::Duration;
+
+use tickwheel_api::{Attempt, AttemptOutcome, Content, Delivery, Job, JobId, JobPage};
 
 use super::Output;
 use super::style::Style;
 use super::table::{Cell, Table, WIDTH};
 use super::text::{bytes, count, safe, safe_lines, shortened};
-use super::time::relative;
+use super::time::{relative, rough};
 use crate::failure::Failure;
 use crate::payload;
 
@@ -22,6 +24,10 @@ fn short_id(id: JobId) -> String {
 /// One job, with everything that is known of it.
 pub(crate) fn show(output: &Output, job: &Job) -> Result<(), Failure> {
     output.table(&fields(output, job))?;
+    if !job.history.is_empty() {
+        output.line("\nAttempts")?;
+        output.table(&timeline(output, &job.history))?;
+    }
     output.line("")?;
     content(output, payload::of(job))
 }
@@ -48,6 +54,12 @@ fn fields(output: &Output, job: &Job) -> Table {
     table.field("due", wall.both(job.due_ms));
     table.field("created", wall.both(job.created_ms));
     if let Some(lease) = &job.lease {
+        if let Some(worker) = &lease.worker {
+            table.field("worker", safe(worker));
+        }
+        if let Some(since) = lease.since_ms {
+            table.field("leased", wall.both(since));
+        }
         table.field("lease ends", wall.both(lease.until_ms));
     }
     if let Some(finished) = job.finished_ms {
@@ -79,6 +91,34 @@ fn fields(output: &Output, job: &Job) -> Table {
         table.field(&format!("header {}", safe(name)), safe(value));
     }
     table
+}
+
+/// The attempts of a job, one on each line, the oldest first.
+fn timeline(output: &Output, attempts: &[Attempt]) -> Table {
+    let mut table = Table::new(["try", "started", "took", "outcome", "worker", "error"]);
+    for attempt in attempts {
+        let took = Duration::from_millis(attempt.ended_ms.saturating_sub(attempt.started_ms));
+        let texts = [&attempt.error, &attempt.detail].into_iter().flatten();
+        let first_line = |text: &String| safe(text.lines().next().unwrap_or_default());
+        let error: Vec<String> = texts.map(first_line).collect();
+        table.row([
+            Cell::number(attempt.number.into()),
+            output.wall.absolute(attempt.started_ms).into(),
+            rough(took).into(),
+            Cell::new(attempt.outcome.as_str()).style(style_of(attempt.outcome)),
+            safe(attempt.worker.as_deref().unwrap_or_default()).into(),
+            error.join(" | ").into(),
+        ]);
+    }
+    table
+}
+
+fn style_of(outcome: AttemptOutcome) -> Style {
+    match outcome {
+        AttemptOutcome::Done => Style::Good,
+        AttemptOutcome::Failed | AttemptOutcome::Expired => Style::Bad,
+        AttemptOutcome::Released | AttemptOutcome::Cancelled => Style::Faint,
+    }
 }
 
 fn state(job: &Job) -> Cell {

@@ -51,6 +51,7 @@ use crate::runtime::request::{Ask, Request, Response};
 pub struct Queues {
     handle: Arc<Handle>,
     access: Access,
+    pub(super) worker: Option<Arc<str>>,
 }
 
 struct Handle {
@@ -74,7 +75,7 @@ impl Drop for Handle {
 impl Queues {
     pub(crate) fn new(core: Arc<Core>, writer: JoinHandle<()>) -> Self {
         let handle = Handle { core, writer: Some(writer) };
-        Self { handle: Arc::new(handle), access: Access::default() }
+        Self { handle: Arc::new(handle), access: Access::default(), worker: None }
     }
 
     /// Opens the queues of a directory, or makes them.
@@ -138,7 +139,25 @@ impl Queues {
     /// ```
     #[must_use]
     pub fn limited_to(&self, access: Access) -> Self {
-        Self { handle: Arc::clone(&self.handle), access }
+        Self { access, ..self.clone() }
+    }
+
+    /// A handle to the same queues that gives the name of a worker with each `reserve`, in place of
+    /// this handle's own: 1 to 128 bytes without control characters. The name is shown with the jobs
+    /// that the worker has, and in their [history](crate::Job::history).
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let id = queues.put(NewJob::new("mail", "hello")).wait()?.id;
+    /// queues.as_worker("mail-7").reserve("mail", 1, None).wait()?;
+    /// assert_eq!(queues.get(id).wait()?.unwrap().worker.as_deref(), Some("mail-7"));
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    #[must_use]
+    pub fn as_worker(&self, name: impl Into<Arc<str>>) -> Self {
+        Self { worker: Some(name.into()), ..self.clone() }
     }
 
     pub(crate) fn send<T>(
@@ -444,7 +463,21 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn fail(&self, lease: Lease, error: impl Into<String>, retry: Retry) -> Answer<State> {
-        let failure = FailedAttempt { lease, error: error.into(), retry };
+        let failure = FailedAttempt { lease, error: error.into(), detail: None, retry };
+        self.send(Command::Fail(vec![failure]), response::state)
+    }
+
+    /// The same with a detail beside the error, of which the [history](crate::Job::history) keeps
+    /// the first 512 bytes: an excerpt of a response, for example.
+    pub fn fail_with_detail(
+        &self,
+        lease: Lease,
+        error: impl Into<String>,
+        detail: impl Into<String>,
+        retry: Retry,
+    ) -> Answer<State> {
+        let detail = Some(detail.into());
+        let failure = FailedAttempt { lease, error: error.into(), detail, retry };
         self.send(Command::Fail(vec![failure]), response::state)
     }
 
@@ -466,7 +499,10 @@ impl Queues {
     ) -> Answer<Vec<Result<State, Error>>> {
         let failures = failures
             .into_iter()
-            .map(|(lease, error, retry)| FailedAttempt { lease, error: error.into(), retry })
+            .map(|(lease, error, retry)| {
+                let error = error.into();
+                FailedAttempt { lease, error, detail: None, retry }
+            })
             .collect();
         self.send(Command::Fail(failures), response::states)
     }

@@ -110,7 +110,8 @@ impl Queues {
         wait: Duration,
         admission: Admission,
     ) -> Answer<Vec<Delivery>> {
-        let request = Request::Reserve(Reserve { queue, jobs, lease, admission }, wait);
+        let worker = self.worker.clone();
+        let request = Request::Reserve(Reserve { queue, jobs, lease, admission, worker }, wait);
         self.request(request, response::deliveries)
     }
 }

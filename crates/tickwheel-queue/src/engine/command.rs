@@ -3,6 +3,7 @@
 //! Every command is a list of items where that makes sense: a single put is a list of one. The
 //! answer has a result for each item; one that is refused does not spoil the others.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -94,7 +95,9 @@ impl Command {
                 size_of_val(&leases[..]) + results.sum::<usize>()
             }
             Self::Fail(failures) => {
-                failures.iter().map(|failure| size_of_val(failure) + failure.error.len()).sum()
+                let texts =
+                    |it: &FailedAttempt| it.error.len() + it.detail.as_ref().map_or(0, String::len);
+                failures.iter().map(|failure| size_of_val(failure) + texts(failure)).sum()
             }
             Self::Extend(leases) => size_of_val(&leases[..]),
             Self::Release(leases) => size_of_val(&leases[..]),
@@ -172,6 +175,8 @@ pub(crate) struct Reserve {
     pub(crate) lease: Option<Duration>,
     /// Asked before each job is leased.
     pub(crate) admission: Admission,
+    /// The name of the worker.
+    pub(crate) worker: Option<Arc<str>>,
 }
 
 /// What the engine answers to a [`Reserve`].
@@ -190,6 +195,8 @@ pub(crate) enum Reserved {
 pub(crate) struct FailedAttempt {
     pub(crate) lease: Lease,
     pub(crate) error: String,
+    /// What the history keeps beside the error.
+    pub(crate) detail: Option<String>,
     pub(crate) retry: Retry,
 }
 

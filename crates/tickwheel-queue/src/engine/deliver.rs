@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::history::End;
 use super::lookup::Known;
 use super::{Engine, Entry, FailedAttempt, Leased, Reserve, Reserved, STEP_BYTES, Timed};
 use crate::model::access::Access;
 use crate::model::admission::Offer;
 use crate::model::error::{Error, Limit};
 use crate::model::event::EventKind;
+use crate::model::history::{AttemptOutcome, prefix};
 use crate::model::id::JobId;
 use crate::model::job::{ANSWER_BYTES, Delivery, FollowUp, Lease, State, When};
 use crate::model::retry::Retry;
 use crate::model::time::Time;
-use crate::model::validation::{check_lease, check_result};
+use crate::model::validation::{check_lease, check_result, check_worker};
 use crate::store::records::{LeaseRow, Status};
 use crate::store::rows::{self, Place};
 use crate::store::{Table, View};
@@ -56,6 +58,7 @@ impl Engine {
         access.check_queue(&reserve.queue)?;
         self.check_batch(reserve.jobs)?;
         reserve.lease.map_or(Ok(()), check_lease)?;
+        reserve.worker.as_deref().map_or(Ok(()), check_worker)?;
         let Some(number) = self.number_of(&reserve.queue) else { return Ok(Reserved::NoneReady) };
         if let Some(why) = &self.queue(number).unreadable {
             return Err(Error::Unreadable(why.clone()));
@@ -106,7 +109,7 @@ impl Engine {
                     if group.is_some_and(|group| !self.group_may_start(number, group, place)) {
                         continue;
                     }
-                    let row = self.lease_row(number, place, entry, &known, reserve.lease);
+                    let row = self.lease_row(number, place, entry, &known, reserve);
                     let delivery = self.delivery(known, &row);
                     let size = (self.options.measure)(&delivery.job);
                     let before = deliveries.len();
@@ -145,9 +148,9 @@ impl Engine {
         place: Place,
         entry: Entry,
         known: &Known,
-        length: Option<Duration>,
+        reserve: &Reserve,
     ) -> LeaseRow {
-        let length = length.unwrap_or(self.queue(number).settings.lease);
+        let length = reserve.lease.unwrap_or(self.queue(number).settings.lease);
         LeaseRow {
             token: self.tokens.next(),
             until: self.now.after(length),
@@ -157,6 +160,8 @@ impl Engine {
             has_follow_up: known.record.on_success.is_some(),
             key: known.record.key.clone(),
             group: known.record.group.clone(),
+            since: self.now.time(),
+            worker: reserve.worker.clone(),
         }
     }
 
@@ -198,12 +203,16 @@ impl Engine {
         access: &Access,
     ) -> Result<(), Error> {
         check_result(result)?;
-        let has_follow_up = self.leased(view, lease, access)?.row.has_follow_up;
+        let leased = self.leased(view, lease, access)?;
+        let has_history = leased.row.has_status && self.keeps(leased.queue, State::Done);
+        let has_follow_up = leased.row.has_follow_up;
+        let history = self.history(view, lease.id, has_history)?;
         let follow_up =
             if has_follow_up { self.live(view, lease.id)?.record.on_success } else { None };
-        let Some(Leased { queue, row, .. }) = self.end_lease(lease.id) else {
+        let Some(leased) = self.end_lease(lease.id) else {
             unreachable!("the lease was there");
         };
+        let (queue, row) = (leased.queue, &leased.row);
         self.tally.acked += 1;
         self.touch(queue).counts.lifetime.acked += 1;
         let status = Status {
@@ -213,6 +222,8 @@ impl Engine {
             last_error: None,
         };
         self.finish_job(queue, lease.id, row.key.as_deref(), row.has_status, &status, result);
+        let end = End::of(AttemptOutcome::Done, State::Done);
+        self.add_attempt(history, lease.id, &leased, &end);
         self.tell(queue, lease.id, EventKind::Acked);
         if let Some(follow_up) = follow_up {
             let payload = result.cloned().unwrap_or_default();
@@ -229,13 +240,21 @@ impl Engine {
     ) -> Result<State, Error> {
         self.leased(view, failure.lease, access)?;
         let known = self.live(view, failure.lease.id)?;
+        let history = self.history(view, known.id, known.status.is_some())?;
         let Some(leased) = self.end_lease(known.id) else {
             unreachable!("the lease was there");
         };
         self.tally.failed += 1;
         self.touch(leased.queue).counts.lifetime.failed += 1;
-        let error = shortened(&failure.error);
-        Ok(self.attempt_failed(&known, &leased, error, failure.retry))
+        let error = prefix(&failure.error, ERROR_TEXT).to_owned();
+        let state = self.attempt_failed(&known, &leased, error, failure.retry);
+        let end = End {
+            error: Some(&failure.error),
+            detail: failure.detail.as_deref(),
+            ..End::of(AttemptOutcome::Failed, state)
+        };
+        self.add_attempt(history, known.id, &leased, &end);
+        Ok(state)
     }
 
     /// A job that has a lease. It is always there, unless the store is damaged.
@@ -324,6 +343,7 @@ impl Engine {
     ) -> Result<(), Error> {
         self.leased(view, lease, access)?;
         let known = self.live(view, lease.id)?;
+        let history = self.history(view, known.id, known.status.is_some())?;
         let Some(leased) = self.end_lease(lease.id) else {
             unreachable!("the lease was there");
         };
@@ -337,6 +357,8 @@ impl Engine {
         // A delivery that was not used does not count.
         let attempts = leased.row.attempts - 1;
         self.wait_again(&known, &Status { due, attempts, ..known.status() });
+        let end = End::of(AttemptOutcome::Released, State::Scheduled);
+        self.add_attempt(history, known.id, &leased, &end);
         self.tell(leased.queue, lease.id, EventKind::Released { due });
         Ok(())
     }
@@ -360,8 +382,12 @@ impl Engine {
     }
 
     fn lease_ran_out(&mut self, view: &dyn View, id: JobId) {
-        let known = match self.live(view, id) {
-            Ok(known) => known,
+        let found = self.live(view, id).and_then(|known| {
+            let history = self.history(view, id, known.status.is_some())?;
+            Ok((known, history))
+        });
+        let (known, history) = match found {
+            Ok(found) => found,
             Err(Error::Damaged { why, .. }) => {
                 if let Some(leased) = self.end_lease(id) {
                     let place = Place::start_of(leased.row.due);
@@ -382,14 +408,17 @@ impl Engine {
         let max_attempts = known.record.max_attempts;
         let settings = &self.queues[leased.queue as usize].settings;
         let error = "the lease ran out".to_owned();
-        if leased.row.attempts >= max_attempts.unwrap_or(settings.max_attempts) {
-            self.attempt_failed(&known, &leased, error, Retry::Never);
+        let state = if leased.row.attempts >= max_attempts.unwrap_or(settings.max_attempts) {
+            self.attempt_failed(&known, &leased, error, Retry::Never)
         } else {
             let (due, attempts) = (leased.row.due, leased.row.attempts);
             let last_error = Some(error);
             self.wait_again(&known, &Status { finished: None, due, attempts, last_error });
             self.tell(leased.queue, id, EventKind::Expired { due });
-        }
+            State::Ready
+        };
+        let end = End::of(AttemptOutcome::Expired, state);
+        self.add_attempt(history, id, &leased, &end);
     }
 
     /// A waiting job that cannot be read is put among the dead ones, so that the rest is served.
@@ -405,17 +434,11 @@ impl Engine {
             finished: Some((State::Dead, self.now.time())),
             due,
             attempts,
-            last_error: Some(shortened(&format!("damaged in the store: {why}"))),
+            last_error: Some(
+                prefix(&format!("damaged in the store: {why}"), ERROR_TEXT).to_owned(),
+            ),
         };
         self.finish_job(number, id, None, true, &status, None);
         self.tell(number, id, EventKind::Dead { attempts });
     }
-}
-
-fn shortened(text: &str) -> String {
-    let mut end = text.len().min(ERROR_TEXT);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
 }

@@ -56,11 +56,8 @@ impl Engine {
         if let Some(key) = key {
             self.batch.remove(Table::Index, &rows::key(number, key));
         }
-        if self.queue(number).settings.retention.of(state).is_nothing() {
-            self.batch.remove(Table::Jobs, id.as_bytes());
-            if has_status {
-                self.batch.remove(Table::Index, &rows::status(id));
-            }
+        if !self.keeps(number, state) {
+            self.remove_job(id, has_status);
             return;
         }
         self.batch.put_with(Table::Index, &rows::status(id), |bytes| status.encode(bytes));
@@ -76,14 +73,29 @@ impl Engine {
         self.look_at_retention(number, state, time);
     }
 
+    /// Returns `true` if a job of the queue stays in this state: finished jobs are kept as the
+    /// retention says.
+    pub(super) fn keeps(&self, number: u32, state: State) -> bool {
+        let retention = &self.queues[number as usize].settings.retention;
+        state.is_live() || !retention.of(state).is_nothing()
+    }
+
+    /// Removes the record of a job, and its status and history.
+    fn remove_job(&mut self, id: JobId, has_status: bool) {
+        self.batch.remove(Table::Jobs, id.as_bytes());
+        if has_status {
+            self.batch.remove(Table::Index, &rows::status(id));
+            self.batch.remove(Table::Index, &rows::history(id));
+        }
+    }
+
     /// Forgets a finished job that is kept.
     fn drop_finished(&mut self, number: u32, state: State, found: Finished) {
         let Finished { time, id, has_result } = found;
-        self.batch.remove(Table::Jobs, id.as_bytes());
+        self.remove_job(id, true);
         if has_result {
             self.batch.remove(Table::Jobs, &rows::result(id));
         }
-        self.batch.remove(Table::Index, &rows::status(id));
         self.unlist(number, state, time, id);
     }
 
@@ -329,10 +341,10 @@ impl Engine {
                 None => has_status,
             };
             match self.known_with(view, id, has_status) {
-                Ok(Some(known)) => drop(self.cancel_known(&known)),
+                Ok(Some(known)) => drop(self.cancel_known(view, &known)?),
                 Ok(None) | Err(Error::Damaged { .. }) => {
                     self.stop_waiting(number, place);
-                    self.batch.remove(Table::Jobs, id.as_bytes());
+                    self.remove_job(id, has_status);
                 }
                 Err(error) => return Err(error),
             }

@@ -223,7 +223,9 @@ impl Engine {
                 max_attempts: record.max_attempts,
                 retry: record.retry,
                 group: record.group,
+                leased_since: Some(lease.since),
                 leased_until: Some(lease.until),
+                worker: lease.worker.clone(),
                 finished: None,
                 last_error: status.and_then(|status| status.last_error),
                 headers: record.headers,
@@ -231,6 +233,7 @@ impl Engine {
                 on_success: record.on_success,
                 on_death: record.on_death,
                 result: None,
+                history: Vec::new(),
             },
         }
     }

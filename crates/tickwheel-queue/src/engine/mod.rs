@@ -18,6 +18,7 @@
 mod command;
 mod deliver;
 mod finished;
+mod history;
 mod idempotency;
 mod lookup;
 mod opening;

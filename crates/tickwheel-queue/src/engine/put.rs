@@ -2,11 +2,13 @@
 
 use bytes::Bytes;
 
+use super::history::End;
 use super::lookup::Known;
 use super::{Engine, Entry, Put, PutKind};
 use crate::model::access::Access;
 use crate::model::error::{Error, Limit};
 use crate::model::event::EventKind;
+use crate::model::history::AttemptOutcome;
 use crate::model::id::JobId;
 use crate::model::job::{FollowUp, JobRef, NewJob, OnConflict, State, When};
 use crate::model::time::Time;
@@ -78,7 +80,7 @@ impl Engine {
         let (kind, first_put) = match holder {
             Some((holder, first_put)) => {
                 // A job that a worker has is no longer postponed: the new one starts a series.
-                let first_put = match self.cancel_known(&holder) {
+                let first_put = match self.cancel_known(view, &holder)? {
                     State::Leased => None,
                     _ => Some(first_put),
                 };
@@ -214,14 +216,20 @@ impl Engine {
             let id = known.id;
             return Err(Error::WrongState { id, state, action: "cancelled" });
         }
+        let state = self.cancel_known(view, &known)?;
         self.tell(known.record.queue, known.id, EventKind::Cancelled);
-        Ok(self.cancel_known(&known))
+        Ok(state)
     }
 
-    /// Cancels a live job; gives the state that it was in.
-    pub(super) fn cancel_known(&mut self, known: &Known) -> State {
+    /// Cancels a live job; returns the state that it was in.
+    pub(super) fn cancel_known(&mut self, view: &dyn View, known: &Known) -> Result<State, Error> {
         let queue = known.record.queue;
+        let is_leased = self.leases.contains_key(&known.id);
+        let has_history = is_leased && known.status.is_some();
+        let history = self.history(view, known.id, has_history)?;
         let (state, mut status) = if let Some(leased) = self.end_lease(known.id) {
+            let end = End::of(AttemptOutcome::Cancelled, State::Cancelled);
+            self.add_attempt(history, known.id, &leased, &end);
             let status = Status { attempts: leased.row.attempts, ..known.status() };
             (State::Leased, status)
         } else {
@@ -235,7 +243,7 @@ impl Engine {
         let has_status = known.status.is_some();
         let key = known.record.key.as_deref();
         self.finish_job(queue, known.id, key, has_status, &status, None);
-        state
+        Ok(state)
     }
 
     pub(super) fn reschedule(

@@ -18,6 +18,7 @@ use crate::model::id::JobId;
 use crate::model::job::State;
 use crate::model::settings::{Keep, QueueSettings, Retention};
 use crate::model::time::Time;
+use crate::store::history::decode_history;
 use crate::store::idempotency::KeyRow;
 use crate::store::records::{Counts, LeaseRow, QueueRow, Record, Status, Totals};
 use crate::store::rows::{self, Place};
@@ -43,6 +44,7 @@ pub(crate) fn repair(store: &dyn Store) -> Result<u64, StoreError> {
     repair.leases()?;
     repair.finished()?;
     repair.waiting()?;
+    repair.histories()?;
     repair.keys()?;
     repair.idempotency_keys()?;
     let (last_seq, queues) = repair.jobs()?;
@@ -170,6 +172,21 @@ impl<'a> Repair<'a> {
                 None => true,
             };
             if is_orphan || Status::decode(value).is_err() {
+                self.remove(&key)?;
+            }
+        }
+        self.commit()
+    }
+
+    /// Histories of jobs that are not there or have no status, or that cannot be decoded.
+    fn histories(&mut self) -> Result<(), StoreError> {
+        for row in self.rows(rows::HISTORY) {
+            let (key, value) = row?;
+            let is_orphan = match rows::read_status_key(&key) {
+                Some(id) => self.index_row(&rows::status(id), Status::decode)?.is_none(),
+                None => true,
+            };
+            if is_orphan || decode_history(value).is_err() {
                 self.remove(&key)?;
             }
         }

@@ -13,6 +13,7 @@ use crate::model::id::JobId;
 use crate::model::job::{Delivery, Lease, NewJob, When};
 use crate::model::settings::{Limits, Pacing, QueueSettings};
 use crate::model::time::{Now, Time};
+use crate::store::rows;
 use crate::store::{Disk, MemoryDisk, Persist, Rows, Store, StoreError, StoreOptions, Table, View};
 
 const SEED: u64 = 7;
@@ -86,8 +87,13 @@ impl Bench {
     fn take(&mut self, jobs: usize) -> Vec<Delivery> {
         self.engine.begin(&self.store, self.now, SEED);
         let lease = Some(Duration::from_secs(60));
-        let reserve =
-            Reserve { queue: "q".to_owned(), jobs, lease, admission: Admission::default() };
+        let reserve = Reserve {
+            queue: "q".to_owned(),
+            jobs,
+            lease,
+            admission: Admission::default(),
+            worker: None,
+        };
         let reserved = self.engine.reserve(&self.store, &reserve, &EVERYTHING);
         self.commit();
         match reserved {
@@ -110,6 +116,21 @@ fn configure(settings: QueueSettings) -> Command {
 
 fn leases(jobs: &[Delivery]) -> Vec<(Lease, Option<Bytes>)> {
     jobs.iter().map(|job| (job.lease, None)).collect()
+}
+
+#[test]
+fn a_job_that_its_first_acknowledgement_drops_has_no_history() {
+    let mut bench = Bench::new();
+    bench.group([Command::Put(vec![NewJob::new("q", "")])]);
+    let jobs = bench.take(1);
+    bench.engine.begin(&bench.store, bench.now, SEED);
+    let gets = bench.gets(|bench| {
+        let mut ack = Command::Ack(leases(&jobs));
+        bench.engine.apply(&bench.store, &mut ack, &EVERYTHING);
+    });
+    let key = rows::history(jobs[0].job.id);
+    assert_eq!(bench.engine.batch.get(Table::Index, &key), None, "neither written nor removed");
+    assert_eq!(gets, 0);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 
+use crate::model::history::Attempt;
 use crate::model::id::JobId;
 use crate::model::retry::RetryPolicy;
 use crate::model::time::{Now, Time};
@@ -531,8 +532,12 @@ pub struct Job {
     pub retry: Option<RetryPolicy>,
     /// The group that it is paced with.
     pub group: Option<String>,
+    /// When its lease was taken, if it is leased.
+    pub leased_since: Option<Time>,
     /// When its lease ends, if it is leased.
     pub leased_until: Option<Time>,
+    /// The worker that has it, if it is leased and the worker gave a name.
+    pub worker: Option<Arc<str>>,
     /// When it became dead, done or cancelled.
     pub finished: Option<Time>,
     /// What the last failed attempt said.
@@ -547,6 +552,9 @@ pub struct Job {
     pub on_death: Option<Box<FollowUp>>,
     /// What its worker gave with the acknowledgement. Only `get` reads it; lists leave it out.
     pub result: Option<Bytes>,
+    /// Its last attempts that have ended, the oldest first. Only `get` reads them; lists leave them
+    /// out.
+    pub history: Vec<Attempt>,
 }
 
 /// Payloads and headers of one answer. The job that exceeds it is the last, so that none is too
@@ -561,7 +569,8 @@ impl Job {
     pub(crate) fn bytes(&self) -> usize {
         let headers = self.headers.iter().map(|(name, value)| name.len() + value.len());
         let result = self.result.as_ref().map_or(0, Bytes::len);
-        self.payload.len() + headers.sum::<usize>() + result
+        let attempts = self.history.iter().map(Attempt::bytes);
+        self.payload.len() + headers.sum::<usize>() + result + attempts.sum::<usize>()
     }
 }
 

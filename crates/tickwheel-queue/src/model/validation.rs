@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tickwheel::cron::Misfire;
 
 use crate::model::error::{Error, Limit};
+use crate::model::history::{Attempt, prefix};
 use crate::model::idempotency::IdempotencyKey;
 use crate::model::job::{Job, NewJob, State, When};
 use crate::model::list::List;
@@ -29,6 +30,21 @@ fn over(limit: Limit, allowed: u64, found: usize) -> Result<(), Error> {
 pub(crate) fn check_lease(lease: Duration) -> Result<(), Error> {
     if lease.is_zero() {
         return Err(invalid("lease", "must be longer than zero"));
+    }
+    Ok(())
+}
+
+/// Checks the name of a worker.
+pub(crate) fn check_worker(name: &str) -> Result<(), Error> {
+    let most = Attempt::MAX_WORKER_BYTES;
+    if !(1..=most).contains(&name.len()) || name.chars().any(char::is_control) {
+        let found = prefix(name, most);
+        let why = format!(
+            "must have between 1 and {most} bytes and no control characters, got {found:?} ({} \
+             bytes)",
+            name.len()
+        );
+        return Err(invalid("worker", why));
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ use crate::runtime::core::Core;
 use crate::runtime::id_reading::IdSearch;
 use crate::runtime::request::Response;
 use crate::runtime::schedule_reading;
+use crate::store::history::decode_history;
 use crate::store::records::{Counts, LeaseRow, Record, Status};
 use crate::store::rows::{self, Place};
 use crate::store::tolerant::Tolerant;
@@ -187,21 +188,28 @@ impl Reader<'_> {
     /// A job; `None` if there is none that the caller may see.
     fn get(&self, job: &JobRef) -> Result<Option<Job>, Error> {
         match job {
-            JobRef::Id(id) => self.with_result(self.visible(*id)?),
+            JobRef::Id(id) => self.with_details(self.visible(*id)?),
             JobRef::Key { queue, key } => {
                 self.access.check_queue(queue)?;
                 let Some(number) = self.number_of(queue) else { return Ok(None) };
-                self.with_key(number, key)?.map_or(Ok(None), |id| self.job(id))
+                let job = self.with_key(number, key)?.map_or(Ok(None), |id| self.job(id))?;
+                self.with_details(job)
             }
         }
     }
 
-    /// Adds the result to a job that has one.
-    fn with_result(&self, job: Option<Job>) -> Result<Option<Job>, Error> {
+    /// Adds the result and the history of a job, which lists leave out.
+    fn with_details(&self, job: Option<Job>) -> Result<Option<Job>, Error> {
         let Some(mut job) = job else { return Ok(None) };
         if job.state == State::Done {
             job.result = self.row(job.id, Table::Jobs, &rows::result(job.id), Ok)?;
         }
+        // Nothing depends on the history, so a job without a readable one is shown without it.
+        let history = self.row(job.id, Table::Index, &rows::history(job.id), decode_history);
+        job.history = match history {
+            Err(Error::Damaged { .. }) => Vec::new(),
+            history => history?.unwrap_or_default(),
+        };
         Ok(Some(job))
     }
 
@@ -271,7 +279,9 @@ impl Reader<'_> {
             max_attempts: record.max_attempts,
             retry: record.retry,
             group: record.group,
-            leased_until: lease.map(|lease| lease.until),
+            leased_since: lease.as_ref().map(|lease| lease.since),
+            leased_until: lease.as_ref().map(|lease| lease.until),
+            worker: lease.and_then(|lease| lease.worker),
             finished: finished.map(|(_, time)| time),
             last_error: status.and_then(|status| status.last_error),
             headers: record.headers,
@@ -279,6 +289,7 @@ impl Reader<'_> {
             on_success: record.on_success,
             on_death: record.on_death,
             result: None,
+            history: Vec::new(),
         })
     }
 

@@ -87,7 +87,9 @@ impl Request {
         const FIXED: usize = 256;
         let more = match self {
             Self::Command(command) => command.bytes(),
-            Self::Reserve(reserve, _) => reserve.queue.len(),
+            Self::Reserve(reserve, _) => {
+                reserve.queue.len() + reserve.worker.as_ref().map_or(0, |name| name.len())
+            }
             Self::Read(Read::Get(jobs)) => jobs.iter().map(JobRef::bytes).sum(),
             Self::Read(Read::List(list)) => {
                 list.queue.len() + list.key_prefix.as_ref().map_or(0, String::len)

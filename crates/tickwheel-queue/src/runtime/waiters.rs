@@ -115,8 +115,13 @@ mod tests {
     use crate::runtime::reply::{Promise, Reply};
 
     fn waiter(queue: &str, until: Instant, reply: Promise) -> Waiter {
-        let reserve =
-            Reserve { queue: queue.into(), jobs: 1, lease: None, admission: Admission::default() };
+        let reserve = Reserve {
+            queue: queue.into(),
+            jobs: 1,
+            lease: None,
+            admission: Admission::default(),
+            worker: None,
+        };
         Waiter { reserve, access: Access::default(), until, reply }
     }
 

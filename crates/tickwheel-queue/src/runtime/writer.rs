@@ -544,6 +544,7 @@ mod tests {
                     jobs: 1,
                     lease: None,
                     admission: Admission::default(),
+                    worker: None,
                 },
                 wait,
             )

@@ -17,6 +17,7 @@ mod creation;
 mod directory;
 mod embedded;
 mod format;
+pub(crate) mod history;
 mod home;
 pub(crate) mod idempotency;
 mod memory;

@@ -17,8 +17,8 @@ use crate::model::stats::QueueCounters;
 use crate::model::time::Time;
 
 const VERSION: u8 = 1;
-/// Records and queue rows of version 2 have more fields. A row that uses none of them is written as
-/// version 1.
+/// Records, queue rows and leases of version 2 have more fields. A record or queue row that uses none
+/// of them is written as version 1.
 const EXTENDED: u8 = 2;
 
 /// What was put: written once, and never changed.
@@ -224,11 +224,15 @@ pub(crate) struct LeaseRow {
     pub(crate) has_follow_up: bool,
     pub(crate) key: Option<String>,
     pub(crate) group: Option<String>,
+    /// When the lease was taken; when the job was due, for a lease of version 1.
+    pub(crate) since: Time,
+    /// The name of the worker, if it gave one.
+    pub(crate) worker: Option<Arc<str>>,
 }
 
 impl LeaseRow {
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
-        bytes.byte(VERSION);
+        bytes.byte(EXTENDED);
         bytes.slice(&self.token.to_be_bytes());
         bytes.time(self.until);
         bytes.time(self.due);
@@ -236,10 +240,13 @@ impl LeaseRow {
         bytes.byte(u8::from(self.has_status) | u8::from(self.has_follow_up) << 1);
         bytes.option(self.key.as_deref(), Encode::text);
         bytes.option(self.group.as_deref(), Encode::text);
+        bytes.time(self.since);
+        bytes.option(self.worker.as_deref(), Encode::text);
     }
 
     pub(crate) fn decode(bytes: Bytes) -> Result<Self, Malformed> {
-        let mut decoder = Decoder::new(bytes, VERSION)?;
+        let (mut decoder, version) = Decoder::up_to(bytes, EXTENDED)?;
+        let is_extended = version == EXTENDED;
         let token: [u8; 8] = decoder.slice(8)?[..].try_into().expect("eight bytes were taken");
         let (until, due) = (decoder.time()?, decoder.time()?);
         let attempts = decoder.number_as()?;
@@ -256,6 +263,8 @@ impl LeaseRow {
             has_follow_up: flags & 2 != 0,
             key: decoder.option(Decoder::text)?,
             group: decoder.option(Decoder::text)?,
+            since: if is_extended { decoder.time()? } else { due },
+            worker: decoder.extension(is_extended, Decoder::text)?.map(Arc::from),
         };
         decoder.end()?;
         Ok(lease)
@@ -579,8 +588,17 @@ mod tests {
             has_follow_up: true,
             key: None,
             group: Some("g".into()),
+            since: Time::from_millis(9),
+            worker: Some("mail-7".into()),
         };
-        assert_eq!(LeaseRow::decode(encoded(|bytes| lease.encode(bytes))), Ok(lease));
+        let bytes = encoded(|bytes| lease.encode(bytes));
+        // A lease of version 1 has neither of the last two fields.
+        let mut older = bytes[..bytes.len() - 9].to_vec();
+        older[0] = VERSION;
+        let (since, worker) = (lease.due, None);
+        let expected = LeaseRow { since, worker, ..lease.clone() };
+        assert_eq!(LeaseRow::decode(older.into()), Ok(expected));
+        assert_eq!(LeaseRow::decode(bytes), Ok(lease));
         let settings = QueueSettings {
             pacing: Pacing::starts(3, Duration::from_millis(7)).concurrency(2),
             ..QueueSettings::default()

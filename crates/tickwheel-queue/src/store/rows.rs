@@ -9,7 +9,7 @@
 //! | counts | 2, queue | how many jobs are in which state, and low-water marks |
 //! | due | 3, queue, due, priority, sequence | id, and whether it has a status |
 //! | status | 4, id | what has happened to a job since it was put |
-//! | lease | 5, queue, id | token and end of a lease |
+//! | lease | 5, queue, id | token, start and end of a lease, and its worker |
 //! | key | 6, queue, key | id of the live job with that key; the time of the first put if it replaced another |
 //! | finished | 7, queue, state, time, id | nothing, or 1 if the job has a result |
 //! | pace | 8, queue, group | when the last deliveries were; no group is the whole queue |
@@ -18,6 +18,7 @@
 //! | secret | 11 | what the ids of occurrences are made with |
 //! | idempotency | 12, key | the results of a put, and when they are forgotten |
 //! | idempotency expiry | 13, time, key | nothing |
+//! | history | 14, id | the last attempts of a job |
 //! | nothing | 255 | nothing, and never for long |
 //!
 //! Totals and counts are in the table of counters, the others in the index. In the table of jobs the
@@ -43,6 +44,7 @@ const PROGRESS: u8 = 10;
 pub(crate) const SECRET: &[u8] = &[11];
 pub(crate) const IDEMPOTENCY: u8 = 12;
 pub(crate) const IDEMPOTENCY_EXPIRY: u8 = 13;
+pub(crate) const HISTORY: u8 = 14;
 
 /// A place in the order of delivery: by due time, then priority, then order of insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -135,6 +137,12 @@ pub(crate) fn read_due_value(value: &[u8]) -> Option<(JobId, bool)> {
 pub(crate) fn status(id: JobId) -> [u8; 17] {
     let mut key = [STATUS; 17];
     key[1..].copy_from_slice(id.as_bytes());
+    key
+}
+
+pub(crate) fn history(id: JobId) -> [u8; 17] {
+    let mut key = status(id);
+    key[0] = HISTORY;
     key
 }
 
@@ -280,7 +288,7 @@ pub(crate) fn finished_state(key: &[u8]) -> Option<State> {
     [State::Dead, State::Done, State::Cancelled].get(usize::from(*key.get(5)?)).copied()
 }
 
-/// The id in the key of a status row.
+/// The id in the key of a status or a history row.
 pub(crate) fn read_status_key(key: &[u8]) -> Option<JobId> {
     Some(JobId::from_bytes(key.get(1..)?.try_into().ok()?))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tickwheel_queue::{Job, JobId, OnConflict, Retry, State, Time};
+use tickwheel_queue::{Attempt, AttemptOutcome, Job, JobId, OnConflict, Retry, State, Time};
 
 use crate::rig::nth_occurrence_id;
 
@@ -20,11 +20,37 @@ pub(crate) struct ModelJob {
     pub(crate) state: State,
     pub(crate) lease: Option<(u64, u64)>,
     pub(crate) last_error: Option<String>,
+    /// When the lease was taken.
+    pub(crate) since: u64,
+    /// Its attempts that have ended.
+    pub(crate) history: Vec<ModelAttempt>,
     /// When the first of the jobs was put that it replaced.
     pub(crate) first_put: u64,
     pub(crate) payload: String,
     /// Whether a job follows when it is acknowledged or dies.
     pub(crate) has_follow_up: bool,
+}
+
+/// An attempt that has ended: its number, when it began, and how and why it ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ModelAttempt {
+    pub(crate) number: u32,
+    pub(crate) started: u64,
+    pub(crate) outcome: AttemptOutcome,
+    pub(crate) error: Option<String>,
+}
+
+impl ModelJob {
+    /// Ends the lease, and notes the attempt.
+    fn end(&mut self, outcome: AttemptOutcome, error: Option<&str>) {
+        self.lease = None;
+        let (number, started) = (self.attempts, self.since);
+        let error = error.map(str::to_owned);
+        self.history.push(ModelAttempt { number, started, outcome, error });
+        if self.history.len() > Attempt::MAX_KEPT {
+            self.history.remove(0);
+        }
+    }
 }
 
 /// A job that the queue has to put in the other queue.
@@ -91,7 +117,7 @@ impl Model {
             if let Some((_, until)) = job.lease
                 && until <= now
             {
-                job.lease = None;
+                job.end(AttemptOutcome::Expired, None);
                 job.last_error = Some("the lease ran out".into());
                 job.state = State::Scheduled;
                 if job.attempts >= job.max_attempts {
@@ -140,6 +166,8 @@ impl Model {
                 state: State::Scheduled,
                 lease: None,
                 last_error: None,
+                since: 0,
+                history: Vec::new(),
                 first_put: self.now,
                 payload: "by a schedule".into(),
                 has_follow_up: false,
@@ -179,6 +207,8 @@ impl Model {
             state: State::Scheduled,
             lease: None,
             last_error: None,
+            since: 0,
+            history: Vec::new(),
             first_put: self.now,
             payload: expected.payload,
             has_follow_up: false,
@@ -246,6 +276,8 @@ impl Model {
             state: State::Scheduled,
             lease: None,
             last_error: None,
+            since: 0,
+            history: Vec::new(),
             first_put,
             payload: format!("payload of {}", job.id),
             has_follow_up: job.has_follow_up,
@@ -298,10 +330,11 @@ impl Model {
     }
 
     pub(crate) fn lease(&mut self, id: JobId, token: u64, length: u64) {
-        let until = self.now + length;
+        let (now, until) = (self.now, self.now + length);
         let job = self.get(id).expect("a reserved job is in the model");
         job.state = State::Leased;
         job.attempts += 1;
+        job.since = now;
         job.lease = Some((token, until));
     }
 
@@ -322,7 +355,7 @@ impl Model {
     pub(crate) fn fail(&mut self, id: JobId, token: u64, error: &str, retry: Retry) -> bool {
         let now = self.now;
         let Some(job) = self.leased(id, token) else { return false };
-        job.lease = None;
+        job.end(AttemptOutcome::Failed, Some(error));
         job.last_error = Some(error.into());
         let delay = match retry {
             _ if job.attempts >= job.max_attempts => None,
@@ -350,7 +383,7 @@ impl Model {
     pub(crate) fn release(&mut self, id: JobId, token: u64, delay: u64) -> bool {
         let now = self.now;
         let Some(job) = self.leased(id, token) else { return false };
-        job.lease = None;
+        job.end(AttemptOutcome::Released, None);
         job.state = State::Scheduled;
         job.attempts -= 1;
         if delay > 0 {

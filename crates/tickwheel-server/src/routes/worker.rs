@@ -52,7 +52,10 @@ pub(crate) async fn reserve(
         let why = format!("a wait of {wait} is not possible: take at most 60s, and ask again");
         return Err(Failure::field(Code::InvalidField, "/wait", why));
     }
-    let queues = app.queues_for(&caller, Scope::Consume)?;
+    let mut queues = app.queues_for(&caller, Scope::Consume)?;
+    if let Some(worker) = request.worker {
+        queues = queues.as_worker(worker);
+    }
     let charge = answer::Charge::new(&app);
     let admit = {
         let charge = Arc::clone(&charge);

@@ -9,8 +9,8 @@ use tickwheel_queue::{self as queue, NewJob, Time, When};
 use super::payload::{CONTENT_TYPE, Parcel, content_fields, content_type, headers_of};
 use super::{IntoQueue, IntoWire, invalid, missing, not_zero, rfc3339};
 use crate::api::{
-    Conflict, Content, Delay, Delivery, FollowUp, JSON_TYPE, Job, LeaseInfo, LeaseToken,
-    PutRequest, Retry, Timestamp, escaped_len,
+    Attempt, AttemptOutcome, Conflict, Content, Delay, Delivery, FollowUp, JSON_TYPE, Job,
+    LeaseInfo, LeaseToken, PutRequest, Retry, Timestamp, escaped_len,
 };
 use crate::extract::{NAME_RULE, is_name};
 use crate::problem::Failure;
@@ -146,7 +146,9 @@ fn queue_of(path: Option<&str>, body: Option<String>) -> Result<String, Failure>
 /// Returns an upper bound for the bytes that a job takes as JSON.
 pub(crate) fn encoded_len(job: &queue::Job) -> usize {
     /// Field names, times and numbers.
-    const FIXED: usize = 512;
+    const FIXED: usize = 640;
+    /// The same of an attempt.
+    const ATTEMPT: usize = 256;
     let text = |text: &str| escaped_len(text.as_bytes());
     let optional = |it: &Option<String>| it.as_deref().map_or(0, text);
     let headers = job.headers.iter().map(|(name, value)| text(name) + text(value) + 6);
@@ -155,7 +157,14 @@ pub(crate) fn encoded_len(job: &queue::Job) -> usize {
     let follow_ups = [&job.on_success, &job.on_death].into_iter().flatten();
     let follow_ups = follow_ups.map(|follow_up| follow_up.queue.len() + 64);
     let result = job.result.as_deref().map_or(0, |result| escaped_len(result) + 16);
+    let worker = job.worker.as_deref().map_or(0, text);
+    let attempts = job.history.iter().map(|attempt| {
+        ATTEMPT
+            + [&attempt.worker, &attempt.error, &attempt.detail].map(optional).iter().sum::<usize>()
+    });
     FIXED
+        + worker
+        + attempts.sum::<usize>()
         + job.queue.len()
         + headers.sum::<usize>()
         + texts
@@ -190,12 +199,49 @@ impl IntoWire for queue::Job {
             on_death: self.on_death.map(|follow_up| follow_up.into_wire()),
             result: self.result.and_then(|result| shown_result(&result)),
             retry: self.retry.map(IntoWire::into_wire),
-            lease: self
-                .leased_until
-                .map(|until| LeaseInfo { until: rfc3339(until), until_ms: until.as_millis() }),
+            lease: self.leased_until.map(|until| LeaseInfo {
+                until: rfc3339(until),
+                until_ms: until.as_millis(),
+                since: self.leased_since.map(rfc3339),
+                since_ms: self.leased_since.map(Time::as_millis),
+                worker: self.worker.as_deref().map(str::to_owned),
+            }),
             last_error: self.last_error,
             finished: self.finished.map(rfc3339),
             finished_ms: self.finished.map(Time::as_millis),
+            history: self.history.into_iter().map(IntoWire::into_wire).collect(),
+        }
+    }
+}
+
+impl IntoWire for queue::Attempt {
+    type Wire = Attempt;
+
+    fn into_wire(self) -> Attempt {
+        Attempt {
+            number: self.number,
+            started: rfc3339(self.started),
+            started_ms: self.started.as_millis(),
+            ended: rfc3339(self.ended),
+            ended_ms: self.ended.as_millis(),
+            outcome: self.outcome.into_wire(),
+            worker: self.worker,
+            error: self.error,
+            detail: self.detail,
+        }
+    }
+}
+
+impl IntoWire for queue::AttemptOutcome {
+    type Wire = AttemptOutcome;
+
+    fn into_wire(self) -> AttemptOutcome {
+        match self {
+            Self::Done => AttemptOutcome::Done,
+            Self::Failed => AttemptOutcome::Failed,
+            Self::Expired => AttemptOutcome::Expired,
+            Self::Released => AttemptOutcome::Released,
+            Self::Cancelled => AttemptOutcome::Cancelled,
         }
     }
 }
@@ -272,9 +318,16 @@ mod tests {
             job.headers =
                 kind.into_iter().cloned().chain([("x".into(), "\t".repeat(99))]).collect();
             let id = queues.put(job).wait().unwrap().id;
+            for text in ["\u{1}".repeat(4_000), String::new()] {
+                let worker = queues.as_worker("\"".repeat(128));
+                let lease = worker.reserve("q", 1, None).wait().unwrap()[0].lease;
+                let retry = queue::Retry::After(Duration::ZERO);
+                worker.fail_with_detail(lease, text.clone(), text, retry).wait().unwrap();
+            }
             let job = queues.get(id).wait().unwrap().unwrap();
             let counted = encoded_len(&job);
             let written = serde_json::to_vec(&job.into_wire()).unwrap().len();
+            queues.drain("q").wait().unwrap();
             assert!(written <= counted && counted <= 2 * written + 512, "{written} {counted}");
         }
     }

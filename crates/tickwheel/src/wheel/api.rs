@@ -1,8 +1,8 @@
-//! What both wheels have in common on the outside: the inherent methods with their
-//! documentation, and those parts of [`Wheel`](super::Wheel) that do not depend on where timers
-//! wait. A wheel has the fields `entries`, `lists`, `overdue`, `sweep`, `now` and `wake`, and these
-//! methods: `place` gives an entry a reference, `pop_next` takes out the first timer up to `now`,
-//! `prepare` does the work before that in steps, and `tidy` sweeps stale references.
+//! The public methods that both wheels have in common, with their documentation, and the part of
+//! [`Wheel`](super::Wheel) that is the same for both. A wheel has the fields `entries`, `lists`,
+//! `overdue`, `sweep`, `now` and `wake`, and these methods: `place` adds a reference to an entry,
+//! `pop_next` takes out the first timer up to `now`, `prepare` does the work before that in steps, and
+//! `tidy` sweeps stale references.
 
 /// `wheel_api!(trait)` writes the methods of the trait that are the same for both wheels;
 /// `wheel_api!(Type, "constructor")` writes all methods of the trait as inherent ones.
@@ -104,8 +104,8 @@ macro_rules! wheel_api {
         impl<T> super::sealed::Sealed for $Wheel<T> {}
 
         impl<T> $Wheel<T> {
-            /// Takes out the timer that a reference is about, if it is due at `tick`; else places it
-            /// anew.
+            /// Takes out the timer that a reference points to, if it is due at `tick`. Otherwise
+            /// places it again.
             #[inline]
             fn follow(&mut self, index: u32, stamp: u8, tick: u64) -> Option<Due<T>> {
                 match self.entries.meet(index, stamp, tick) {
@@ -121,13 +121,14 @@ macro_rules! wheel_api {
             ///
             /// # Panics
             ///
-            /// If the wheel would hold 2³² timers, or memory runs out.
+            /// Panics if the wheel would hold 2³² timers, or memory runs out.
             #[inline]
             pub fn insert(&mut self, deadline: u64, value: T) -> Key {
                 Wheel::insert(self, deadline, value)
             }
 
-            /// Takes a timer out before it is due and returns its value; `None` for a stale key.
+            /// Removes a timer before it is due, and returns its value. Returns `None` for a stale
+            /// key.
             ///
             /// ```
             #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
@@ -141,7 +142,7 @@ macro_rules! wheel_api {
                 Wheel::remove(self, key)
             }
 
-            /// Moves a timer's deadline, earlier or later; returns `false` for a stale key. Moving
+            /// Moves a timer's deadline, earlier or later. Returns `false` for a stale key. Moving
             /// it later, as a heartbeat does, costs one write.
             ///
             /// ```
@@ -201,9 +202,9 @@ macro_rules! wheel_api {
                 Wheel::now(self)
             }
 
-            /// Returns when to call [`pop_due`](Self::pop_due) next: nothing is due before that
-            /// tick. It may be early, because timers were removed or reset, or because the wheel
-            /// has timers to demote then; it is never late. `None` if no timer is pending.
+            /// Returns the tick at which to call [`pop_due`](Self::pop_due) next, or `None` if no
+            /// timer is pending. Nothing is due before that tick. It may be too early, because timers
+            /// were removed or reset, or because the wheel demotes timers then. It is never too late.
             ///
             /// ```
             #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
@@ -220,10 +221,10 @@ macro_rules! wheel_api {
             /// Moves time to `now` (never back) and takes out the pending timer with the smallest
             /// deadline, if that deadline has come. Call it until it returns `None`.
             ///
-            /// Timers may be inserted, removed and reset between two calls: each call looks at
-            /// what is pending then. A jump over any number of ticks costs no more than what is
-            /// due. A single call may have to look at many timers before it finds the due one;
-            /// [`advance`](Self::advance) bounds that.
+            /// Timers may be inserted, removed and reset between two calls. A jump over any number
+            /// of ticks costs no more than the timers that are due. A single call may have to
+            /// examine many timers before it finds the due one; [`advance`](Self::advance) bounds
+            /// that.
             ///
             /// ```
             #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
@@ -244,12 +245,12 @@ macro_rules! wheel_api {
             }
 
             /// Moves time to `now` and does the work that [`pop_due`](Self::pop_due) would have to
-            /// do before it finds a due timer, but at most `budget` of it. Pops nothing.
+            /// do before it finds a due timer, up to `budget`. Pops nothing.
             ///
-            /// The unit of `budget` is one timer that is looked at: 10 to 50 ns each. Every call
-            /// makes some progress, also with a budget of 0. Between two calls the wheel can be
-            /// used as always. A caller that holds a lock calls this first, and lets others have
-            /// the lock while the answer is [`Advance::Unfinished`]:
+            /// The unit of `budget` is one examined timer, 10 to 50 ns. Every call makes some
+            /// progress, even with a budget of 0. Between two calls the wheel can be used as usual.
+            /// A caller that holds a lock calls this first, and releases the lock for a moment as
+            /// long as the result is [`Advance::Unfinished`]:
             ///
             /// ```
             #[doc = concat!("use tickwheel::wheel::{Advance, ", stringify!($Wheel), "};\n")]
@@ -266,12 +267,12 @@ macro_rules! wheel_api {
                 Wheel::advance(self, now, budget)
             }
 
-            /// Drops every pending timer. The wheel keeps its time; all keys become stale.
+            /// Drops all pending timers. The wheel keeps its time, and all keys become stale.
             pub fn clear(&mut self) {
                 Wheel::clear(self);
             }
 
-            /// Takes out every pending timer, due or not, in no particular order.
+            /// Takes out all pending timers, due or not, in no particular order.
             ///
             /// ```
             #[doc = concat!("use tickwheel::wheel::", stringify!($Wheel), ";\n")]
@@ -285,23 +286,22 @@ macro_rules! wheel_api {
                 Wheel::drain(self)
             }
 
-            /// Iterates over every pending timer, in no particular order.
+            /// Iterates over all pending timers, in no particular order.
             pub fn iter(&self) -> Iter<'_, T> {
                 Wheel::iter(self)
             }
 
-            /// Allocates memory for `additional` more timers, so that inserting them hardly
-            /// allocates.
+            /// Allocates memory for `additional` more timers. Inserting them then allocates little.
             ///
             /// # Panics
             ///
-            /// If the wheel would hold 2³² timers, or memory runs out.
+            /// Panics if the wheel would hold 2³² timers, or memory runs out.
             pub fn reserve(&mut self, additional: usize) {
                 Wheel::reserve(self, additional);
             }
 
-            /// Gives back unused memory. A timer stays where it is, because its key says where
-            /// that is; so the memory around a lone timer stays too.
+            /// Frees unused memory. Timers do not move, because a key contains the address of its
+            /// timer. So a block of memory stays as long as one timer in it is pending.
             pub fn shrink_to_fit(&mut self) {
                 Wheel::shrink_to_fit(self);
             }
@@ -335,7 +335,7 @@ macro_rules! wheel_api {
         }
 
         impl<T> Extend<(u64, T)> for $Wheel<T> {
-            /// Inserts every `(deadline, value)`.
+            /// Inserts a timer for each `(deadline, value)`.
             fn extend<I: IntoIterator<Item = (u64, T)>>(&mut self, timers: I) {
                 for (deadline, value) in timers {
                     Wheel::insert(self, deadline, value);

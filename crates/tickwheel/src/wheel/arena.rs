@@ -1,77 +1,80 @@
-//! Memory for many small records of one type, named by index.
+//! Memory for many small records of one type, addressed by index.
 //!
-//! Records live in *segments* of a fixed power-of-two number of places, so they never move and
-//! growing never copies (the first segment alone grows by doubling, so that a small wheel stays
-//! small). A freed place goes to the free list of its segment. A segment whose last record is
-//! freed gives its memory back, except for one that is kept against thrashing.
+//! Records are in *segments* of a fixed power-of-two number of places, so they never move, and
+//! growing copies nothing. Only the first segment grows by doubling, so that a small wheel takes
+//! little memory. A freed place goes to the free list of its segment. When the last record of a
+//! segment is freed, so is the segment's memory. One empty segment is kept, so that a wheel whose
+//! size varies a little does not allocate and free the same segment again and again.
 //!
 //! Ground rules:
-//! * A place is taken by [`Arena::vacancy`] and the call that fills it, and given back by
-//!   [`Arena::free`]; what is inside a free place is the record's own business.
-//! * In a segment that is at least half full, the last freed place is the next one used: it is
-//!   warm. The others are left to empty; where one is needed, the lowest is filled first.
+//! * [`Arena::vacancy`] takes a place, which its caller then fills. [`Arena::free`] gives it back.
+//!   A free place still holds a record, which links to the next free place.
+//! * A freed place is the next one to be used if its segment is at least half full: it is still in
+//!   the cache. Segments that are less than half full get no new records, so that they become
+//!   empty. If no other segment has room, the lowest one is used first.
 
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
 use super::block::Block;
 
-/// "No index": the end of a chain of links.
+/// No index: marks the end of a linked list.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// The least size of a segment, which is the size of a huge page; at most twice this.
+/// The minimum size of a segment: a huge page. A segment is less than twice as large.
 const SEGMENT_BYTES: usize = 2 << 20;
 
-/// What an arena needs to know of its records.
+/// A record of an arena.
 pub(crate) trait Record: Sized {
-    /// What a segment must remember of its records when it gives up their memory.
+    /// What a segment remembers about its records after their memory was freed.
     type Legacy: Copy;
-    /// What an arena keeps beside its records, by index.
+    /// What the arena keeps beside its records, by index.
     type Beside;
-    /// The link to the next free place, valid in a free place only.
+    /// Returns the link to the next free place. Valid in a free place only.
     fn link(&self) -> u32;
     /// Makes this a free place that links to `next`.
     fn set_link(&mut self, next: u32);
-    /// What later records of the segment must know when this free one is used again.
+    /// Returns the segment's legacy after this free record was overwritten.
     fn pass_on(&self, legacy: Self::Legacy) -> Self::Legacy;
-    /// What they must know when all places of the segment become fresh again.
+    /// Returns the segment's legacy after its memory was freed.
     fn renew(legacy: Self::Legacy) -> Self::Legacy;
-    /// From this place on, no place has memory any more.
+    /// Frees what is kept beside the records, from the index `places` on.
     fn forget_from(beside: &mut Self::Beside, places: usize);
 }
 
 struct Segment<E: Record> {
     places: Block<E>,
-    /// Head of the free list, as an offset into `places`.
+    /// The head of the free list, as an offset into `places`.
     free: u32,
+    /// The number of taken places.
     taken: u32,
     legacy: E::Legacy,
 }
 
-/// A place to put a record.
+/// A place for a new record.
 pub(crate) enum Vacancy<'a, E: Record> {
-    /// A place that was used before: overwrite it.
+    /// A place that was used before: overwrite its record.
     Used(&'a mut E),
-    /// A place that was not: push one record.
+    /// A place that was never used: push a record.
     Fresh(&'a mut Block<E>, E::Legacy),
 }
 
 pub(crate) struct Arena<E: Record> {
     segments: Vec<Segment<E>>,
-    /// The segment that serves the next vacancy, if it has room.
+    /// The segment of the next vacancy, if it has room.
     current: usize,
-    /// Taken places.
+    /// The number of taken places.
     len: usize,
-    /// Places that have memory, free or taken.
+    /// The number of places that have memory, free or taken.
     capacity: usize,
-    /// What the very first records know of the ones before them.
+    /// The legacy of a segment that has had no records yet.
     origin: E::Legacy,
     pub(super) beside: E::Beside,
 }
 
 impl<E: Record> Arena<E> {
     const SHIFT: u32 = SEGMENT_BYTES.div_ceil(size_of::<E>()).next_power_of_two().ilog2();
-    /// How many places a segment has.
+    /// The number of places in a segment.
     pub(super) const PLACES: usize = 1 << Self::SHIFT;
 
     pub(crate) fn new(origin: E::Legacy, beside: E::Beside) -> Self {
@@ -99,7 +102,7 @@ impl<E: Record> Arena<E> {
         self.segments.get_mut(segment)?.places.get_mut(offset)
     }
 
-    /// Tells the processor that the record at `index` will be needed soon.
+    /// Prefetches the record at `index`.
     #[inline]
     pub(crate) fn prefetch(&self, index: u32) {
         let (segment, offset) = Self::split(index);
@@ -108,8 +111,7 @@ impl<E: Record> Arena<E> {
         }
     }
 
-    /// Finds a place for one more record, which counts as taken from here on: the caller fills
-    /// it.
+    /// Takes a place for a new record. The caller must fill it.
     #[inline(always)]
     pub(crate) fn vacancy(&mut self) -> (u32, Vacancy<'_, E>, &mut E::Beside) {
         if self.segments.get(self.current).is_some_and(Segment::has_memory_for_one) {
@@ -120,8 +122,9 @@ impl<E: Record> Arena<E> {
         }
     }
 
-    /// The path that is hardly ever taken is kept out of the callers' code, so that theirs knows
-    /// that there is room and does not check again.
+    /// As [`take_place`](Self::take_place), for the rare case that a segment was added. A function
+    /// of its own, so that in the frequent case the compiler knows that there is room and omits the
+    /// checks.
     #[cold]
     #[inline(never)]
     fn take_place_in_new_room(&mut self) -> (u32, Vacancy<'_, E>, &mut E::Beside) {
@@ -147,8 +150,9 @@ impl<E: Record> Arena<E> {
         }
     }
 
-    /// Takes out of a place what `empty` finds there. The place is free afterwards if `empty` says
-    /// so too; else it stays taken for ever.
+    /// Empties the place at `index` with the function `empty`, and returns what that returns. The
+    /// place is free afterwards if `empty` also returns `true`; otherwise it is never used again.
+    /// Does nothing if `empty` returns `None`.
     #[inline]
     pub(crate) fn free<R>(
         &mut self,
@@ -173,8 +177,8 @@ impl<E: Record> Arena<E> {
         Some(held)
     }
 
-    /// Makes `current` a segment with memory for one more record: the lowest that has room, or
-    /// else one that gave its memory up, or else a new one.
+    /// Makes `current` a segment with memory for one more record: the lowest one with room, or
+    /// else one whose memory was freed, or else a new one.
     #[cold]
     fn make_room(&mut self) {
         let usable = |segment: &Segment<E>| segment.has_room() && segment.places.capacity() > 0;
@@ -196,29 +200,30 @@ impl<E: Record> Arena<E> {
         }
     }
 
-    /// Gives a segment memory for so many places, which must be enough for those it has.
+    /// Reallocates a segment with memory for `places`, which must hold its records.
     fn set_capacity(&mut self, number: usize, places: usize) {
         let block = &mut self.segments[number].places;
         self.capacity = self.capacity - block.capacity() + places;
         *block = core::mem::take(block).with_other_capacity(places);
     }
 
-    /// Gives up the memory of a segment, with whatever is in it.
+    /// Takes the memory of a segment, with all records in it.
     fn give_up(&mut self, number: usize) -> Block<E> {
         let block = self.segments[number].give_up();
         self.capacity -= block.capacity();
         block
     }
 
-    /// Whether most of the memory is unused, and much of it.
+    /// Returns `true` if more than three quarters of the memory are unused, and more than two
+    /// segments.
     #[inline]
     pub(super) fn is_sparse(&self) -> bool {
         self.capacity > 4 * self.len + 2 * Self::PLACES
     }
 
-    /// Moves a record to the lowest segment that has room, if that is lower than its own: so the
-    /// highest segments become empty. Returns the new index. The caller corrects whatever knows
-    /// the old one.
+    /// Moves a record to the lowest segment with room, if that is lower than its own, so that the
+    /// highest segments become empty. Returns the new index. The caller must update all references
+    /// to the old one.
     pub(super) fn lower(&mut self, index: u32) -> Option<u32>
     where
         E: Copy,
@@ -236,8 +241,8 @@ impl<E: Record> Arena<E> {
         Some(moved)
     }
 
-    /// A segment has no record any more. Keeps the memory of the lowest such segment, and frees
-    /// that of the others.
+    /// Called when a segment has become empty. Keeps the memory of the lowest empty segment, and
+    /// frees that of another one.
     #[cold]
     fn emptied(&mut self) {
         let mut spare = (0..self.segments.len()).filter(|&number| self.segments[number].is_spare());
@@ -248,13 +253,13 @@ impl<E: Record> Arena<E> {
         }
     }
 
-    /// Forgets what is kept beside the places at the end that have no memory.
+    /// Frees what is kept beside the places after the last one that has memory.
     fn forget_end(&mut self) {
         let end = self.segments.iter().rposition(|segment| segment.places.capacity() > 0);
         E::forget_from(&mut self.beside, end.map_or(0, |last| (last + 1) << Self::SHIFT));
     }
 
-    /// Takes everything out, to be dropped by the caller; fresh records know of the old ones.
+    /// Takes all records out, to be dropped by the caller. The legacies of the segments remain.
     pub(super) fn take_all(&mut self) -> Vec<Block<E>> {
         let old = (0..self.segments.len()).map(|number| self.give_up(number)).collect();
         self.forget_end();
@@ -263,7 +268,7 @@ impl<E: Record> Arena<E> {
         old
     }
 
-    /// Every place that has memory, free or taken, by index.
+    /// Iterates over all places that have memory, free or taken, with their indices.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, &E)> {
         self.segments.iter().enumerate().flat_map(|(number, segment)| {
             let base = (number as u32) << Self::SHIFT;
@@ -271,7 +276,7 @@ impl<E: Record> Arena<E> {
         })
     }
 
-    /// The first place at or after `index` that has memory, or `None` if there is none.
+    /// Returns the first place at or after `index` that has memory.
     pub(super) fn next_place(&self, index: u32) -> Option<u32> {
         let (mut number, offset) = Self::split(index);
         if offset < self.segments.get(number)?.places.len() {
@@ -285,7 +290,7 @@ impl<E: Record> Arena<E> {
         }
     }
 
-    /// The last place before `index` that has memory, or `None` if there is none.
+    /// Returns the last place before `index` that has memory.
     #[cfg(feature = "std")]
     pub(super) fn place_before(&self, index: u32) -> Option<u32> {
         let (number, offset) = Self::split(index);
@@ -299,11 +304,11 @@ impl<E: Record> Arena<E> {
         Some(last_of(lower, len(lower)))
     }
 
-    /// Makes room for so many more records.
+    /// Allocates memory for `additional` more records.
     ///
     /// # Panics
     ///
-    /// If that is more than an arena can hold.
+    /// Panics if an arena cannot hold as many.
     pub(super) fn reserve(&mut self, additional: usize) {
         let wanted = self.len.saturating_add(additional);
         assert!(wanted < NIL as usize, "a wheel holds fewer than 2^32 timers, not {wanted}");
@@ -325,12 +330,12 @@ impl<E: Record> Arena<E> {
         }
     }
 
-    /// What the segments have to pass on.
+    /// Iterates over the legacies of all segments.
     pub(super) fn legacies(&self) -> impl Iterator<Item = E::Legacy> {
         self.segments.iter().map(|segment| segment.legacy)
     }
 
-    /// Gives back the memory of segments without a record, and the unused end of the first.
+    /// Frees the memory of empty segments and, if there is only one segment, its unused end.
     pub(crate) fn shrink_to_fit(&mut self) {
         for number in 0..self.segments.len() {
             if self.segments[number].is_spare() {
@@ -389,7 +394,7 @@ impl<E: Record> Segment<E> {
         Self { places: Block::EMPTY, free: NIL, taken: 0, legacy }
     }
 
-    /// Whether it has memory but no record.
+    /// Returns `true` if the segment has memory but no records.
     fn is_spare(&self) -> bool {
         self.taken == 0 && self.places.capacity() > 0
     }

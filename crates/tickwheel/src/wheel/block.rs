@@ -1,13 +1,13 @@
 //! A vector of fixed capacity whose memory is laid out for random access.
 //!
-//! A plain `Vec` would do, but costs more, because the allocator puts a large one 16 bytes behind
-//! the start of a page: records then straddle cache lines, and the block straddles the huge pages
-//! that would spare most of the address translation. `docs/WHEEL.md` has the figures.
+//! A plain `Vec` would be slower, because the allocator places a large one 16 bytes after the start
+//! of a page. Records then straddle cache lines, and the block straddles the huge pages that save
+//! most of the address translation. `docs/WHEEL.md` has the figures.
 //!
-//! Here is all the `unsafe` code of the wheels. Its ground rules:
+//! This module has all the `unsafe` code of the wheels. Its ground rules:
 //! * `start` comes from the global allocator with [`Block::layout`] of `capacity`, or dangles if
 //!   that is 0 bytes.
-//! * The first `len` places hold valid records; `len <= capacity`.
+//! * The first `len` places hold valid records, and `len <= capacity`.
 #![allow(unsafe_code)]
 
 use alloc::alloc::{alloc, dealloc, handle_alloc_error};
@@ -29,7 +29,7 @@ pub(crate) struct Block<E> {
 
 // SAFETY: a block owns its records as a `Vec` does.
 unsafe impl<E: Send> Send for Block<E> {}
-// SAFETY: as above; a shared block only gives out shared records.
+// SAFETY: as above. A shared block gives out only shared references to its records.
 unsafe impl<E: Sync> Sync for Block<E> {}
 
 impl<E> Block<E> {
@@ -65,7 +65,7 @@ impl<E> Block<E> {
         self.len == self.capacity
     }
 
-    /// Adds a record; the block must not be full.
+    /// Adds a record. The block must not be full.
     #[inline]
     pub(crate) fn push(&mut self, record: E) {
         assert!(!self.is_full(), "a block does not grow");
@@ -82,12 +82,12 @@ impl<E> Block<E> {
         }
     }
 
-    /// Empties the block without dropping its records, which takes long where there are many.
+    /// Empties the block without dropping its records. Visiting them all would take long.
     pub(super) fn forget_records(&mut self) {
         self.len = 0;
     }
 
-    /// Tells the processor that a record will be needed soon.
+    /// Prefetches a record.
     #[inline]
     pub(crate) fn prefetch(&self, place: usize) {
         let record = self.start.as_ptr().wrapping_add(place);
@@ -96,13 +96,13 @@ impl<E> Block<E> {
         }
     }
 
-    /// Moves all records to a block with another capacity, which must hold them.
+    /// Moves all records to a block with another capacity, which must be large enough.
     pub(crate) fn with_other_capacity(self, capacity: usize) -> Self {
         assert!(capacity >= self.len as usize, "a block does not drop records");
         let mut other = Self::with_capacity(capacity);
         let mut old = ManuallyDrop::new(self);
-        // SAFETY: the blocks are distinct; both places are valid for `len` records. The records
-        // belong to `other` afterwards, and `old` is left with none when its memory is freed.
+        // SAFETY: the blocks are distinct, and both have room for `len` records. The records belong
+        // to `other` afterwards, and `old` has none when its memory is freed.
         unsafe {
             ptr::copy_nonoverlapping(old.start.as_ptr(), other.start.as_ptr(), old.len as usize);
         }
@@ -154,7 +154,7 @@ impl<E> Drop for Block<E> {
     }
 }
 
-/// Tells the processor that what is at an address, if anything is, will be needed soon.
+/// Prefetches the cache line of an address, which need not be valid.
 #[inline]
 pub(crate) fn prefetch<E>(address: *const E) {
     #[cfg(target_arch = "x86_64")]
@@ -167,8 +167,7 @@ pub(crate) fn prefetch<E>(address: *const E) {
     let _ = address;
 }
 
-/// Asks for huge pages. Best effort: where there is no such advice, or it is refused, nothing
-/// happens.
+/// Asks the kernel for huge pages. It may refuse.
 #[cfg(all(feature = "std", target_os = "linux"))]
 fn advise_huge(start: NonNull<u8>, bytes: usize) {
     use core::ffi::{c_int, c_void};
@@ -179,8 +178,8 @@ fn advise_huge(start: NonNull<u8>, bytes: usize) {
         fn madvise(start: *mut c_void, length: usize, advice: c_int) -> c_int;
     }
 
-    // SAFETY: the range is this block's own memory, and MADV_HUGEPAGE is advice: it changes
-    // neither what the memory holds nor who may use it.
+    // SAFETY: the range is this block's own memory, and MADV_HUGEPAGE changes neither its contents
+    // nor its permissions.
     unsafe { madvise(start.as_ptr().cast(), bytes, MADV_HUGEPAGE) };
 }
 

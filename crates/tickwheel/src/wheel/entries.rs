@@ -1,16 +1,16 @@
-//! The timers themselves: value, deadline and generation, named by [`Key`].
+//! The timers themselves: value, deadline and generation, addressed by [`Key`].
 //!
 //! Ground rules:
 //! * An entry is live exactly while it holds a value.
 //! * `generation` changes when the entry is freed, so a key matches for one life only. An entry
 //!   that has gone through all 2³² generations is never used again.
-//! * `stamp` changes whenever a reference to the entry is left behind: when the entry is removed
-//!   before it is due, and when it is placed anew for an earlier deadline. It has only 8 bits and
-//!   may come round; a stale reference that matches by such a chance does no harm, because
-//!   whoever follows a reference looks at `deadline` before acting.
-//! * The stamps are also kept side by side, a byte each, so that telling stale references from
-//!   live ones touches a small part of the memory that the entries take. A stamp outlives the
-//!   memory of its entry, unless all entries after it are without memory too.
+//! * `stamp` changes whenever a reference to the entry becomes stale: when the entry is removed
+//!   before it is due, and when it is placed again for an earlier deadline. It has only 8 bits and
+//!   may wrap around. A stale reference that then matches by chance does no harm, because
+//!   `deadline` is always checked before the timer fires.
+//! * The stamps are also kept in an array of bytes, so that a sweep, which tells stale references
+//!   from live ones, reads a small part of the memory that the entries take. A stamp outlives the
+//!   memory of its entry, unless no later entry has memory either.
 
 use alloc::boxed::Box;
 use alloc::vec::{self, Vec};
@@ -46,8 +46,8 @@ impl<T> Entry<T> {
         Some(Due { key, deadline: self.deadline, value })
     }
 
-    /// Makes the keys of an emptied entry stale. Says whether the entry can be used again: one
-    /// that has no generation left stays taken, so that no key is ever given out twice.
+    /// Makes the keys of an emptied entry stale. Returns `false` if the entry has no generation left.
+    /// It is then never used again, so that no key is given out twice.
     #[inline]
     fn renew(&mut self, first_generation: u32, worn: &mut usize) -> bool {
         let next = self.generation.wrapping_add(1);
@@ -60,14 +60,15 @@ impl<T> Entry<T> {
     }
 }
 
-/// How many stamps are allocated together.
+/// The number of stamps in a page.
 const PAGE: usize = 4096;
 
-/// The stamp of every entry, by index. Pages, unlike one vector, grow without copying.
+/// The stamps of all entries, by index, in pages: they grow without being copied.
 pub(super) struct Stamps(Vec<Box<[u8; PAGE]>>);
 
 impl Stamps {
-    /// Adds a page for the stamp of an entry, with the first stamp of all entries on it.
+    /// Adds the page with the stamp of an entry. All entries of that page start with the stamp
+    /// `first`, which is also returned.
     #[cold]
     fn grow(&mut self, index: u32, first: u8) -> u8 {
         while self.0.len() <= index as usize / PAGE {
@@ -102,13 +103,13 @@ impl Stamps {
     }
 }
 
-/// The stamps of a wheel, to look up many. A copy can stay in registers while other parts of the
-/// wheel are written to.
+/// A view of the stamps, for many lookups. Unlike a reference to [`Stamps`], it can stay in
+/// registers while other parts of the wheel are written to.
 #[derive(Clone, Copy)]
 pub(super) struct StampsView<'a>(&'a [Box<[u8; PAGE]>]);
 
 impl StampsView<'_> {
-    /// Whether a reference with this stamp is, as far as the stamp can tell, not stale.
+    /// Returns `false` if a reference with this stamp is stale. A stale one may match by chance.
     #[inline(always)]
     pub(super) fn has(self, index: u32, stamp: u8) -> bool {
         match self.0.get(index as usize / PAGE) {
@@ -118,8 +119,8 @@ impl StampsView<'_> {
     }
 }
 
-/// The stamps of a reference's entry were freed, so the entry is gone. Kept apart: this is rare,
-/// and the compiler would rather compute both cases each time.
+/// The answer for a reference whose stamps were freed, because its entry is gone. A function of its
+/// own: inlined, the compiler would compute this rare case each time.
 #[cold]
 #[inline(never)]
 fn no_page() -> bool {
@@ -127,7 +128,7 @@ fn no_page() -> bool {
 }
 
 impl<T> Record for Entry<T> {
-    /// The latest generation in the segment, which is also what fresh entries start with.
+    /// The latest generation in the segment. Fresh entries start with it.
     type Legacy = Generation;
     type Beside = Stamps;
 
@@ -155,7 +156,7 @@ impl<T> Record for Entry<T> {
     }
 }
 
-/// A generation, as one that the wheel started with and how many have come since.
+/// A generation: the first one of the wheel, and the number of generations since.
 #[derive(Clone, Copy)]
 pub(super) struct Generation {
     first: u32,
@@ -163,8 +164,8 @@ pub(super) struct Generation {
 }
 
 impl Generation {
-    /// The first stamp of entries of which no stamp is known any more. It is far from the stamps
-    /// that they had in the lives before, so that few references of those lives match by chance.
+    /// Returns the first stamp of entries whose old stamps were freed. It is far from those, so
+    /// that few stale references to the old entries match by chance.
     fn first_stamp(self) -> u8 {
         (self.age as u8).wrapping_mul(37)
     }
@@ -173,15 +174,16 @@ impl Generation {
 /// All timers of one wheel.
 pub(super) struct Entries<T> {
     arena: Arena<Entry<T>>,
-    /// The generation this wheel started with, and before which an entry is worn out.
+    /// The generation that this wheel started with. An entry that comes round to it is worn out.
     first_generation: u32,
-    /// Entries that are never used again. They count as taken in the arena.
+    /// The number of worn-out entries, which are never used again. The arena counts them as taken.
     worn: usize,
 }
 
-/// Generations of different wheels start far apart, so that one does not take the other's keys.
+/// Returns the first generation of a new wheel. Those of different wheels are far apart, so that
+/// one wheel rejects the keys of another.
 fn first_generation() -> u32 {
-    /// 2³² divided by the golden ratio: multiples of it stay as far apart as can be.
+    /// 2³² divided by the golden ratio: its multiples are as far apart as possible.
     const STRIDE: u32 = 0x9E37_79B9;
     #[cfg(target_has_atomic = "32")]
     {
@@ -206,7 +208,7 @@ impl<T> Entries<T> {
         self.arena.len() - self.worn
     }
 
-    /// Adds an entry; gives its key and its stamp.
+    /// Adds an entry, and returns its key and its stamp.
     #[inline(always)]
     pub(super) fn insert(&mut self, deadline: u64, value: T) -> (Key, u8) {
         let (index, vacancy, stamps) = self.arena.vacancy();
@@ -252,7 +254,7 @@ impl<T> Entries<T> {
         })
     }
 
-    /// Follows a reference whose tick has come.
+    /// Follows a reference at its tick, and takes the timer out if it is due.
     #[inline]
     pub(super) fn meet(&mut self, index: u32, stamp: u8, tick: u64) -> Meeting<T> {
         let Self { arena, worn, first_generation } = self;
@@ -288,8 +290,8 @@ impl<T> Entries<T> {
         self.find_mut(key)?.value.as_mut()
     }
 
-    /// Sets a deadline. A later one needs no new reference: the old one is met first, and the
-    /// timer placed anew then.
+    /// Sets a deadline. A later one needs no new reference: the wheel reaches the old one first, and
+    /// places the timer again then.
     #[inline]
     pub(super) fn reset(&mut self, key: Key, deadline: u64) -> Reset {
         let Some(entry) = self.find_mut(key) else {
@@ -307,7 +309,7 @@ impl<T> Entries<T> {
         }
     }
 
-    /// The deadline of the live entry that a reference with this index and stamp is about;
+    /// Returns the deadline of the entry that a reference with this index and stamp points to, or
     /// `None` if the reference is stale.
     #[inline]
     pub(super) fn referenced(&self, index: u32, stamp: u8) -> Option<u64> {
@@ -315,7 +317,7 @@ impl<T> Entries<T> {
         (entry.stamp == stamp && entry.value.is_some()).then_some(entry.deadline)
     }
 
-    /// Whether the timer that a reference is about is due at `tick`.
+    /// Returns `true` if the timer that a reference points to is due at `tick`.
     #[inline]
     pub(super) fn is_due(&self, index: u32, stamp: u8, tick: u64) -> bool {
         self.referenced(index, stamp).is_some_and(|deadline| deadline <= tick)
@@ -327,19 +329,19 @@ impl<T> Entries<T> {
         self.arena.beside.view()
     }
 
-    /// Tells the processor that the entry at `index` will be needed soon.
+    /// Prefetches the entry at `index`.
     #[inline]
     pub(super) fn prefetch(&self, index: u32) {
         self.arena.prefetch(index);
     }
 
-    /// Removes every entry. The answer owns them all: what a destructor does while it is dropped
+    /// Removes all entries. The returned iterator owns them, so a destructor of a value that panics
     /// cannot harm the wheel.
     pub(super) fn drain<'a>(&mut self) -> Drain<'a, T> {
         let left = self.len();
         let segments = self.arena.take_all();
         if self.worn > 0 || self.arena.legacies().any(|latest| latest.age == u32::MAX) {
-            // Keys of worn-out entries could come again: start over as a new wheel does.
+            // Keys of worn-out entries could be given out again. Start like a new wheel instead.
             *self = Self::new();
         }
         Drain {
@@ -368,12 +370,12 @@ impl<T> Entries<T> {
         self.arena.memory_usage() + self.arena.beside.memory_usage()
     }
 
-    /// The smallest deadline; looks at every entry.
+    /// Returns the smallest deadline. Examines every entry.
     pub(super) fn earliest(&self) -> Option<u64> {
         self.iter().map(|pending| pending.deadline).min()
     }
 
-    /// Panics unless the arena is sound; then gives each live entry's index, stamp and deadline.
+    /// Panics if the arena is inconsistent. Returns the index, stamp and deadline of each live entry.
     pub(super) fn check_invariants(&self) -> impl Iterator<Item = (u32, u8, u64)> {
         self.arena.check_invariants(|entry| entry.value.is_none());
         let live = |(index, entry): (u32, &Entry<T>)| {
@@ -385,27 +387,27 @@ impl<T> Entries<T> {
     }
 }
 
-/// What a reference led to.
+/// The result of following a reference.
 pub(super) enum Meeting<T> {
     /// A timer that is due; it has left the entries.
     Due(Due<T>),
-    /// A timer that is due at this later tick, and needs a reference for it.
+    /// A timer that is due at this later tick. It needs a reference for that tick.
     Later(u64),
-    /// Nothing: the reference was stale.
+    /// The reference was stale.
     Stale,
 }
 
-/// What became of a [`Entries::reset`].
+/// The result of [`Entries::reset`].
 pub(super) enum Reset {
     /// No such timer.
     Stale,
     /// The deadline moved earlier: the timer needs a reference with this stamp.
     Earlier { stamp: u8 },
-    /// The deadline moved later or stayed: nothing to do.
+    /// The deadline moved later or stayed. The old reference serves it.
     Later,
 }
 
-/// Every pending timer of a wheel, in no particular order.
+/// An iterator over the pending timers of a wheel, in no particular order.
 ///
 /// ```
 /// use tickwheel::wheel::HierarchicalWheel;
@@ -456,10 +458,9 @@ impl<T: fmt::Debug> fmt::Debug for Iter<'_, T> {
     }
 }
 
-/// Takes every pending timer out of a wheel, in no particular order.
+/// An iterator that takes all pending timers out of a wheel, in no particular order.
 ///
-/// The wheel is empty from the start; dropping the iterator drops the timers it has not yet
-/// given out.
+/// The wheel is empty from the start. Dropping the iterator drops the timers that are left in it.
 ///
 /// ```
 /// use tickwheel::wheel::HierarchicalWheel;
@@ -475,10 +476,10 @@ pub struct Drain<'a, T> {
     segment: Block<Entry<T>>,
     base: u32,
     offset: usize,
-    /// The segments to come.
+    /// The segments after that one.
     rest: vec::IntoIter<Block<Entry<T>>>,
     left: usize,
-    /// A drain borrows its wheel by convention; the timers are its own.
+    /// A drain owns the timers, and borrows the wheel only by convention.
     wheel: PhantomData<&'a mut T>,
 }
 

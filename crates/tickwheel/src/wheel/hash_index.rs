@@ -7,7 +7,7 @@
 //! The index grows and shrinks in steps, so that no call takes long. A table of the new size
 //! receives the new entries, and each insertion and removal moves the entries of
 //! [`SLOTS_PER_STEP`] slots there from the old table. Until the old table is empty, a search
-//! looks in both.
+//! examines both.
 //!
 //! Ground rules:
 //! * The home of an entry is the slot `hash & mask`. The entry is there or, if others came first, in
@@ -40,24 +40,25 @@ const MOVED: Slot = 1 << 32;
 /// The smallest table.
 const MIN_SLOTS: usize = 8;
 
-/// A table with no more slots is not made smaller.
+/// A table with no more slots than this is not made smaller.
 const KEPT_SLOTS: usize = 1_024;
 
 /// The number of slots in a segment of 2 MiB.
 const SEGMENT: usize = 1 << 18;
 
-/// How many slots of the old table one insertion or removal empties.
+/// The number of slots of the old table that one insertion or removal empties.
 const SLOTS_PER_STEP: usize = 32;
 
 pub(crate) struct HashIndex {
     table: Table,
-    /// The table that is being emptied, up to the slot `moved`; else it has no slots.
+    /// The table that is being emptied, and has been up to the slot `moved`. Without slots if no
+    /// resize is in progress.
     old: Table,
     moved: usize,
     len: usize,
-    /// With this many records an insertion has to grow the index, or to go on with a resize.
+    /// With this many records an insertion grows the index, or continues a resize.
     full: usize,
-    /// With fewer records a removal has to shrink the index, or to go on with a resize.
+    /// With fewer records a removal shrinks the index, or continues a resize.
     sparse: usize,
 }
 
@@ -104,7 +105,7 @@ impl HashIndex {
         self.len
     }
 
-    /// Has the processor fetch the memory in which a hash will be looked up.
+    /// Prefetches the slot in which the search for a hash begins.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u32) {
         self.table.prefetch(hash);
@@ -161,7 +162,7 @@ impl HashIndex {
     fn resize(&mut self, slots: usize) {
         self.old = core::mem::replace(&mut self.table, Table::new(slots));
         self.moved = 0;
-        // The next calls go on with the resize, whatever the number of records.
+        // The next calls continue the resize, whatever the number of records.
         (self.full, self.sparse) = (0, usize::MAX);
     }
 
@@ -195,7 +196,7 @@ impl HashIndex {
 
 /// A table of a fixed number of slots, which is a power of two, or zero.
 struct Table {
-    /// Those without memory are free. A table of less than one segment has one that is smaller.
+    /// A segment without memory has only free slots. A small table has one small segment.
     segments: Vec<Block<Slot>>,
     mask: usize,
 }
@@ -239,7 +240,7 @@ impl Table {
         self.segments[at / SEGMENT] = segment;
     }
 
-    /// Returns the first entry with this hash for which `is_it` returns `true`, and where it is.
+    /// Returns the first entry with this hash for which `is_it` returns `true`, and its slot.
     #[inline]
     fn search(&self, hash: u32, mut is_it: impl FnMut(Slot) -> bool) -> Option<(usize, Slot)> {
         let mut at = hash as usize & self.mask;
@@ -263,7 +264,7 @@ impl Table {
         }
     }
 
-    /// Adds an entry; there must be a free slot.
+    /// Adds an entry. There must be a free slot.
     #[inline]
     fn put(&mut self, slot: Slot) {
         let mut at = hash_of(slot) as usize & self.mask;

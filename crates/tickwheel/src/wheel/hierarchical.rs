@@ -1,19 +1,20 @@
-//! Rings above rings: the wheel for every mix of near and far deadlines.
+//! The hierarchical wheel, for every mix of near and far deadlines.
 //!
-//! Eight levels of 256 slots, one level for each byte of a deadline. A timer waits at the level
+//! It has eight levels of 256 slots, one level for each byte of a deadline. A timer waits at the level
 //! of the highest byte in which its deadline differs from the wheel's time, in the slot of that
-//! byte's value. So level 0 holds the ticks of the current 256, level 1 the coming blocks of 256
-//! ticks, and so on: together they cover all 64 bits, with nothing folded and no list for the
-//! rest. When time enters a slot of an outer level, its timers are *demoted* to inner levels.
+//! byte's value. So level 0 holds the ticks of the current block of 256, level 1 the next blocks of
+//! 256 ticks, and so on. Together the levels cover all 64 bits of a deadline. When time enters a slot
+//! of an outer level, its timers are *demoted* to inner levels.
 //!
 //! Ground rules, on top of those of the module:
-//! * `cursor` is where the structure is, `now` is what the caller said: `cursor <= now`. Before
-//!   `wake` nothing is due, and the cursor stays where it is.
+//! * `now` is the time that the caller has set, and `cursor` the tick up to which the wheel has
+//!   followed it: `cursor <= now`. Nothing is due before `wake`, so the cursor does not move until
+//!   then.
 //! * At level 0 the occupied slots are at or after the cursor's; at outer levels they are after
-//!   it. Therefore the first occupied list of all is always the next to come, and finding it
-//!   takes two instructions on a bitmap.
+//!   it. So the first occupied list of all is always the next that the cursor reaches, and finding
+//!   it takes two instructions on a bitmap.
 //! * `batch` holds references for the tick `cursor`, already taken out of their list.
-//! * A slot is demoted chunk by chunk, and between two chunks the wheel can be used as always.
+//! * A slot is demoted chunk by chunk, and between two chunks the wheel can be used as usual.
 //!   Meanwhile `demoting` is the slot's list and `floor` its first tick; otherwise `floor` is
 //!   `cursor`. No other inner list was occupied when the demotion began, so inner lists only hold
 //!   what was demoted from this slot, and nothing is popped from them before it is empty.
@@ -32,22 +33,22 @@ use super::references::{CHUNK, Chunk, Lists, Reference};
 use super::sweep::Sweep;
 use super::{Advance, Due, Key, Wheel};
 
-/// Bits of a deadline that one level looks at.
+/// The number of bits of a deadline that one level uses.
 const LEVEL_BITS: u32 = 8;
 const SLOTS: usize = 1 << LEVEL_BITS;
 const LEVELS: usize = (u64::BITS / LEVEL_BITS) as usize;
 
-/// Up to this level the tick in a reference, with the slot, says the whole deadline.
+/// Up to this level, the slot and the tick in the reference give the whole deadline.
 const EXACT_LEVELS: usize = (Reference::TICK_BITS / LEVEL_BITS) as usize;
 
 /// A timing wheel of eight levels: O(1) for every operation, any `u64` deadline, nothing to tune.
 ///
-/// Deadlines are ticks. The wheel's time starts at 0 (or what
-/// [`with_start`](HierarchicalWheel::with_start) says) and moves with
+/// Deadlines are ticks. The wheel's time starts at 0, or at the time passed to
+/// [`with_start`](HierarchicalWheel::with_start), and moves with
 /// [`pop_due`](HierarchicalWheel::pop_due).
 ///
-/// Timers with equal deadlines come out in the order in which they were inserted, as long as
-/// none with that deadline was reset or removed; where one was, their order is unspecified.
+/// Timers with equal deadlines come out in the order in which they were inserted, unless one with
+/// that deadline was reset or removed; then their order is unspecified.
 ///
 /// ```
 /// use tickwheel::wheel::HierarchicalWheel;
@@ -78,7 +79,7 @@ pub struct HierarchicalWheel<T> {
     wake: u64,
 }
 
-/// References to be looked at next, all for one tick.
+/// The references to follow next, all for one tick.
 struct Batch {
     chunk: Chunk,
     next: usize,
@@ -142,7 +143,7 @@ impl<T> HierarchicalWheel<T> {
         wheel
     }
 
-    /// Gives a live entry a reference that will be met at its deadline.
+    /// Adds a reference that the wheel reaches at the deadline of a live entry.
     #[inline(always)]
     fn place(&mut self, deadline: u64, index: u32, stamp: u8) {
         if deadline < self.wake {
@@ -156,7 +157,7 @@ impl<T> HierarchicalWheel<T> {
         }
     }
 
-    /// Kept apart, because few timers are the earliest so far.
+    /// A function of its own, because few timers are the earliest so far.
     #[cold]
     fn wake_at(&mut self, deadline: u64) {
         self.wake = deadline;
@@ -173,7 +174,7 @@ impl<T> HierarchicalWheel<T> {
         self.search_next()
     }
 
-    /// As [`pop_next`](Self::pop_next), if the timer is not at hand.
+    /// As [`pop_next`](Self::pop_next), if the next reference does not lead to a due timer.
     fn search_next(&mut self) -> Option<Due<T>> {
         let mut unbounded = usize::MAX;
         loop {
@@ -205,8 +206,8 @@ impl<T> HierarchicalWheel<T> {
         None
     }
 
-    /// Works towards the first due timer until it is at hand, as the first overdue timer or else
-    /// the first of the batch. Stops after looking at about `budget` references.
+    /// Does the work before the first due timer, until that is the first overdue timer or the first
+    /// of the batch. Stops after examining about `budget` references.
     #[inline(never)]
     fn prepare(&mut self, budget: usize) -> Advance {
         let mut left = budget.max(1);
@@ -272,8 +273,8 @@ impl<T> HierarchicalWheel<T> {
         Advance::Idle
     }
 
-    /// Drops what comes next while it is stale: no wake-up is needed for it. Returns `false` if it
-    /// ran out of budget.
+    /// Drops the next references while they are stale, so that they cause no wake-up. Returns `false`
+    /// if the budget ran out.
     #[inline(always)]
     fn skip_stale(&mut self, budget: &mut usize) -> bool {
         while let Some(list) = self.lists.first() {
@@ -293,7 +294,7 @@ impl<T> HierarchicalWheel<T> {
         true
     }
 
-    /// A tick before which no reference in a list is met, if there is any.
+    /// Returns a tick before which the wheel reaches no reference, or `None` if there is none.
     fn next_list(&self) -> Option<u64> {
         let list = self.lists.first()?;
         let (level, slot) = (list / SLOTS, list % SLOTS);
@@ -305,7 +306,7 @@ impl<T> HierarchicalWheel<T> {
         Some(start | self.lists.min_tick(list)? & rest)
     }
 
-    /// Has the entries fetched that the batch after this one is about.
+    /// Prefetches the entries of the batch after this one.
     #[inline]
     fn prefetch_batch(&self) {
         if let Some(list) = self.lists.first() {
@@ -321,8 +322,8 @@ impl<T> HierarchicalWheel<T> {
         self.sweep.tidy(&self.entries, &mut self.lists, &mut self.overdue, None);
     }
 
-    /// Moves the timers of the slot that time has entered to inner levels, chunk by chunk, until
-    /// none or nothing of the budget is left.
+    /// Moves the timers of the slot that time has entered to inner levels, chunk by chunk, until the
+    /// slot is empty or the budget is used up.
     fn demote(&mut self, list: usize, left: &mut usize) {
         while *left > 0 {
             let Some(chunk) = self.lists.pop_chunk(list) else {
@@ -371,17 +372,17 @@ impl<T> HierarchicalWheel<T> {
     }
 }
 
-/// The list in which `deadline` waits while the time is `cursor`, which is not after it.
+/// Returns the list for `deadline` while the time is `cursor`, which is not after it.
 #[inline]
 fn list_of(deadline: u64, cursor: u64) -> usize {
-    // The position of the highest bit that differs; its lower three bits are the one in a byte.
+    // The position of the highest bit that differs. Its lower three bits are the position in a byte.
     let bit = (deadline ^ cursor | 1).leading_zeros() ^ (u64::BITS - 1);
     let shift = bit & !(LEVEL_BITS - 1);
     let slot = deadline >> shift & (SLOTS as u64 - 1);
     shift as usize * (SLOTS / LEVEL_BITS as usize) + slot as usize
 }
 
-/// The first tick of a slot that is not before the cursor's.
+/// Returns the first tick of a slot, which is not before the cursor's.
 #[inline]
 fn slot_start(level: usize, slot: usize, cursor: u64) -> u64 {
     let shift = LEVEL_BITS * level as u32;

@@ -1,11 +1,11 @@
-//! The invariant that all else serves, as a check: every live entry has a reference that is met at
-//! or before its deadline.
+//! A check of the main invariant: every live entry has a reference that the wheel reaches at or before
+//! the entry's deadline.
 
 use alloc::collections::BTreeMap;
 
 use super::entries::Entries;
 
-/// When each entry is met first, by index and stamp.
+/// The tick at which the wheel first reaches each entry, by index and stamp.
 #[derive(Default)]
 pub(super) struct Meetings {
     first: BTreeMap<(u32, u8), u64>,
@@ -13,19 +13,19 @@ pub(super) struct Meetings {
 }
 
 impl Meetings {
-    /// A reference to this entry is met at this tick.
+    /// Adds a reference, which the wheel reaches at `tick`.
     pub(super) fn add(&mut self, index: u32, stamp: u8, tick: u64) {
         let first = self.first.entry((index, stamp)).or_insert(tick);
         *first = tick.min(*first);
         self.references += 1;
     }
 
-    /// Returns how many references there are, stale ones included.
+    /// Returns the number of references, including stale ones.
     pub(super) fn count(&self) -> usize {
         self.references
     }
 
-    /// Panics unless every live entry is met in time.
+    /// Panics unless the wheel reaches every live entry in time.
     pub(super) fn check<T>(&self, entries: &Entries<T>) {
         for (index, stamp, deadline) in entries.check_invariants() {
             let tick = self.first.get(&(index, stamp)).expect("a timer without a reference");

@@ -1,7 +1,8 @@
 //! The smallest of a fixed number of values, kept up to date.
 //!
-//! A tree of minima, eight children to a node so that a node is one cache line. Lowering a value
-//! stops at the first node that is lower already, which is nearly always the first.
+//! It is a tree in which each node holds the smallest value of its eight children, which fill one
+//! cache line. Lowering a value stops at the first node that is already lower, which is nearly always
+//! the first one.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -10,12 +11,12 @@ use alloc::vec::Vec;
 const FAN: usize = 8;
 
 pub(super) struct MinTree {
-    /// From the values to the root, which is a level of one.
+    /// From the values to the root, which is a level with one node.
     levels: Vec<Box<[u64]>>,
 }
 
 impl MinTree {
-    /// `count` values, all `u64::MAX`.
+    /// Creates a tree of `count` values, all `u64::MAX`.
     pub(super) fn new(count: usize) -> Self {
         let mut levels = vec![vec![u64::MAX; count].into_boxed_slice()];
         let mut len = count;
@@ -36,7 +37,7 @@ impl MinTree {
         self.levels[self.levels.len() - 1][0]
     }
 
-    /// A place that holds the smallest value.
+    /// Returns a place that holds the smallest value.
     pub(super) fn place_of_min(&self) -> usize {
         let mut place = 0;
         for pair in self.levels.windows(2).rev() {
@@ -48,7 +49,7 @@ impl MinTree {
         place
     }
 
-    /// Makes the value at `place` at most `value`.
+    /// Lowers the value at `place` to `value`, unless it is already lower.
     #[inline]
     pub(super) fn lower(&mut self, mut place: usize, value: u64) {
         for level in &mut self.levels {
@@ -60,8 +61,8 @@ impl MinTree {
         }
     }
 
-    /// Makes the value at `place` `u64::MAX`. The nodes above learn of it with the next
-    /// [`set`](Self::set) of this place; until then [`min`](Self::min) may be too small.
+    /// Sets the value at `place` to `u64::MAX`, but leaves the nodes above it as they are. Until the
+    /// next [`set`](Self::set) of this place, [`min`](Self::min) may be too small.
     #[inline]
     pub(super) fn clear(&mut self, place: usize) {
         self.levels[0][place] = u64::MAX;
@@ -84,7 +85,7 @@ impl MinTree {
         self.levels.iter().map(|level| size_of_val(&**level)).sum()
     }
 
-    /// Panics unless every node is the smallest of its children, or smaller if a value was
+    /// Panics if a node is not the smallest of its children. It may be smaller if a value was
     /// `cleared`.
     pub(super) fn check_invariants(&self, cleared: bool) {
         for pair in self.levels.windows(2) {

@@ -1,8 +1,8 @@
 //! Two timing wheels as plain data structures.
 //!
 //! A wheel holds values, each with a *deadline*: a tick, which is any `u64`. It knows no clock
-//! and starts no thread. The caller says what tick it is ([`pop_due`](HierarchicalWheel::pop_due))
-//! and gets the due timers in order of deadline. What a tick means (a millisecond, a microsecond,
+//! and starts no thread. The caller passes the current tick to
+//! [`pop_due`](HierarchicalWheel::pop_due) and gets the due timers in order of deadline. What a tick means (a millisecond, a microsecond,
 //! a turn of a simulation) is up to the caller.
 //!
 //! ```
@@ -67,20 +67,19 @@
 //! 1. **Entries** (`entries.rs`): one record per timer (value, deadline, generation) in an arena
 //!    of segments. A [`Key`] is an index into it and a generation.
 //! 2. **References** (`references.rs`): a slot of a wheel is a list of chunks of 8-byte
-//!    references, each naming an entry.
+//!    references to entries.
 //! 3. **Overdue timers** (`overdue.rs`): those whose tick has passed, in order of deadline.
 //!
 //! # Ground rules
 //!
-//! * **The entry is the truth; a reference is only a hint**: "look at entry *i* when tick *t*
-//!   comes". A reference may be stale. Nothing is fired, moved or dropped because of what a
-//!   reference says without asking the entry.
-//! * **Every live entry has a reference that is met at or before its deadline.** So nothing is
-//!   late. A timer that is met before its deadline is placed again. So nothing is early.
+//! * **The entry is the truth; a reference is only a hint**: "examine entry *i* at tick *t*". A
+//!   reference may be stale, so the entry is checked before a timer is fired, moved or dropped.
+//! * **Every live entry has a reference that the wheel reaches at or before its deadline.** So no
+//!   timer is late. A timer that is reached before its deadline is placed again. So none is early.
 //! * Cancelling touches the entry alone, and so does moving a deadline later. Stale references
 //!   are swept in small steps as soon as there are two of them for each live one (`sweep.rs`).
 //! * **Work is done in steps**, each of which leaves the wheel consistent. `pop_due` takes as many
-//!   steps as it needs; [`advance`](HierarchicalWheel::advance) takes as many as it is allowed.
+//!   steps as it needs, and [`advance`](HierarchicalWheel::advance) as many as its budget allows.
 
 mod api;
 pub(crate) mod arena;
@@ -111,10 +110,10 @@ pub use hierarchical::HierarchicalWheel;
 /// timer is popped or removed. Every method returns `None` or `false` for a stale key, also when
 /// the timer's memory has been reused. A wheel never returns the same key twice.
 ///
-/// A key of another wheel is refused as well, because wheels start their generations far apart.
-/// That holds until one of the two wheels has used a single entry's memory about 2³² / *n* times,
-/// *n* being the number of wheels the process has made. Beyond that the key may name a timer of
-/// the wrong wheel, which is memory-safe.
+/// A key of another wheel is refused as well, because the generations of different wheels start far
+/// apart. That holds until one of the two wheels has reused a single entry's memory about 2³² / *n*
+/// times, where *n* is the number of wheels that the process has created. After that, the key may
+/// match a timer of the wrong wheel, which is memory-safe.
 ///
 /// ```
 /// use tickwheel::wheel::{HierarchicalWheel, Key};
@@ -153,7 +152,7 @@ pub struct Due<T> {
     pub value: T,
 }
 
-/// A timer that is in the wheel, as [`iter`](HierarchicalWheel::iter) shows it.
+/// A pending timer, returned by [`iter`](HierarchicalWheel::iter).
 ///
 /// ```
 /// use tickwheel::wheel::HierarchicalWheel;
@@ -174,7 +173,7 @@ pub struct Pending<'a, T> {
     pub value: &'a T,
 }
 
-/// How far [`advance`](HierarchicalWheel::advance) got.
+/// The result of [`advance`](HierarchicalWheel::advance).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[must_use]
 pub enum Advance {
@@ -250,7 +249,7 @@ pub trait Wheel<T>: sealed::Sealed {
     fn shrink_to_fit(&mut self);
     /// See [`HierarchicalWheel::memory_usage`].
     fn memory_usage(&self) -> usize;
-    /// Walks the whole structure and panics where it contradicts itself. For tests.
+    /// Examines the whole wheel, and panics if it is inconsistent. For tests.
     #[doc(hidden)]
     fn check_invariants(&self);
 }

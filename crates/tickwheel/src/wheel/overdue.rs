@@ -1,10 +1,10 @@
-//! Timers that have no slot to wait in: their tick has passed.
+//! Timers without a slot: their tick has passed.
 //!
 //! These are timers that were inserted with a deadline in the past or reset to one and, in a
 //! hashed wheel that is more than a round behind, timers of the rounds it has missed. They are
-//! ordered by deadline, then by insertion, and cost O(log n). A tree holds them, not a heap in a
-//! vector: a vector with ten million timers takes too long to copy when it grows, and to filter.
-//! As everywhere, these are references and may be stale.
+//! ordered by deadline, then by insertion, and cost O(log n). They are in a tree, not in a heap: the
+//! vector of a heap with ten million timers would take too long to copy when it grows, and to sweep.
+//! As in the slots, these are references, which may be stale.
 
 use alloc::collections::BTreeMap;
 use core::ops::Bound::{Excluded, Unbounded};
@@ -26,7 +26,7 @@ pub(super) struct Overdue {
     timers: BTreeMap<Rank, (u32, u8)>,
     /// Counts insertions, to keep their order among equal deadlines.
     sequence: u64,
-    /// The sweep has looked at everything up to this rank.
+    /// The sweep has examined all references up to this rank.
     swept: Option<Rank>,
 }
 
@@ -56,8 +56,8 @@ impl Overdue {
         self.timers.pop_first().as_ref().map(|(rank, reference)| late((rank, reference)))
     }
 
-    /// Looks at as many references as a chunk holds, each call at the next ones, and drops those
-    /// that are not `live`. Returns how many it dropped.
+    /// Examines as many references as a chunk holds, and drops those that are not `live`. Each call
+    /// continues where the last one stopped. Returns the number of dropped references.
     #[cold]
     #[inline(never)]
     pub(super) fn sweep_step(&mut self, live: impl Fn(Late) -> bool) -> usize {
@@ -79,7 +79,7 @@ impl Overdue {
         dropped
     }
 
-    /// Whether a sweep is between two steps.
+    /// Returns `true` between two steps of a sweep.
     pub(super) fn is_being_swept(&self) -> bool {
         self.swept.is_some()
     }
@@ -88,8 +88,7 @@ impl Overdue {
         self.timers.iter().map(late)
     }
 
-    /// Returns how many bytes the tree takes, about: the map does not tell. Its nodes are at least
-    /// half full.
+    /// Returns about the number of bytes that the tree takes, as its nodes are at least half full.
     pub(super) fn memory_usage(&self) -> usize {
         self.timers.len() * 2 * size_of::<(Rank, (u32, u8))>()
     }

@@ -1,20 +1,20 @@
 //! The slots of a wheel: lists of references to entries.
 //!
-//! A list is a chain of two-cache-line *chunks* of 8-byte references. Adding writes to the end of
-//! the last chunk, which is warm; emptying reads memory in order, where a list of linked entries
-//! would be a chain of dependent cache misses.
+//! A list is a chain of *chunks* of two cache lines with 8-byte references. Appending writes to the
+//! end of the last chunk, which is in the cache. Emptying a list reads its chunks in order; in a list
+//! of linked entries every step would be a cache miss that depends on the one before.
 //!
 //! Ground rules:
 //! * Only the last chunk of a list may be appended to; no chunk is empty.
-//! * References leave a list in the order in which they came.
-//! * Nothing here knows whether a reference is stale: [`Lists::compact`] is told.
+//! * References leave a list in the order in which they were appended.
+//! * Nothing here knows whether a reference is stale: callers of [`Lists::compact`] do.
 
 use alloc::boxed::Box;
 use alloc::vec;
 
 use super::arena::{Arena, NIL, Record, Vacancy};
 
-/// Says: look at this entry when this tick comes.
+/// A reference to an entry: examine the entry at this tick.
 #[derive(Clone, Copy)]
 pub(super) struct Reference {
     pub(super) index: u32,
@@ -44,7 +44,7 @@ impl Reference {
     const NONE: Self = Self { index: NIL, tick_and_stamp: 0 };
 }
 
-/// How many references a chunk holds, so that it fills two cache lines.
+/// The number of references in a chunk, which then fills two cache lines.
 pub(super) const CHUNK: usize = 15;
 
 #[derive(Clone, Copy)]
@@ -89,7 +89,7 @@ impl Record for Chunk {
 struct List {
     head: u32,
     tail: u32,
-    /// No reference that was noted has a smaller tick.
+    /// A lower bound of the ticks of all references that were noted.
     min_tick: u32,
 }
 
@@ -105,15 +105,15 @@ impl List {
 /// A fixed number of lists, with their chunks and a bitmap of those that are not empty.
 pub(super) struct Lists {
     heads: Box<[List]>,
-    /// One bit a list.
+    /// A bit for each list.
     occupied: Box<[u64]>,
-    /// One bit a word of `occupied`.
+    /// A bit for each word of `occupied`.
     summary: Box<[u64]>,
     chunks: Arena<Chunk>,
     sweep: Position,
 }
 
-/// A chunk within a list, named by the chunk before it ([`NIL`] for the first).
+/// The position of a chunk in a list, given by the chunk before it ([`NIL`] for the first).
 #[derive(Clone, Copy)]
 pub(super) struct Position {
     pub(super) list: usize,
@@ -132,7 +132,7 @@ impl Lists {
         }
     }
 
-    /// Whether most of the memory for chunks is unused.
+    /// Returns `true` if most of the memory for chunks is unused.
     #[inline]
     pub(super) fn are_sparse(&self) -> bool {
         self.chunks.is_sparse()
@@ -143,7 +143,7 @@ impl Lists {
         self.heads[list].head == NIL
     }
 
-    /// The first list that is not empty.
+    /// Returns the first list that is not empty.
     #[inline]
     pub(super) fn first(&self) -> Option<usize> {
         // All lists of a hierarchical wheel are in the first group.
@@ -157,7 +157,7 @@ impl Lists {
         Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
     }
 
-    /// The first list at or after `list` that is not empty.
+    /// Returns the first list at or after `list` that is not empty.
     #[inline]
     fn next_occupied(&self, list: usize) -> Option<usize> {
         let word = list / 64;
@@ -175,19 +175,19 @@ impl Lists {
         Some(word * 64 + self.occupied[word].trailing_zeros() as usize)
     }
 
-    /// No reference of the list that was noted has a smaller tick than this. A list that is empty
-    /// has `None`.
+    /// Returns a lower bound of the ticks of all references in the list that were noted, or `None` if
+    /// the list is empty.
     #[inline]
     pub(super) fn min_tick(&self, list: usize) -> Option<u64> {
         let List { head, min_tick, .. } = self.heads[list];
         (head != NIL).then_some(u64::from(min_tick))
     }
 
-    /// As [`append`](Self::append), for a list whose [`min_tick`](Self::min_tick) will be asked.
+    /// Appends a reference, and notes its tick for [`min_tick`](Self::min_tick).
     #[inline(always)]
     pub(super) fn append_and_note(&mut self, list: usize, reference: Reference) {
         let head = &mut self.heads[list];
-        // Few are the earliest so far: a branch costs less than writing each time.
+        // Few references are the earliest so far, so a branch costs less than a write each time.
         if reference.tick() < u64::from(head.min_tick) {
             head.note(reference);
         }
@@ -248,7 +248,7 @@ impl Lists {
         self.pop_chunk_into(list, &mut chunk).then_some(chunk)
     }
 
-    /// Takes the first chunk off a list; `false` if it is empty.
+    /// Takes the first chunk off a list. Returns `false` if the list is empty.
     #[inline]
     pub(super) fn pop_chunk_into(&mut self, list: usize, chunk: &mut Chunk) -> bool {
         let head = self.heads[list].head;
@@ -256,13 +256,13 @@ impl Lists {
             return false;
         };
         *chunk = *first;
-        // The next one of the list is a random place in memory, and is needed soon.
+        // The next chunk of the list is at a random place in memory, and is needed soon.
         self.chunks.prefetch(chunk.next);
         self.unlink(Position { list, before: NIL }, head, chunk.next);
         true
     }
 
-    /// Takes `chunk`, whose neighbours are `at.before` and `next`, out of its list.
+    /// Removes `chunk`, whose neighbours are `at.before` and `next`, from its list.
     fn unlink(&mut self, at: Position, chunk: u32, next: u32) {
         let entry = &mut self.heads[at.list];
         if at.before == NIL {
@@ -292,7 +292,7 @@ impl Lists {
         Position { list, before: NIL }
     }
 
-    /// Returns the index of the chunk at a position; [`NIL`] if the list ends there.
+    /// Returns the index of the chunk at a position, or [`NIL`] if the list ends there.
     fn at(&self, at: Position) -> u32 {
         match at.before {
             NIL => self.heads[at.list].head,
@@ -300,8 +300,9 @@ impl Lists {
         }
     }
 
-    /// Keeps of one chunk what `keep` wants, and fills the chunk before it up. Returns the position
-    /// of the next chunk of the list, or `None` at its end, and how many references it dropped.
+    /// Drops the references of one chunk for which `keep` returns `false`, and moves others to the
+    /// chunk before it until that is full. Returns the position of the next chunk of the list, or
+    /// `None` at its end, and the number of dropped references.
     #[inline(always)]
     pub(super) fn compact(
         &mut self,
@@ -312,8 +313,8 @@ impl Lists {
         if index == NIL {
             return (None, 0);
         }
-        // Writing each reference and counting it only if it stays needs no branch, which could not
-        // be predicted.
+        // A branch on `keep` could not be predicted. So each reference is written, and counted only
+        // if it stays.
         let chunk = self.chunks[index];
         let (next, references) = (chunk.next, chunk.references());
         let (mut read, mut dropped) = (0, references.len());
@@ -347,9 +348,9 @@ impl Lists {
         ((next != NIL).then_some(Position { before, ..at }), dropped)
     }
 
-    /// Drops the references of one chunk that are not `live`: each call looks at another chunk, of
-    /// one list after the other. `walked` is a list to leave out. Returns how many references it
-    /// dropped, or `None` after the last list.
+    /// Drops the references of one chunk that are not `live`. Each call examines the next chunk, of
+    /// one list after the other, except the list `walked`. Returns the number of dropped references,
+    /// or `None` after the last list.
     #[inline(always)]
     pub(super) fn sweep_step(
         &mut self,
@@ -373,14 +374,14 @@ impl Lists {
         }
         let (next, dropped) = self.compact(self.sweep, live);
         self.sweep = next.unwrap_or(end);
-        // The next step comes when a few more operations have passed: time to fetch its chunk.
+        // The next step comes a few operations later. Its chunk is prefetched until then.
         if let Some(before) = self.chunks.get(self.sweep.before) {
             self.chunks.prefetch(before.next);
         }
         Some(dropped)
     }
 
-    /// Moves a chunk to where the others are, so that the memory it is alone in can be given back.
+    /// Moves a chunk to a lower segment, so that the highest segments can be freed.
     #[cold]
     fn lower(&mut self, at: Position) {
         let index = self.at(at);
@@ -396,13 +397,13 @@ impl Lists {
         }
     }
 
-    /// The references that the next [`pop_chunk`](Self::pop_chunk) of a list gives.
+    /// Returns the references that the next [`pop_chunk`](Self::pop_chunk) of a list returns.
     #[inline]
     pub(super) fn to_pop(&self, list: usize) -> &[Reference] {
         self.preview(self.heads[list].head)
     }
 
-    /// The references of a chunk that is used soon; has the one behind it fetched.
+    /// Returns the references of a chunk, and prefetches the chunk after it.
     #[inline]
     fn preview(&self, chunk: u32) -> &[Reference] {
         let Some(chunk) = self.chunks.get(chunk) else {
@@ -417,11 +418,11 @@ impl Lists {
     }
 
     pub(super) fn reserve(&mut self, additional: usize) {
-        // The last chunk of each list is only partly used; it is not reserved.
+        // The partly used chunk at the end of each list is not counted.
         self.chunks.reserve(additional / CHUNK);
     }
 
-    /// Packs the references of every list into as few chunks as hold them, in fresh memory.
+    /// Packs the references of each list into as few chunks as possible, in new memory.
     pub(super) fn shrink_to_fit(&mut self) {
         let mut packed = Self::new(self.heads.len());
         while let Some(list) = self.first() {
@@ -443,7 +444,7 @@ impl Lists {
             + self.chunks.memory_usage()
     }
 
-    /// Panics unless the lists are sound; shows every reference with its list.
+    /// Panics if the lists are inconsistent. Calls `see` with each reference and its list.
     pub(super) fn check_invariants(&self, mut see: impl FnMut(usize, Reference)) {
         self.chunks.check_invariants(|chunk| chunk.len == 0);
         let mut chunks = 0;

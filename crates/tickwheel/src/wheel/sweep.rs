@@ -1,54 +1,53 @@
 //! Stale references, and how they are dropped.
 //!
-//! Removing a timer and moving its deadline earlier leave a reference behind that nobody needs.
-//! Time drops it when its tick comes, but until then it takes memory. So as soon as there are more
-//! than [`MAX_STALE`] stale references for each live timer, every second operation that leaves
-//! one behind also sweeps a little: it looks at chunks until it has dropped [`ENOUGH`] references,
-//! and at [`MAX_CHUNKS`] at most. An operation does no more than that, so there are no pauses. One
-//! chunk is mostly enough, and the processor sweeps it while it waits for the timer's cache line.
+//! Removing a timer, or moving its deadline earlier, makes its reference stale. The wheel drops the
+//! reference when it reaches the reference's tick, but until then it takes memory. So as soon as
+//! there are more than [`MAX_STALE`] stale references for each live timer, every second operation
+//! that makes one stale also sweeps: it examines chunks until it has dropped [`ENOUGH`] references,
+//! but at most [`MAX_CHUNKS`]. So there are no pauses. One chunk is mostly enough, and the processor
+//! sweeps it while it waits for the cache line of the timer.
 //!
-//! When most of the memory for chunks is unused, as it is after most timers of a large wheel were
-//! removed, a sweep also moves chunks into fewer segments. It then looks at as many as it may.
+//! When most of the memory for chunks is unused, as after most timers of a large wheel were removed,
+//! a sweep also moves chunks to fewer segments. It then always examines [`MAX_CHUNKS`].
 //!
-//! Whether there are too many is not asked each time: `patience` counts down to when it could be
-//! so. What a removal does each time is no more than that.
+//! An operation does not check each time whether there are too many: `patience` counts the
+//! operations until there can be.
 
 use super::entries::Entries;
 use super::overdue::Overdue;
 use super::references::Lists;
 
-/// How many stale references there may be for each live timer. Each takes memory as long as it
-/// stays; the fewer may stay, the more live ones a sweep meets for each stale one.
+/// The number of stale references that are allowed for each live timer. A larger number takes more
+/// memory. With a smaller one, a sweep finds more live references for each stale one.
 const MAX_STALE: usize = 2;
 
-/// How many more stale references there may be: while there are so few, sweeping does not pay.
+/// The number of stale references that are allowed in addition: so few are not worth sweeping.
 const SLACK: usize = 30 << 10;
 
-/// How many operations may leave a reference behind from one look to the next, at least.
+/// The minimum number of operations that make a reference stale, from one check to the next.
 const AT_LEAST: usize = 2;
 
-/// How many references a sweep drops. [`AT_LEAST`] removals leave as many stale references and
-/// lower the number that is allowed by [`MAX_STALE`] times as much: so the sweep keeps up.
+/// The number of references after which a sweep stops. [`AT_LEAST`] removals make as many references
+/// stale, and lower the allowed number by [`MAX_STALE`] times as much. So sweeps keep up with them.
 const ENOUGH: usize = AT_LEAST * (1 + MAX_STALE);
 
-/// How many chunks one sweep looks at, at most. Chunks of a wheel with many more slots than timers
-/// hold one reference each.
+/// The maximum number of chunks that one sweep examines. It matters in a wheel with many more slots
+/// than timers, whose chunks hold one reference each.
 const MAX_CHUNKS: usize = 32;
 
-/// The number of stale references of a wheel, and when to look at it again.
+/// The number of stale references of a wheel, and the time of the next check.
 pub(super) struct Sweep {
-    /// How many more operations may leave a reference behind before the next look.
+    /// The number of operations that may make a reference stale before the next check.
     patience: usize,
-    /// How many stale references there are once `patience` is used up. References are stale if
-    /// they are more than one for each live timer.
+    /// The number of stale references when `patience` is used up: that of all references minus that
+    /// of live timers.
     stale_then: usize,
 }
 
 impl Sweep {
     pub(super) const NEW: Self = Self { patience: AT_LEAST, stale_then: AT_LEAST };
 
-    /// Counts a reference that was left behind. Returns `true` if it is time to
-    /// [`tidy`](Self::tidy).
+    /// Counts a reference that became stale. Returns `true` if [`tidy`](Self::tidy) must be called.
     #[inline]
     pub(super) fn left_one(&mut self) -> bool {
         self.patience -= 1;
@@ -71,11 +70,10 @@ impl Sweep {
         self.stale_then -= count;
     }
 
-    /// Sweeps a little if there are too many stale references. `walked` is a list that must stay
-    /// as it is.
+    /// Sweeps if there are too many stale references. The list `walked` is not changed.
     ///
-    /// Neither this nor the sweep is inlined, so that no caller saves registers that only the next
-    /// part needs.
+    /// Neither this nor the sweep is inlined. Otherwise every caller would save registers that only
+    /// a sweep needs.
     #[inline(never)]
     pub(super) fn tidy<T>(
         &mut self,
@@ -92,7 +90,7 @@ impl Sweep {
         }
     }
 
-    /// Waits with the next look while `left` more stale references are allowed.
+    /// Sets the next check for a time when `left` more references can have become stale.
     #[inline]
     fn be_patient(&mut self, left: usize) {
         let stale = self.stale();
@@ -100,7 +98,7 @@ impl Sweep {
         self.stale_then = stale + self.patience;
     }
 
-    /// Looks at a few chunks, each call at the next ones, and drops their stale references.
+    /// Drops the stale references of a few chunks. Each call continues where the last one stopped.
     #[inline(never)]
     fn sweep<T>(
         &mut self,
@@ -131,14 +129,14 @@ impl Sweep {
         self.be_patient(left);
     }
 
-    /// Panics unless there are as many stale references as were counted.
+    /// Panics if the number of stale references differs from the counted one.
     pub(super) fn check_invariants(&self, references: usize, timers: usize) {
         assert_eq!(references, timers + self.stale(), "references");
-        assert!(self.patience > 0, "it is past the time to look");
+        assert!(self.patience > 0, "a check is overdue");
     }
 }
 
-/// How many stale references there may be.
+/// Returns the number of stale references that are allowed.
 #[inline]
 fn allowed<T>(entries: &Entries<T>) -> usize {
     MAX_STALE * entries.len() + SLACK

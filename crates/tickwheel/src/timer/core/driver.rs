@@ -44,7 +44,10 @@ pub(crate) const AWAKE: Nanos = 0;
 pub(crate) const NEVER: Nanos = Nanos::MAX - 1;
 
 /// `leader_until` while the timer may have no thread.
-pub(crate) const NOBODY: Nanos = Nanos::MAX;
+pub(crate) const NO_LEADER: Nanos = Nanos::MAX;
+
+/// `wake_at` of a [`Nudge`] if no thread must be woken or started for a deadline.
+const NO_WAKE_UP: Nanos = Nanos::MAX;
 
 /// Keeps a value on cache lines of its own. Processors fetch lines in pairs of 64 bytes.
 #[repr(align(128))]
@@ -72,19 +75,19 @@ impl Phase {
 #[must_use = "pass it to `nudge`: the leader may sleep past the new deadline"]
 #[derive(Clone, Copy)]
 pub(crate) struct Nudge {
-    /// The time at which a thread must wake up; `NOBODY` if one will be awake by then anyway.
+    /// The time at which a thread must wake up; [`NO_WAKE_UP`] if one will be awake by then anyway.
     wake_at: Nanos,
     /// Whether a thread is calling wakers and no guard watches for blocked ones.
     pub(crate) watch: bool,
 }
 
 impl Nudge {
-    pub(crate) const NONE: Self = Self { wake_at: NOBODY, watch: false };
+    pub(crate) const NONE: Self = Self { wake_at: NO_WAKE_UP, watch: false };
 
     /// Returns `true` if a thread must be woken or started.
     #[inline]
     pub(crate) fn is_needed(self) -> bool {
-        self.wake_at != NOBODY || self.watch
+        self.wake_at != NO_WAKE_UP || self.watch
     }
 }
 
@@ -110,7 +113,7 @@ pub(crate) struct Driver {
 
 /// The part of the roster that is also read without its lock.
 struct Published {
-    /// The time until which the leader sleeps, or [`AWAKE`] or [`NOBODY`]. On a caller-driven timer:
+    /// The time until which the leader sleeps, or [`AWAKE`] or [`NO_LEADER`]. On a caller-driven timer:
     /// the time until which the event loop sleeps.
     leader_until: AtomicU64,
     phase: AtomicU8,
@@ -136,7 +139,7 @@ impl Driver {
             core,
             hasher: RandomState::new(),
             published: CacheAligned(Published {
-                leader_until: AtomicU64::new(NOBODY),
+                leader_until: AtomicU64::new(NO_LEADER),
                 phase: AtomicU8::new(Phase::NotStarted as u8),
                 guard: AtomicU8::new(Guard::None as u8),
                 unguarded_wakers: AtomicU64::new(0),
@@ -177,7 +180,7 @@ impl Driver {
         }
     }
 
-    /// Returns the time until which the leader sleeps, or [`AWAKE`] or [`NOBODY`].
+    /// Returns the time until which the leader sleeps, or [`AWAKE`] or [`NO_LEADER`].
     #[inline]
     pub(crate) fn leader_until(&self) -> Nanos {
         self.published.0.leader_until.load(Ordering::Acquire)
@@ -270,10 +273,10 @@ impl Driver {
             fence(Ordering::SeqCst);
         }
         let until = self.leader_until();
-        let wakes = until == NOBODY || (earlier && wake_at < until);
+        let wakes = until == NO_LEADER || (earlier && wake_at < until);
         let watch = self.published.0.unguarded_wakers.load(Ordering::Acquire) > 0;
         let watch = watch && self.is_unguarded();
-        Nudge { wake_at: if wakes { wake_at } else { NOBODY }, watch }
+        Nudge { wake_at: if wakes { wake_at } else { NO_WAKE_UP }, watch }
     }
 
     /// Wakes or starts the leader. No lock may be held: this calls hooks of the timer.
@@ -282,10 +285,10 @@ impl Driver {
         if nudge.watch {
             self.call_guard();
         }
-        if nudge.wake_at == NOBODY {
+        if nudge.wake_at == NO_WAKE_UP {
             return Ok(());
         }
-        if self.leader_until() == NOBODY {
+        if self.leader_until() == NO_LEADER {
             match self.start() {
                 // The task was accepted, and `stop` has handed it back.
                 Err(ScheduleError::Stopped) => return Ok(()),
@@ -300,7 +303,7 @@ impl Driver {
     fn wake_leader(&self, at: Nanos) {
         let roster = self.roster();
         let until = self.leader_until();
-        if until == NOBODY || at >= until {
+        if until == NO_LEADER || at >= until {
             return;
         }
         // The next caller with a later deadline need not wake the leader again. `AWAKE` would let

@@ -15,7 +15,7 @@ use std::sync::{Arc, PoisonError};
 
 use crate::timer::ScheduleError;
 use crate::timer::core::Core;
-use crate::timer::core::driver::{AWAKE, Driver, NOBODY, Phase};
+use crate::timer::core::driver::{AWAKE, Driver, NO_LEADER, Phase};
 use crate::timer::execution::panics;
 use crate::timer::execution::roster::{Guard, Roster, Starting};
 use crate::timer::sync::MutexGuard;
@@ -183,7 +183,7 @@ impl Driver {
     pub(crate) fn uncount(&self, roster: &mut Roster) {
         roster.count -= 1;
         if roster.count == 0 {
-            self.set_leader_until(NOBODY);
+            self.set_leader_until(NO_LEADER);
             self.ended.notify_all();
         }
     }

@@ -23,7 +23,7 @@ use std::sync::{Arc, PoisonError};
 
 use crate::timer::clock::{Nanos, nanos};
 use crate::timer::core::Core;
-use crate::timer::core::driver::{AWAKE, NEVER, NOBODY, Phase};
+use crate::timer::core::driver::{AWAKE, NEVER, NO_LEADER, Phase};
 use crate::timer::core::shard::{EMPTY, Shard};
 use crate::timer::core::state::{Fire, Popped, State};
 use crate::timer::execution::executor::{Executor, Task};
@@ -47,7 +47,7 @@ impl Core {
         let driver = &self.driver;
         let mut roster = driver.roster();
         roster.failures = 0;
-        if driver.leader_until() == NOBODY {
+        if driver.leader_until() == NO_LEADER {
             driver.set_leader_until(AWAKE);
         }
         let mut stays = true;
@@ -214,9 +214,9 @@ impl Core {
     /// Returns `true` if nothing is pending, so that the last thread may end. From then on, callers
     /// that schedule start a new thread. A series that is running on an executor counts as pending.
     fn may_end(&self) -> bool {
-        self.driver.set_leader_until(NOBODY);
+        self.driver.set_leader_until(NO_LEADER);
         // A caller that schedules after its shard was checked takes that shard's lock later, and so
-        // sees `NOBODY`.
+        // sees `NO_LEADER`.
         let has_pending = self.has_pending();
         if has_pending {
             self.driver.set_leader_until(AWAKE);

@@ -1,31 +1,32 @@
-//! One ring: the wheel of Netty and Dubbo, without a visit to every timer in every round.
+//! The hashed wheel: one ring, as in Netty and Dubbo.
 //!
-//! A timer waits in the slot `deadline % slots`, together with all others of other rounds. What
-//! the classic pays for that, visiting every slot at every tick and looking at every far timer
-//! once a round, is avoided in three ways:
-//! * A slot knows the earliest deadline in it, and a tree of these minima knows the earliest of
-//!   all. A slot is visited only when one of its timers is due; empty ticks and empty slots cost
-//!   nothing, and neither does a jump.
-//! * A slot has two lists: *near* for the coming rounds, *far* for the rest. A visit walks the
-//!   near list; the far list is walked when its own earliest deadline comes, and what has come
-//!   near then changes lists. How many rounds count as near adapts to each slot, so that both
-//!   walks cost about the same.
-//! * A reference carries its round, so walking a list does not touch a timer that is not due.
+//! A timer waits in the slot `deadline % slots`, together with timers of other rounds. The classic
+//! wheel visits every slot at every tick, and examines every far timer once per round. This one
+//! avoids that in three ways:
+//! * A slot knows its earliest deadline, and a tree of these minima knows the earliest of all. A
+//!   slot is visited only when one of its timers is due. So empty ticks and empty slots cost nothing,
+//!   and a jump over many ticks costs no more than the timers that are due.
+//! * A slot has two lists: *near* for the next rounds, and *far* for the rest. A visit walks the
+//!   near list. The far list is walked when its own earliest deadline comes, and timers that are
+//!   near by then change lists. The number of rounds that count as near adapts to each slot, so that
+//!   both walks cost about the same.
+//! * A reference contains its round, so walking a list does not touch timers that are not due.
 //!
 //! Ground rules, on top of those of the module:
 //! * Before `wake` nothing is due.
-//! * `cursor` is the tick up to which slots were emptied: references in slots are for later ticks,
-//!   and what is inserted with a later deadline goes to a slot. All else is in `due` or overdue.
+//! * `cursor` is the tick up to which slots were emptied. References in slots are for later ticks, and
+//!   a timer that is inserted with a later deadline goes to a slot. All others are in `due` or
+//!   overdue.
 //! * The slot with the earliest deadline is walked next, chunk by chunk, and between two chunks the
-//!   wheel can be used as always. `cursor` is that deadline from the start of the walk on. What is
-//!   due at it goes to `due` and can be popped at once; what is due at a later tick that has
-//!   passed too, after a jump of more than a round, becomes overdue.
-//! * During a walk the slot's minimum covers what was inserted since the walk began; at its end
-//!   what the walk left in the slot is added. No sweep touches the list that is being walked.
+//!   wheel can be used as usual. When the walk starts, `cursor` becomes that deadline. Timers that
+//!   are due at it go to `due` and can be popped at once. Timers that are due at a later tick which
+//!   has passed as well, after a jump of more than a round, become overdue.
+//! * During a walk, the slot's minimum covers the timers that were inserted since the walk began. At
+//!   its end, those that stayed in the slot are added. No sweep touches the list that is walked.
 //! * A reference has 24 bits of its round, so a slot holds only timers less than 2²⁴ rounds away.
 //!   The rest are in one list *beyond*, which is walked when its own earliest deadline comes.
-//! * The minima may be too small (what was removed or reset leaves them as they were), never too
-//!   large.
+//! * A minimum may be too small, because removing or resetting a timer does not change it. It is
+//!   never too large.
 
 mod slot;
 mod walk;
@@ -46,15 +47,15 @@ use super::{Advance, Due, Key, Wheel};
 use slot::{Rounds, Slot, is_beyond};
 use walk::Walk;
 
-/// The largest ring.
+/// The maximum number of slots.
 const MAX_SLOTS: usize = 1 << 24;
 
 /// A timing wheel of one ring.
 ///
-/// It does what [`HierarchicalWheel`](super::HierarchicalWheel) does and can be put in its place.
-/// Its case is a ring that all deadlines fit into, say less than 512 ticks in a ring of 512: there
-/// it is about as fast. The farther the deadlines, the slower it is: a timer is looked at again and
-/// again while its rounds pass, and a backlog of more than a round costs O(log n) per timer.
+/// It has the same methods as [`HierarchicalWheel`](super::HierarchicalWheel) and can replace it. It
+/// is about as fast if all deadlines fit into the ring, say less than 512 ticks in a ring of 512. The
+/// farther the deadlines, the slower it is: a timer is examined again and again while its rounds
+/// pass, and a backlog of more than a round costs O(log n) per timer.
 ///
 /// Timers with equal deadlines come out in unspecified order.
 ///
@@ -75,10 +76,10 @@ const MAX_SLOTS: usize = 1 << 24;
 /// ```
 pub struct HashedWheel<T> {
     entries: Entries<T>,
-    /// The near list of every slot, the far list of every slot, the list beyond.
+    /// The near lists of all slots, then the far lists of all slots, then the list beyond.
     lists: Lists,
     slots: Box<[Slot]>,
-    /// Binary logarithm of the number of slots.
+    /// The binary logarithm of the number of slots.
     round_shift: u32,
     /// The earliest deadline of each slot.
     earliest: MinTree,
@@ -86,11 +87,11 @@ pub struct HashedWheel<T> {
     beyond_earliest: u64,
     /// The list that is being walked.
     walk: Option<Walk>,
-    /// Timers due at the tick `cursor`, taken out of their slot; from `next_due` on.
+    /// References for the tick `cursor`, taken out of their slot. Those before `next_due` were used.
     due: Vec<Reference>,
     next_due: usize,
     overdue: Overdue,
-    /// References on their way from one list to another; empty otherwise.
+    /// References that are being moved from one list to another. Empty otherwise.
     moving: Vec<Reference>,
     sweep: Sweep,
     cursor: u64,
@@ -164,7 +165,7 @@ impl<T> HashedWheel<T> {
         self.slots.len()
     }
 
-    /// Gives a live entry a reference that will be met at its deadline.
+    /// Adds a reference that the wheel reaches at the deadline of a live entry.
     #[inline(always)]
     fn place(&mut self, deadline: u64, index: u32, stamp: u8) {
         if deadline <= self.cursor || is_beyond(deadline, self.cursor, self.round_shift) {
@@ -178,7 +179,7 @@ impl<T> HashedWheel<T> {
         if deadline >= slot.horizon && slot.horizon <= self.cursor {
             slot.set_horizon(self.cursor, ring);
         }
-        // Few are the earliest so far: a branch costs less than writing each time.
+        // Few timers are the earliest so far, so a branch costs less than a write each time.
         if deadline >= slot.horizon {
             list += ring;
             if deadline < slot.far_earliest {
@@ -192,14 +193,14 @@ impl<T> HashedWheel<T> {
         self.lists.append(list, reference);
     }
 
-    /// Notes that a slot has a timer that may be the earliest so far.
+    /// Notes the deadline of a timer that may be the earliest of its slot.
     #[cold]
     fn lower(&mut self, number: usize, deadline: u64) {
         self.wake = self.wake.min(deadline);
         self.earliest.lower(number, deadline);
     }
 
-    /// As [`place`](Self::place), for what no slot can hold: it is too late or too far.
+    /// As [`place`](Self::place), for a deadline that has passed or is too far away for a slot.
     #[cold]
     fn place_outside(&mut self, deadline: u64, index: u32, stamp: u8) {
         self.wake = self.wake.min(deadline);
@@ -226,7 +227,7 @@ impl<T> HashedWheel<T> {
         self.search_next()
     }
 
-    /// As [`pop_next`](Self::pop_next), if the timer is not at hand.
+    /// As [`pop_next`](Self::pop_next), if the next reference does not lead to a due timer.
     fn search_next(&mut self) -> Option<Due<T>> {
         if self.prepare(usize::MAX) != Advance::Due {
             return None;
@@ -240,8 +241,8 @@ impl<T> HashedWheel<T> {
         self.follow(reference.index, reference.stamp(), self.cursor)
     }
 
-    /// Works towards the first due timer until it is at hand, as the first overdue timer or else
-    /// the first one of `due`. Stops after looking at about `budget` references.
+    /// Does the work before the first due timer, until that is the first overdue timer or the first
+    /// one of `due`. Stops after examining about `budget` references.
     fn prepare(&mut self, budget: usize) -> Advance {
         let mut left = budget.max(1);
         loop {
@@ -280,19 +281,19 @@ impl<T> HashedWheel<T> {
         }
     }
 
-    /// Whether the first overdue timer comes before everything else.
+    /// Returns `true` if the first overdue timer comes before all other timers.
     #[inline]
     fn overdue_is_first(&self) -> bool {
         self.overdue.first().is_some_and(|late| late.deadline <= self.first_tick())
     }
 
-    /// A tick before which nothing is due but overdue timers.
+    /// Returns a tick before which only overdue timers are due.
     fn first_tick(&self) -> u64 {
         let at_cursor = self.walk.is_some() || self.next_due < self.due.len();
         if at_cursor { self.cursor } else { self.waiting() }
     }
 
-    /// A tick before which nothing in the slots or beyond is due.
+    /// Returns a tick before which no timer in the slots or beyond is due.
     fn waiting(&self) -> u64 {
         self.earliest.min().min(self.beyond_earliest)
     }
@@ -337,7 +338,7 @@ impl<T> Wheel<T> for HashedWheel<T> {
         self.entries.shrink_to_fit();
         self.lists.shrink_to_fit();
         if let Some(walk) = &mut self.walk {
-            // The chunks are others now. What was walked already is met a second time and stays.
+            // The chunks were replaced. References that were walked before are met again, and stay.
             walk.next = Lists::start(walk.next.list);
         }
         self.due.shrink_to_fit();

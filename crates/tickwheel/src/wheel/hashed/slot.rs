@@ -1,8 +1,8 @@
-//! A slot of the ring: which timers are near, and what a reference's round means.
+//! A slot of the ring: the horizon of its near list, and the meaning of a reference's round.
 
 use super::super::references::Reference;
 
-/// A reference cannot tell rounds apart that are so far away.
+/// The number of rounds from which on a reference cannot tell rounds apart.
 const BEYOND: u64 = (1 << Reference::TICK_BITS) - 1;
 
 #[derive(Clone, Copy)]
@@ -11,7 +11,7 @@ pub(super) struct Slot {
     pub(super) far_earliest: u64,
     /// Deadlines before this go to the near list.
     pub(super) horizon: u64,
-    /// Binary logarithm of how many rounds the horizon is set ahead.
+    /// The binary logarithm of the number of rounds by which the horizon is ahead.
     reach: u32,
 }
 
@@ -22,8 +22,8 @@ impl Slot {
         self.horizon = now.saturating_add((ring as u64) << self.reach);
     }
 
-    /// Sets the reach so that about the square root of all far timers come near at once: then
-    /// walking the near list at each round and the far list once in a while cost the same.
+    /// Sets the reach so that about the square root of all far timers become near at once. Walking
+    /// the near list in each round then costs as much as walking the far list now and then.
     pub(super) fn adapt(&mut self, came: usize, stayed: usize) {
         const MAX_REACH: u32 = 32;
         let square = came.saturating_mul(came);
@@ -35,13 +35,13 @@ impl Slot {
     }
 }
 
-/// Whether a deadline is after the cursor by more rounds than a reference can tell apart.
+/// Returns `true` if a deadline is too many rounds after the cursor for a reference.
 #[inline(always)]
 pub(super) fn is_beyond(deadline: u64, cursor: u64, round_shift: u32) -> bool {
     deadline > cursor && (deadline - cursor) >> round_shift >= BEYOND
 }
 
-/// Says which tick a reference of one slot is for.
+/// Computes the ticks of a slot's references.
 #[derive(Clone, Copy)]
 pub(super) struct Rounds {
     slot: u64,
@@ -63,7 +63,7 @@ impl Rounds {
         const MASK: u64 = (1 << Reference::TICK_BITS) - 1;
         let ahead = reference.tick().wrapping_sub(self.first) & MASK;
         let round = self.first.saturating_add(ahead);
-        // Only a stale reference can be for a round that does not exist.
+        // Only a stale reference can have a round that does not exist.
         let exists = round <= u64::MAX >> self.shift;
         if exists { round << self.shift | self.slot } else { u64::MAX }
     }

@@ -1,7 +1,7 @@
-//! Walking the list of a slot: what is due is taken out, and what has come near changes lists.
+//! Walking the list of a slot: due timers are taken out, and far timers that are near now change
+//! lists.
 //!
-//! A walk is made chunk by chunk. Between two chunks it is a state of the wheel, which can be used as
-//! always.
+//! A walk goes chunk by chunk, and between two chunks the wheel can be used as usual.
 
 use alloc::vec::Vec;
 
@@ -11,15 +11,16 @@ use super::super::references::{CHUNK, Lists, Position, Reference};
 use super::HashedWheel;
 use super::slot::{Rounds, is_beyond};
 
-/// How many due timers are gathered ahead of their use, so that their entries are fetched by then.
+/// The number of due timers that are collected ahead of their use, so that their entries are
+/// prefetched.
 const AHEAD: usize = 32;
 
-/// A walk over a list that takes out what is due.
+/// A walk over a list that takes out due timers.
 pub(super) struct Walk {
     pub(super) next: Position,
-    /// The earliest deadline of what stays in the slot's near list.
+    /// The earliest deadline that stays in the slot's near list.
     near_earliest: u64,
-    /// How many timers came from the far list to the near one, and how many stayed.
+    /// The number of timers that moved from the far list to the near one, and of those that stayed.
     came: usize,
     stayed: usize,
 }
@@ -31,18 +32,18 @@ impl Walk {
 }
 
 impl<T> HashedWheel<T> {
-    /// Begins to walk the list whose earliest deadline comes next; `false` if none has come.
+    /// Begins to walk the list with the earliest deadline. Returns `false` if that has not come yet.
     pub(super) fn begin_walk(&mut self) -> bool {
         let beyond = 2 * self.slots.len();
         let earliest = self.earliest.min();
         if self.lists.is_empty(beyond) && self.beyond_earliest < u64::MAX {
-            // All timers that were there have been removed.
+            // All its timers were removed.
             self.beyond_earliest = u64::MAX;
             return true;
         }
         let list = if self.beyond_earliest <= earliest.min(self.now) && !self.lists.is_empty(beyond)
         {
-            // What has come near goes to the slots, for ticks after the cursor.
+            // Timers that are near now go to the slots, for ticks after the cursor.
             self.cursor = self.cursor.max(self.beyond_earliest - 1);
             self.beyond_earliest = u64::MAX;
             beyond
@@ -59,19 +60,18 @@ impl<T> HashedWheel<T> {
         true
     }
 
-    /// The slot with the earliest deadline.
+    /// Returns the slot with the earliest deadline.
     fn first_slot(&self, earliest: u64) -> Option<usize> {
         if earliest < u64::MAX {
             return Some(self.earliest.place_of_min());
         }
-        // The minimum of a slot that holds only timers for the end of time looks like that of an
-        // empty one.
+        // A slot with timers for the last tick of all has the same minimum as an empty one.
         let ring = self.slots.len();
         self.lists.first().filter(|&list| list < 2 * ring).map(|list| list % ring)
     }
 
-    /// Walks on until enough due timers are gathered, the list ends, or `budget` references were
-    /// looked at. Returns how many those were, about.
+    /// Continues until enough due timers are collected, the list ends, or `budget` references were
+    /// examined. Returns about the number of examined references.
     pub(super) fn walk_on(&mut self, mut walk: Walk, budget: usize) -> usize {
         self.due.clear();
         self.next_due = 0;
@@ -101,7 +101,7 @@ impl<T> HashedWheel<T> {
         cost
     }
 
-    /// Takes what is due out of a chunk of a near list.
+    /// Takes the due timers out of a chunk of a near list.
     fn walk_near(&mut self, walk: &mut Walk) -> Option<Position> {
         let Self { now, cursor, ref mut due, ref mut overdue, ref entries, .. } = *self;
         let rounds = Rounds::new(walk.next.list, cursor, self.slots.len());
@@ -117,8 +117,8 @@ impl<T> HashedWheel<T> {
         next
     }
 
-    /// Takes what is due out of a chunk of a far list, and moves what has come near to the near
-    /// list.
+    /// Takes the due timers out of a chunk of a far list, and moves those that are near now to the
+    /// near list.
     fn walk_far(&mut self, walk: &mut Walk) -> Option<Position> {
         let number = walk.next.list - self.slots.len();
         let rounds = Rounds::new(number, self.cursor, self.slots.len());
@@ -145,7 +145,7 @@ impl<T> HashedWheel<T> {
         next
     }
 
-    /// Moves what is no longer beyond out of a chunk to its slot.
+    /// Moves the timers of a chunk that are no longer beyond to their slots.
     fn walk_beyond(&mut self, walk: &Walk) -> Option<Position> {
         let Self { cursor, round_shift, ref entries, ref mut moving, .. } = *self;
         let mut stale = 0;
@@ -181,14 +181,14 @@ impl<T> HashedWheel<T> {
         if list >= ring {
             slot.adapt(walk.came, walk.stayed);
         }
-        // What was inserted during the walk has lowered the slot's minimum.
+        // Timers that were inserted during the walk have lowered the slot's minimum.
         let earliest = self.earliest.get(number).min(walk.near_earliest).min(slot.far_earliest);
         self.earliest.set(number, earliest);
     }
 }
 
-/// Puts a reference that has left its slot to those of the cursor's tick, or to the overdue ones
-/// if it is for a later round that has passed as well.
+/// Adds a reference that has left its slot to those of the cursor's tick, or to the overdue ones if
+/// its round is a later one that has passed as well.
 #[inline(always)]
 fn take_due<T>(
     reference: Reference,

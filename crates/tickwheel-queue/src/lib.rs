@@ -76,6 +76,7 @@ pub use model::schedule::{NewSchedule, PutSchedule, Schedule, Timing};
 pub use model::settings::{Keep, Limits, Order, Pacing, QueueSettings, Retention, SettingsPatch};
 pub use model::short_id::{ParseShortIdError, ShortId};
 pub use model::stats::{Durability, QueueCounters, QueueInfo, Stats};
+pub use model::target::StoredTarget;
 pub use model::time::Time;
 pub use tickwheel::cron;
 

@@ -11,3 +11,4 @@ pub(crate) mod queues;
 mod reserve;
 mod response;
 pub(crate) mod schedules;
+mod targets;

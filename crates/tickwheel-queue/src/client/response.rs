@@ -9,6 +9,7 @@ use crate::model::list::Page;
 use crate::model::schedule::{PutSchedule, Schedule};
 use crate::model::settings::QueueSettings;
 use crate::model::stats::{QueueInfo, Stats};
+use crate::model::target::StoredTarget;
 use crate::model::time::Time;
 use crate::runtime::request::Response;
 
@@ -122,6 +123,14 @@ pub(crate) fn schedule(outcome: Response) -> Result<Option<Schedule>, Error> {
 
 pub(crate) fn upcoming(outcome: Response) -> Result<Vec<Time>, Error> {
     if let Response::Upcoming(times) = outcome { times } else { mismatch(outcome) }
+}
+
+pub(crate) fn targets(outcome: Response) -> Result<Vec<StoredTarget>, Error> {
+    if let Response::Targets(targets) = outcome { targets } else { mismatch(outcome) }
+}
+
+pub(crate) fn target(outcome: Response) -> Result<Option<StoredTarget>, Error> {
+    Ok(targets(outcome)?.pop())
 }
 
 pub(crate) fn jobs(outcome: Response) -> Many<Option<Job>> {

@@ -54,6 +54,15 @@ pub(crate) enum Command {
         name: String,
         paused: bool,
     },
+    PutTarget {
+        name: String,
+        definition: Bytes,
+    },
+    PutTargetState {
+        name: String,
+        state: Bytes,
+    },
+    RemoveTarget(String),
 }
 
 impl Command {
@@ -77,7 +86,10 @@ impl Command {
             | Self::PatchSettings { .. }
             | Self::PutSchedule(_)
             | Self::RemoveSchedule(_)
-            | Self::PauseSchedule { .. } => 1,
+            | Self::PauseSchedule { .. }
+            | Self::PutTarget { .. }
+            | Self::PutTargetState { .. }
+            | Self::RemoveTarget(_) => 1,
         }
     }
 
@@ -112,7 +124,11 @@ impl Command {
                 queue.len() + size_of::<SettingsPatch>() + patch.bytes()
             }
             Self::PutSchedule(schedule) => schedule.name.len() + schedule.job.bytes(),
-            Self::RemoveSchedule(name) | Self::PauseSchedule { name, .. } => name.len(),
+            Self::RemoveSchedule(name)
+            | Self::PauseSchedule { name, .. }
+            | Self::RemoveTarget(name) => name.len(),
+            Self::PutTarget { name, definition: value }
+            | Self::PutTargetState { name, state: value } => name.len() + value.len(),
         }
     }
 
@@ -128,6 +144,9 @@ impl Command {
             Self::KickSome(sweep) | Self::Purge(sweep) | Self::Drain(sweep) => {
                 access.check_queue(&sweep.queue)
             }
+            Self::PutTarget { name, .. }
+            | Self::PutTargetState { name, .. }
+            | Self::RemoveTarget(name) => access.check_targets(name),
             Self::Put(_)
             | Self::PutOnce(..)
             | Self::Cancel(_)

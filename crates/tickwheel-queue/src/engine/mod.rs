@@ -30,11 +30,12 @@ mod removal;
 mod repair;
 mod room;
 mod schedule;
+mod target;
 #[cfg(test)]
 mod tests;
 mod window;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,6 +100,8 @@ pub(crate) struct Engine {
     wheel: HierarchicalWheel<Timed>,
     leases: HashMap<JobId, Leased>,
     schedules: BTreeMap<Arc<str>, Course>,
+    /// The names of all push targets.
+    targets: BTreeSet<Arc<str>>,
     batch: WriteBatch,
     /// Queues whose counts have to be written.
     dirty: Vec<u32>,
@@ -298,6 +301,13 @@ impl Engine {
             Command::PauseSchedule { name, paused } => {
                 Outcome::Units(vec![self.pause_schedule(name, *paused, access)])
             }
+            Command::PutTarget { name, definition } => {
+                Outcome::Units(vec![self.put_target(name, definition)])
+            }
+            Command::PutTargetState { name, state } => {
+                Outcome::Units(vec![self.put_target_state(name, state)])
+            }
+            Command::RemoveTarget(name) => Outcome::Units(vec![self.remove_target(name)]),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The engine as it is after opening: read from the store, and only what is near.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -45,6 +45,7 @@ impl Engine {
             wheel: HierarchicalWheel::with_start(now.time().as_millis()),
             leases: HashMap::new(),
             schedules: BTreeMap::new(),
+            targets: BTreeSet::new(),
             batch: WriteBatch::new(),
             dirty: Vec::new(),
             dirty_paces: Vec::new(),
@@ -65,6 +66,7 @@ impl Engine {
         engine.read_leases(view)?;
         engine.read_paces(view)?;
         engine.read_schedules(view)?;
+        engine.read_targets(view)?;
         engine.read_idempotency_keys(view)?;
         for number in 0..engine.queues.len() as u32 {
             let counts = &engine.queues[number as usize].counts;

@@ -273,6 +273,7 @@ impl Engine {
 
     pub(super) fn configure(&mut self, name: &str, settings: &QueueSettings) -> Result<(), Error> {
         settings.check()?;
+        self.check_target_of(name, settings.target.as_deref())?;
         let number = self.queue_for(name)?;
         self.set_settings(number, settings.clone());
         Ok(())
@@ -288,6 +289,7 @@ impl Engine {
         let current = self.number_of(name).map(|number| self.queue(number).settings.clone());
         let settings = patch.apply(&current.unwrap_or_default());
         settings.check()?;
+        self.check_target_of(name, settings.target.as_deref())?;
         let number = self.queue_for(name)?;
         self.set_settings(number, settings.clone());
         Ok(settings)

@@ -365,7 +365,7 @@ impl Engine {
     }
 
     fn read_schedule(&mut self, view: &dyn View, key: &[u8], value: Bytes) -> Result<(), String> {
-        let name = rows::read_schedule_key(key).ok_or("a key that is no name")?;
+        let name = rows::read_name(key).ok_or("a key that is no name")?;
         let row = ScheduleRow::decode(value)?;
         let progress = view.get(Table::Index, &rows::progress(name));
         let progress = progress.map_err(|error| error.to_string())?;

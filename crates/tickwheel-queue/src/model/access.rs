@@ -155,6 +155,11 @@ impl Access {
         if self.is_revoked() { Err(Error::Revoked) } else { Ok(()) }
     }
 
+    /// Refuses push targets to an access that does not include all queues: queues share targets.
+    pub(crate) fn check_targets(&self, name: &str) -> Result<(), Error> {
+        if self.is_limited() { Err(Error::ForbiddenTarget(name.to_owned())) } else { Ok(()) }
+    }
+
     /// Refuses a queue that the caller named and that is not included.
     pub(crate) fn check_queue(&self, queue: &str) -> Result<(), Error> {
         if self.allows(queue) { Ok(()) } else { Err(Error::Forbidden(queue.to_owned())) }

@@ -37,6 +37,10 @@ pub enum Limit {
     Disk,
     /// `Limits::schedules`
     Schedules,
+    /// `Limits::targets`
+    Targets,
+    /// `Limits::queue_name`, for a push target
+    TargetName,
     /// `Limits::queue_name`, for a schedule
     ScheduleName,
     /// [`Job::MAX_RESULT_BYTES`](crate::Job::MAX_RESULT_BYTES)
@@ -57,6 +61,8 @@ impl fmt::Display for Limit {
             Self::Leased => "leased jobs",
             Self::Disk => "bytes on disk",
             Self::Schedules => "schedules",
+            Self::Targets => "targets",
+            Self::TargetName => "bytes of a target's name",
             Self::ScheduleName => "bytes of a schedule's name",
             Self::Result => "bytes of a result",
         })
@@ -82,6 +88,17 @@ pub enum Error {
     NoSuchQueue(String),
     /// There is no such schedule.
     NoSuchSchedule(String),
+    /// There is no such push target.
+    NoSuchTarget(String),
+    /// Queues name this push target, so it cannot be removed.
+    TargetInUse {
+        /// The target.
+        target: String,
+        /// One of the queues.
+        queue: String,
+    },
+    /// The caller has no [`Access`](crate::Access) to all queues, which push targets require.
+    ForbiddenTarget(String),
     /// What the store holds of this schedule cannot be read, or its time zone is not there any
     /// more. It puts nothing until it is put again. The others are not affected.
     DamagedSchedule {
@@ -195,6 +212,18 @@ impl fmt::Display for Error {
                 "there is no queue {name:?}: it comes into being with its first job or settings"
             ),
             Self::NoSuchSchedule(name) => write!(f, "there is no schedule {name:?}"),
+            Self::NoSuchTarget(name) => {
+                write!(f, "there is no target {name:?}: add it first, or check its name")
+            }
+            Self::TargetInUse { target, queue } => write!(
+                f,
+                "queue {queue:?} names target {target:?}: give the queue another target, or none, \
+                 and then remove this one"
+            ),
+            Self::ForbiddenTarget(name) => write!(
+                f,
+                "target {name:?} requires access to all queues, since queues share targets"
+            ),
             Self::DamagedSchedule { name, why } => write!(
                 f,
                 "schedule {name:?} cannot be read: {why}. It puts nothing: put it again, or remove \

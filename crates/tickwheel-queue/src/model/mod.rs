@@ -18,5 +18,6 @@ pub(crate) mod schedule;
 pub(crate) mod settings;
 pub(crate) mod short_id;
 pub(crate) mod stats;
+pub(crate) mod target;
 pub(crate) mod time;
 pub(crate) mod validation;

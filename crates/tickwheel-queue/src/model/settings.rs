@@ -172,6 +172,8 @@ pub struct QueueSettings {
     pub group_pacing: Pacing,
     /// The order in which ready jobs are delivered.
     pub order: Order,
+    /// The name of the push target that gets the jobs.
+    pub target: Option<String>,
 }
 
 impl Default for QueueSettings {
@@ -185,6 +187,7 @@ impl Default for QueueSettings {
             pacing: Pacing::default(),
             group_pacing: Pacing::default(),
             order: Order::default(),
+            target: None,
         }
     }
 }
@@ -222,6 +225,9 @@ pub struct SettingsPatch {
     pub group_pacing: Option<Pacing>,
     /// See [`QueueSettings::order`].
     pub order: Option<Order>,
+    /// See [`QueueSettings::target`]; `Some(None)` removes it.
+    #[allow(clippy::option_option, reason = "no change differs from no target")]
+    pub target: Option<Option<String>>,
 }
 
 impl SettingsPatch {
@@ -240,12 +246,14 @@ impl SettingsPatch {
             pacing: self.pacing.unwrap_or(settings.pacing),
             group_pacing: self.group_pacing.unwrap_or(settings.group_pacing),
             order: self.order.unwrap_or(settings.order),
+            target: self.target.clone().unwrap_or_else(|| settings.target.clone()),
         }
     }
 
     /// How much memory it holds beside itself.
     pub(crate) fn bytes(&self) -> usize {
-        self.retry.as_ref().map_or(0, RetryPolicy::bytes)
+        let target = self.target.as_ref().and_then(Option::as_ref).map_or(0, String::len);
+        target + self.retry.as_ref().map_or(0, RetryPolicy::bytes)
     }
 }
 
@@ -276,6 +284,8 @@ pub struct Limits {
     pub queues: u64,
     /// Schedules.
     pub schedules: u64,
+    /// Push targets.
+    pub targets: u64,
     /// Jobs that are scheduled, ready or leased.
     pub pending: u64,
     /// Jobs that are leased at once; their leases are kept in memory.
@@ -289,7 +299,7 @@ pub struct Limits {
 
 impl Default for Limits {
     /// A payload of 1 MiB, 64 KiB of headers, keys of 512 bytes, queue names of 128, batches of
-    /// 10,000, 10,000 queues and as many schedules, a million leases, and as many jobs as the disk holds.
+    /// 10,000, 10,000 queues and as many schedules and targets, a million leases, and as many jobs as the disk holds.
     fn default() -> Self {
         Self {
             payload: 1 << 20,
@@ -299,6 +309,7 @@ impl Default for Limits {
             batch: 10_000,
             queues: 10_000,
             schedules: 10_000,
+            targets: 10_000,
             pending: u64::MAX,
             leased: 1_000_000,
             disk: u64::MAX,

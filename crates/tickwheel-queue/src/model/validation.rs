@@ -22,7 +22,7 @@ fn invalid(field: impl Into<String>, why: impl Into<String>) -> Error {
     Error::Invalid { field: field.into(), why: why.into() }
 }
 
-fn over(limit: Limit, allowed: u64, found: usize) -> Result<(), Error> {
+pub(crate) fn over(limit: Limit, allowed: u64, found: usize) -> Result<(), Error> {
     let found = found as u64;
     if found > allowed { Err(Error::OverLimit { limit, allowed, found }) } else { Ok(()) }
 }

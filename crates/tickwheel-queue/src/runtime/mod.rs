@@ -17,5 +17,6 @@ pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod schedule_reading;
 pub(crate) mod store_failure;
+pub(crate) mod target_reading;
 pub(crate) mod waiters;
 pub(crate) mod writer;

@@ -15,7 +15,7 @@ use crate::model::time::Time;
 use crate::runtime::core::Core;
 use crate::runtime::id_reading::IdSearch;
 use crate::runtime::request::Response;
-use crate::runtime::schedule_reading;
+use crate::runtime::{schedule_reading, target_reading};
 use crate::store::history::decode_history;
 use crate::store::records::{Counts, LeaseRow, Record, Status};
 use crate::store::rows::{self, Place};
@@ -30,6 +30,8 @@ pub(crate) enum Read {
     Schedule(String),
     Schedules,
     NextTimes(String, usize),
+    /// One push target, or all.
+    Targets(Option<String>),
 }
 
 /// The parts of the index that a list walks through.
@@ -121,6 +123,11 @@ impl Reading {
             Read::Schedules => {
                 Some(Response::Schedules(schedule_reading::all(&*reader.view, now, access)))
             }
+            Read::Targets(name) => Some(Response::Targets(target_reading::targets(
+                &*reader.view,
+                name.as_deref(),
+                access,
+            ))),
             Read::NextTimes(name, times) => Some(Response::Upcoming(schedule_reading::next_times(
                 &*reader.view,
                 now,

@@ -10,6 +10,7 @@ use crate::model::job::{Delivery, Job, JobRef};
 use crate::model::list::Page;
 use crate::model::schedule::Schedule;
 use crate::model::stats::{QueueInfo, Stats};
+use crate::model::target::StoredTarget;
 use crate::model::time::Time;
 use crate::runtime::reading::Read;
 use crate::runtime::reply::Promise;
@@ -68,6 +69,7 @@ pub(crate) enum Response {
     Page(Result<Page, Error>),
     Schedules(Result<Vec<Schedule>, Error>),
     Upcoming(Result<Vec<Time>, Error>),
+    Targets(Result<Vec<StoredTarget>, Error>),
     Stats(Box<Stats>),
     Queues(Vec<QueueInfo>),
     /// Nothing of it was done, or it is unknown.
@@ -94,9 +96,11 @@ impl Request {
             Self::Read(Read::List(list)) => {
                 list.queue.len() + list.key_prefix.as_ref().map_or(0, String::len)
             }
-            Self::Read(Read::Schedule(name) | Read::NextTimes(name, _))
+            Self::Read(
+                Read::Schedule(name) | Read::NextTimes(name, _) | Read::Targets(Some(name)),
+            )
             | Self::Ask(Ask::Queues(Some(name))) => name.len(),
-            Self::Read(Read::Schedules | Read::Ids(_))
+            Self::Read(Read::Schedules | Read::Ids(_) | Read::Targets(None))
             | Self::Ask(Ask::Stats | Ask::Queues(None)) => 0,
         };
         FIXED + more

@@ -67,7 +67,7 @@ pub(crate) fn all(view: &dyn View, now: Time, access: &Access) -> Result<Vec<Sch
             Err(StoreError::Damaged(_)) => continue,
             Err(error) => return Err(unreadable(error)),
         };
-        let Some(name) = rows::read_schedule_key(&key) else { continue };
+        let Some(name) = rows::read_name(&key) else { continue };
         match Stored::read(view, name, value) {
             Ok(stored) if access.allows(&stored.row.job.queue) => {
                 schedules.push(stored.into_schedule(now));

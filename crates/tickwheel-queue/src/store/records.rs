@@ -284,7 +284,9 @@ pub(crate) struct QueueRow {
 impl QueueRow {
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
         let settings = &self.settings;
-        let is_extended = settings.order != Order::default() || self.creator.is_some();
+        let is_extended = settings.order != Order::default()
+            || self.creator.is_some()
+            || settings.target.is_some();
         bytes.byte(if is_extended { EXTENDED } else { VERSION });
         bytes.text(&self.name);
         bytes.byte(u8::from(self.paused));
@@ -309,6 +311,7 @@ impl QueueRow {
                 Order::DueTime => 0,
                 Order::Priority => 1,
             });
+            bytes.option(settings.target.as_deref(), Encode::text);
         }
     }
 
@@ -340,6 +343,7 @@ impl QueueRow {
                 pacing: pacing(&mut decoder)?,
                 group_pacing: pacing(&mut decoder)?,
                 order: Order::default(),
+                target: None,
             },
             creator: None,
         };
@@ -350,6 +354,7 @@ impl QueueRow {
                 1 => Order::Priority,
                 other => return Err(format!("order {other}")),
             };
+            row.settings.target = decoder.option(Decoder::text)?;
         }
         decoder.end()?;
         Ok(row)

@@ -19,6 +19,8 @@
 //! | idempotency | 12, key | the results of a put, and when they are forgotten |
 //! | idempotency expiry | 13, time, key | nothing |
 //! | history | 14, id | the last attempts of a job |
+//! | target | 19, name | its definition, as the caller of the queue encodes it |
+//! | target state | 20, name | how far its deliveries have come, likewise |
 //! | nothing | 255 | nothing, and never for long |
 //!
 //! Totals and counts are in the table of counters, the others in the index. In the table of jobs the
@@ -45,6 +47,8 @@ pub(crate) const SECRET: &[u8] = &[11];
 pub(crate) const IDEMPOTENCY: u8 = 12;
 pub(crate) const IDEMPOTENCY_EXPIRY: u8 = 13;
 pub(crate) const HISTORY: u8 = 14;
+pub(crate) const TARGET: u8 = 19;
+const TARGET_STATE: u8 = 20;
 
 /// A place in the order of delivery: by due time, then priority, then order of insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -188,6 +192,14 @@ pub(crate) fn progress(name: &str) -> Vec<u8> {
     named(PROGRESS, name)
 }
 
+pub(crate) fn target(name: &str) -> Vec<u8> {
+    named(TARGET, name)
+}
+
+pub(crate) fn target_state(name: &str) -> Vec<u8> {
+    named(TARGET_STATE, name)
+}
+
 pub(crate) fn idempotency(key: &str) -> Vec<u8> {
     named(IDEMPOTENCY, key)
 }
@@ -206,8 +218,8 @@ pub(crate) fn read_idempotency_expiry(row: &[u8]) -> Option<(Time, &str)> {
     Some((Time::from_millis(expires), std::str::from_utf8(&row[9..]).ok()?))
 }
 
-/// The name in the key of a schedule's row.
-pub(crate) fn read_schedule_key(key: &[u8]) -> Option<&str> {
+/// The name in the key of a schedule's or a target's row.
+pub(crate) fn read_name(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.get(1..)?).ok()
 }
 

@@ -11,6 +11,7 @@
 //! | `batch` | several items in one request |
 //! | `queue` | queues and their settings |
 //! | `schedule` | jobs that are put by a calendar or a period |
+//! | `target` | HTTP endpoints that get the jobs of a queue |
 //! | `event` | what a stream of events tells |
 //! | `stats` | counters and health |
 //! | `clock` | the clock of the server |
@@ -37,6 +38,7 @@ mod problem;
 mod queue;
 mod schedule;
 mod stats;
+mod target;
 mod time;
 mod worker;
 
@@ -60,6 +62,10 @@ pub use queue::{
 };
 pub use schedule::{Misfire, NextRun, NextRuns, Schedule, ScheduleList, ScheduleRequest};
 pub use stats::{Durability, Health, Percentiles, Stats};
+pub use target::{
+    RotateRequest, SecretInfo, Target, TargetCounts, TargetList, TargetMethod, TargetPatch,
+    TargetSettings, TargetState, TargetTest,
+};
 pub use time::{ParseTimeError, Timestamp, rfc3339};
 pub use worker::{
     AckRequest, Acked, Deliveries, Delivery, ExtendRequest, Extended, FailRequest, Failed, Kicked,

@@ -159,6 +159,9 @@ pub struct QueueSettings {
     pub retention: Retention,
     /// The order in which ready jobs are delivered. Defaults to `due`.
     pub order: Order,
+    /// The name of the target that gets the jobs. Defaults to none: workers reserve them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
 }
 
 impl Default for QueueSettings {
@@ -175,6 +178,7 @@ impl Default for QueueSettings {
             group_pacing: Pacing::default(),
             retention: Retention::default(),
             order: Order::default(),
+            target: None,
         }
     }
 }
@@ -213,6 +217,9 @@ pub struct QueueSettingsPatch {
     /// The order in which ready jobs are delivered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<Order>,
+    /// The name of the target that gets the jobs; an empty text removes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
 }
 
 impl QueueSettingsPatch {
@@ -233,6 +240,10 @@ impl QueueSettingsPatch {
                 cancelled: patch.cancelled.unwrap_or(retention.cancelled),
             },
             order: self.order.unwrap_or(settings.order),
+            target: match self.target {
+                Some(target) => Some(target).filter(|target| !target.is_empty()),
+                None => settings.target,
+            },
         }
     }
 }

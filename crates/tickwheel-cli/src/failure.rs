@@ -45,7 +45,7 @@ Exit codes:
   0  done
   1  failed for another reason than those below
   2  the command line, or the configuration, is wrong
-  3  there is no such job, queue, schedule or token
+  3  there is no such job, queue, schedule, target or token
   4  conflict: the key or id is taken, the lease is over, the job is in another state
   5  the server wants a token, or the token does not allow this
   6  no server answers

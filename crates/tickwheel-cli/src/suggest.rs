@@ -3,7 +3,7 @@
 //! A suggestion costs a request or two after one has failed, and is never worth an error of its
 //! own: whatever goes wrong on the way just means that there is none.
 
-use tickwheel_api::{JobPage, QueueList, ScheduleList};
+use tickwheel_api::{JobPage, QueueList, ScheduleList, TargetList};
 
 use crate::client::{Client, Path};
 
@@ -46,6 +46,13 @@ pub(crate) fn key(client: &Client, queue_name: &str, wanted: &str) -> Option<Str
     let jobs = page.iter().flat_map(|page| &page.jobs);
     let keys = jobs.filter_map(|job| job.key.as_deref());
     nearest(wanted, keys).map(|name| meant("key", name)).or_else(|| queue(client, queue_name))
+}
+
+/// A target with a name like this one.
+pub(crate) fn target(client: &Client, wanted: &str) -> Option<String> {
+    let list: TargetList = client.get(&Path::new(&["targets"])).ok()?.read().ok()?;
+    let names = list.targets.iter().map(|target| &*target.name);
+    nearest(wanted, names).map(|name| meant("target", name))
 }
 
 /// A schedule with a name like this one.

@@ -15,6 +15,7 @@ use crate::idempotency::OldMarkers;
 use crate::limits::Buckets;
 use crate::metrics::HttpCounts;
 use crate::problem::Failure;
+use crate::push::Push;
 use crate::shutdown::Shutdown;
 use crate::tokens::Scope;
 
@@ -38,6 +39,7 @@ struct Shared {
     counts: HttpCounts,
     old_markers: OldMarkers,
     documents: Documents,
+    push: Arc<Push>,
 }
 
 /// Whose requests are counted together.
@@ -64,6 +66,7 @@ impl App {
         routes: Vec<String>,
         documents: Documents,
         old_markers: OldMarkers,
+        push: Arc<Push>,
     ) -> Self {
         let rate = config.limits.rate;
         Self(Arc::new(Shared {
@@ -77,6 +80,7 @@ impl App {
             counts: HttpCounts::new(routes),
             old_markers,
             documents,
+            push,
             config,
         }))
     }
@@ -90,6 +94,11 @@ impl App {
     pub(crate) fn queues_for(&self, caller: &Caller, scope: Scope) -> Result<Queues, Failure> {
         caller.has(scope)?;
         Ok(self.0.queues.limited_to(caller.access().clone()))
+    }
+
+    /// The push targets.
+    pub(crate) fn push(&self) -> &Arc<Push> {
+        &self.0.push
     }
 
     pub(crate) fn config(&self) -> &Config {

@@ -83,6 +83,22 @@ impl FromRequestParts<App> for ScheduleName {
     }
 }
 
+/// The name of a push target in the path.
+pub(crate) struct TargetName(pub(crate) String);
+
+impl FromRequestParts<App> for TargetName {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        let name = path_param(parts, app, "target").await?;
+        if is_name(&name) {
+            return Ok(Self(name));
+        }
+        let why = format!("{:?} is not the name of a target: {NAME_RULE}", shown(&name));
+        Err(Failure::new(Code::InvalidParameter, why).at("target"))
+    }
+}
+
 /// The id of a job in the path.
 pub(crate) struct PathId(pub(crate) JobId);
 

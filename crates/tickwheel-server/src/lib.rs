@@ -18,6 +18,7 @@
 //! | `routes` | what is served at which path |
 //! | `front` | what happens to every request |
 //! | `events` | streams of what happens |
+//! | `push` | HTTP targets that get the jobs of queues |
 //! | `idempotency` | puts that can be repeated |
 //! | `server` | connections |
 //!
@@ -39,6 +40,7 @@ mod limits;
 mod metrics;
 mod openapi;
 mod problem;
+mod push;
 mod puts;
 mod routes;
 mod server;

@@ -5,12 +5,13 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use axum::http::StatusCode;
 use tickwheel::Histogram;
 use tickwheel_queue::{QueueInfo, Stats};
 
+use crate::api::{Target, TargetCounts, TargetState};
 use crate::app::App;
 use crate::problem::Failure;
 
@@ -109,11 +110,13 @@ pub(crate) fn text(
     queues: &[QueueInfo],
     http: &HttpCounts,
     memory: usize,
+    targets: &[Target],
 ) -> String {
     let mut page = Page(String::with_capacity(16 << 10));
     of_queues(&mut page, queues);
     of_the_queue(&mut page, stats);
     of_http(&mut page, http);
+    of_targets(&mut page, targets);
     page.gauge(
         "tickwheel_http_memory_bytes",
         "Bytes of request bodies and answers in flight",
@@ -223,6 +226,43 @@ fn of_http(page: &mut Page, http: &HttpCounts) {
         "Connections over the limit",
         now(&http.refused_connections),
     );
+}
+
+fn of_targets(page: &mut Page, targets: &[Target]) {
+    page.head("tickwheel_target_requests_total", "counter", "Requests to push targets by outcome");
+    for target in targets {
+        let TargetCounts { delivered, failed, held } = target.counts;
+        for (outcome, count) in [("delivered", delivered), ("failed", failed), ("held", held)] {
+            let labels = format!("target=\"{}\",outcome=\"{outcome}\"", target.name);
+            page.labelled("tickwheel_target_requests_total", &labels, count);
+        }
+    }
+    page.head(
+        "tickwheel_target_state",
+        "gauge",
+        "The state of a push target: 1 for the present one",
+    );
+    for target in targets {
+        for state in TargetState::ALL {
+            let labels = format!("target=\"{}\",state=\"{}\"", target.name, state.as_str());
+            page.labelled("tickwheel_target_state", &labels, u64::from(target.state == state));
+        }
+    }
+    page.head("tickwheel_target_in_flight", "gauge", "Requests to push targets without an answer");
+    for target in targets {
+        let labels = format!("target=\"{}\"", target.name);
+        page.labelled("tickwheel_target_in_flight", &labels, target.in_flight);
+    }
+    let help = "Seconds until a held push target is probed";
+    page.head("tickwheel_target_next_probe_seconds", "gauge", help);
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    for target in targets {
+        if let Some(probe) = target.next_probe_ms {
+            let labels = format!("target=\"{}\"", target.name);
+            let wait = Duration::from_millis(probe).saturating_sub(now);
+            page.labelled("tickwheel_target_next_probe_seconds", &labels, wait.as_secs_f64());
+        }
+    }
 }
 
 struct Page(String);

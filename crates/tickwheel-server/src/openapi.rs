@@ -14,7 +14,7 @@ use crate::examples;
 
 const PROBLEM: &str = "application/problem+json";
 /// Routes with a body that can be left out.
-const OPTIONAL_BODY: [&str; 2] = ["reserveJobs", "kickQueue"];
+const OPTIONAL_BODY: [&str; 3] = ["reserveJobs", "kickQueue", "rotateTarget"];
 /// Routes that need a queue that is there.
 const NEEDS_QUEUE: [&str; 7] = [
     "getQueue",
@@ -34,6 +34,7 @@ pub(crate) fn head() -> OpenApi {
         ("batches", "Many at once: one commit, one answer for each item"),
         ("queues", "Queues and their settings"),
         ("schedules", "Jobs that are put again and again"),
+        ("targets", "HTTP endpoints that get the jobs of queues"),
         ("events", "What happens, as it happens"),
         ("system", "How the service is"),
     ];
@@ -223,8 +224,9 @@ fn complete(path: &str, operation: &mut Value) {
         operation["requestBody"]["required"] = Value::Bool(!OPTIONAL_BODY.contains(&&id[..]));
     }
     let is_open = operation.get("security").is_some();
-    let needs_something = ["{id}", "{key}", "{name}", "{code}"].iter().any(|it| path.contains(it))
-        || NEEDS_QUEUE.contains(&&id[..]);
+    let needs_something =
+        ["{id}", "{key}", "{name}", "{target}", "{code}"].iter().any(|it| path.contains(it))
+            || NEEDS_QUEUE.contains(&&id[..]);
     let mut problems = vec![(403, "The token, the host or the origin does not allow this")];
     problems.push((429, "Too many requests, or no room for more"));
     if has_params || has_body || path.starts_with("/v1/") {
@@ -281,7 +283,11 @@ fn path_parameter(name: &str) -> Value {
             ("The kind of problem", json!({"type": "string", "enum": codes}))
         }
         _ => (
-            if name == "queue" { "The queue" } else { "The schedule" },
+            match name {
+                "queue" => "The queue",
+                "target" => "The target",
+                _ => "The schedule",
+            },
             json!({"type": "string", "pattern": "^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$"}),
         ),
     };

@@ -78,9 +78,10 @@ impl From<Error> for Failure {
             failure
         };
         match error {
-            Error::NotFound(_) | Error::NoSuchQueue(_) | Error::NoSuchSchedule(_) => {
-                new(Code::NotFound)
-            }
+            Error::NotFound(_)
+            | Error::NoSuchQueue(_)
+            | Error::NoSuchSchedule(_)
+            | Error::NoSuchTarget(_) => new(Code::NotFound),
             Error::KeyExists { id, .. } => about(Code::KeyExists, id).at("/key"),
             Error::IdExists { id } => about(Code::IdExists, id).at("/id"),
             Error::IdempotencyConflict { .. } => {
@@ -90,7 +91,7 @@ impl From<Error> for Failure {
             }
             Error::UnusableId { .. } => new(Code::InvalidField).at("/id"),
             Error::UnusableName(_) => new(Code::InvalidParameter).at("name"),
-            Error::Forbidden(_) => new(Code::Forbidden),
+            Error::Forbidden(_) | Error::ForbiddenTarget(_) => new(Code::Forbidden),
             Error::Revoked => {
                 Self::new(Code::Unauthorized, "the token was removed or changed meanwhile")
                     .at("authorization")
@@ -98,7 +99,7 @@ impl From<Error> for Failure {
             }
             Error::StaleLease { id } => about(Code::StaleLease, id),
             Error::WrongState { id, .. } => about(Code::WrongState, id),
-            Error::QueueNotEmpty { .. } => new(Code::WrongState),
+            Error::QueueNotEmpty { .. } | Error::TargetInUse { .. } => new(Code::WrongState),
             Error::OverLimit { limit, .. } => over_limit(limit, detail),
             Error::DiskFull { .. } => {
                 new(Code::Full).with_status(StatusCode::SERVICE_UNAVAILABLE).retry_after(10)
@@ -132,6 +133,7 @@ fn over_limit(limit: Limit, detail: String) -> Failure {
         Limit::Group => of_field("/group", detail),
         Limit::QueueName => of_field("queue", detail),
         Limit::ScheduleName => of_field("name", detail),
+        Limit::TargetName => of_field("target", detail),
         Limit::Disk => Failure::new(Code::Full, detail)
             .with_status(StatusCode::SERVICE_UNAVAILABLE)
             .retry_after(60),

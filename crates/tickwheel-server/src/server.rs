@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::http::descriptors::Descriptors;
 use crate::http::listener::Door;
 use crate::idempotency::OldMarkers;
+use crate::push::Push;
 use crate::shutdown::Shutdown;
 use crate::tls::{Certificate, TlsError};
 use crate::tokens::{TokenError, TokenStore, make_private};
@@ -249,6 +250,13 @@ impl Server {
             openapi: serde_json::to_vec(&document).unwrap_or_default().into(),
         };
         let names = openapi::routes(&document);
+        let push = match Push::open(queues.clone(), &config).await {
+            Ok(push) => push,
+            Err(error) => {
+                tracing::error!(%error, "the push targets cannot be read");
+                return;
+            }
+        };
         let app = App::new(
             queues,
             config,
@@ -258,6 +266,7 @@ impl Server {
             names,
             documents,
             old_markers,
+            Arc::clone(&push),
         );
         let mut chores = JoinSet::new();
         chores.spawn(Arc::clone(app.gate()).keep_reading());
@@ -272,8 +281,16 @@ impl Server {
         let mut connections = JoinSet::new();
         door.accept(listener, &mut connections).await;
         drop(door);
-        finish(&mut connections, &shutdown, app.config().shutdown_grace).await;
+        let grace = app.config().shutdown_grace;
+        let hurried = async {
+            tokio::select! {
+                () = shutdown.hurried() => {}
+                () = tokio::time::sleep(grace) => {}
+            }
+        };
+        tokio::join!(push.stop(hurried), finish(&mut connections, &shutdown, grace));
         chores.shutdown().await;
+        drop(push);
         // Closing waits for the disk.
         let closing = tokio::task::spawn_blocking(move || drop(app));
         if closing.await.is_err() {

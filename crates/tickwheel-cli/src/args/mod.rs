@@ -9,6 +9,7 @@ mod job;
 mod local;
 mod queue;
 mod schedule;
+mod target;
 mod values;
 
 use clap::error::{ContextKind, ContextValue};
@@ -26,6 +27,7 @@ pub(crate) use self::local::{
 };
 pub(crate) use self::queue::{PacingArgs, QueueCommand, QueueSetArgs};
 pub(crate) use self::schedule::{ScheduleAddArgs, ScheduleCommand};
+pub(crate) use self::target::{TargetAddArgs, TargetCommand, TargetOptions, TargetSetArgs};
 pub(crate) use self::values::{IdArg, id};
 use crate::failure::EXIT_CODES;
 use crate::output::style::ColorWhen;
@@ -140,6 +142,9 @@ pub(crate) enum Command {
     /// Schedules that put a job each time: add, list, pause, resume, remove, the next times
     #[command(subcommand, visible_alias = "schedules")]
     Schedule(ScheduleCommand),
+    /// HTTP endpoints that get the jobs of queues: add, list, set, pause, resume, test
+    #[command(subcommand, visible_alias = "targets")]
+    Target(TargetCommand),
     /// Show what happens to jobs, as it happens
     Watch(WatchArgs),
     /// Show the counts of the server

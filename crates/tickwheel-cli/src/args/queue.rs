@@ -56,6 +56,7 @@ Examples:
   tickwheel queue set calls --starts 100 --window 1s --concurrency 5
   tickwheel queue set calls --group-starts 10 --group-window 1m     for each group of jobs
   tickwheel queue set calls --no-pacing                             as fast as workers come
+  tickwheel queue set calls --target partner                        see `tickwheel target`
   tickwheel queue set orders --keep-done 7d --keep-dead 30d,10000 --keep-cancelled nothing
 
 The queue is created if it does not exist.")]
@@ -74,6 +75,12 @@ pub(crate) struct QueueSetArgs {
     /// Deliver ready jobs by due time or by priority
     #[arg(long, value_name = "ORDER", value_parser = values::order())]
     pub(crate) order: Option<Order>,
+    /// Send the jobs to this push target; workers do not have to reserve them
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) target: Option<String>,
+    /// Send the jobs to no target
+    #[arg(long, conflicts_with = "target")]
+    pub(crate) no_target: bool,
     #[command(flatten)]
     pub(crate) pacing: PacingArgs,
     /// Keep done jobs: for an age (7d), up to a number (1000), both (7d,1000), nothing, forever

@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use tickwheel_api::{
     Conflict, Delay, Exponential, FinishedState, JobId, JobState, Keep, Misfire, Order, Retry,
-    Timestamp,
+    TargetMethod, Timestamp,
 };
 
 /// One of these names, which are those of the API.
@@ -24,6 +24,26 @@ pub(crate) fn conflict() -> impl TypedValueParser<Value = Conflict> {
 
 pub(crate) fn order() -> impl TypedValueParser<Value = Order> {
     named(&["due", "priority"])
+}
+
+/// So many in a window: `100/1s`.
+pub(crate) fn rate(text: &str) -> Result<(u32, Delay), String> {
+    let wrong = || format!("{text:?} is not a rate: write it like 100/1s");
+    let (starts, window) = text.split_once('/').ok_or_else(wrong)?;
+    let starts = starts.trim().parse().ok().filter(|starts| *starts > 0).ok_or_else(wrong)?;
+    // `100/s` is a hundred in one second.
+    let window = window.trim();
+    let window = match window.as_bytes().first() {
+        Some(byte) if byte.is_ascii_alphabetic() => delay(&format!("1{window}"))?,
+        _ => delay(window)?,
+    };
+    Ok((starts, window))
+}
+
+/// A method of HTTP, in any case.
+pub(crate) fn method(text: &str) -> Result<TargetMethod, String> {
+    let found = TargetMethod::ALL.into_iter().find(|it| it.as_str().eq_ignore_ascii_case(text));
+    found.ok_or_else(|| format!("{text:?} is not one of post, put, patch, delete and get"))
 }
 
 /// A JSON value.

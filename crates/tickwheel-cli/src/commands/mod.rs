@@ -11,6 +11,7 @@ mod schedule;
 mod serve;
 mod shell;
 mod stats;
+mod target;
 mod token;
 mod watch;
 mod worker;
@@ -47,6 +48,7 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
         Command::CancelWaiting(args) => queue::cancel_waiting(&context()?, &args),
         Command::Queue(command) => queue::run(&context()?, command),
         Command::Schedule(command) => schedule::run(&context()?, command),
+        Command::Target(command) => target::run(&context()?, command),
         Command::Watch(args) => watch::run(&context()?, &args),
         Command::Clock(command) => clock::run(&context()?, &command),
         Command::Stats(_) => stats::run(&context()?),

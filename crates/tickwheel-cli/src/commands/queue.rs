@@ -95,6 +95,7 @@ fn set(context: &Context, args: QueueSetArgs) -> Result<(), Failure> {
         group_pacing,
         retention: (retention != RetentionPatch::default()).then_some(retention),
         order: args.order,
+        target: if args.no_target { Some(String::new()) } else { args.target },
     };
     if patch == QueueSettingsPatch::default() {
         return Err(Failure::Usage(

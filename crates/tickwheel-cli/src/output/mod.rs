@@ -9,6 +9,7 @@ pub(crate) mod job;
 pub(crate) mod queue;
 pub(crate) mod style;
 pub(crate) mod table;
+pub(crate) mod target;
 pub(crate) mod text;
 pub(crate) mod time;
 

@@ -56,6 +56,9 @@ pub(crate) fn show(output: &Output, queue: &Queue) -> Result<(), Failure> {
     table.field("retry", retry(&settings.retry));
     table.field("pacing", pacing(&settings.pacing));
     table.field("group pacing", pacing(&settings.group_pacing));
+    if let Some(target) = &settings.target {
+        table.field("target", safe(target));
+    }
     table.field("keeps done", keep(&settings.retention.done));
     table.field("keeps dead", keep(&settings.retention.dead));
     table.field("keeps cancelled", keep(&settings.retention.cancelled));
@@ -79,7 +82,7 @@ pub(crate) fn retry(retry: &Retry) -> String {
     }
 }
 
-fn pacing(pacing: &Pacing) -> String {
+pub(crate) fn pacing(pacing: &Pacing) -> String {
     let starts = pacing.starts.zip(pacing.window);
     let starts = starts.map(|(starts, window)| format!("{starts} in {window}"));
     let at_once = pacing.concurrency.map(|jobs| format!("{jobs} at once"));

@@ -20,11 +20,7 @@ impl Queues {
     }
 
     /// Stores the state of a target.
-    pub fn put_target_state(
-        &self,
-        name: impl Into<String>,
-        state: impl Into<Bytes>,
-    ) -> Answer<()> {
+    pub fn put_target_state(&self, name: impl Into<String>, state: impl Into<Bytes>) -> Answer<()> {
         let (name, state) = (name.into(), state.into());
         self.send(Command::PutTargetState { name, state }, response::unit)
     }

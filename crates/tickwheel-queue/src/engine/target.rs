@@ -33,9 +33,8 @@ impl Engine {
 
     pub(super) fn remove_target(&mut self, name: &str) -> Result<(), Error> {
         self.check_target(name)?;
-        let is_user = |number: &&u32| {
-            self.queues[**number as usize].settings.target.as_deref() == Some(name)
-        };
+        let is_user =
+            |number: &&u32| self.queues[**number as usize].settings.target.as_deref() == Some(name);
         if let Some(number) = self.names.values().find(is_user) {
             let queue = self.queues[*number as usize].name.to_string();
             return Err(Error::TargetInUse { target: name.to_owned(), queue });
@@ -47,11 +46,7 @@ impl Engine {
     }
 
     fn check_target(&self, name: &str) -> Result<(), Error> {
-        if self.targets.contains(name) {
-            Ok(())
-        } else {
-            Err(Error::NoSuchTarget(name.to_owned()))
-        }
+        if self.targets.contains(name) { Ok(()) } else { Err(Error::NoSuchTarget(name.to_owned())) }
     }
 
     /// Refuses a target that a queue is to name and that does not exist. Giving a queue another

@@ -23,6 +23,8 @@ use options::OTHER_VARIABLES;
 pub use options::{OPTIONS, OptionSpec};
 use value::Value;
 
+pub use crate::push::allow::{Denied, PushAllow};
+
 /// Where a value came from.
 ///
 /// ```
@@ -220,6 +222,20 @@ pub struct HttpLimits {
     pub write_timeout: Duration,
 }
 
+/// What bounds push delivery.
+///
+/// ```
+/// use tickwheel_server::config::Config;
+/// assert_eq!(Config::default().push.connections, 1_024);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Push {
+    /// Which addresses targets may have that are not public.
+    pub allow: PushAllow,
+    /// Connections to all targets together.
+    pub connections: usize,
+}
+
 /// What the service is told at its start.
 ///
 /// ```
@@ -258,6 +274,8 @@ pub struct Config {
     pub limits: HttpLimits,
     /// What bounds jobs and queues.
     pub queue_limits: tickwheel_queue::Limits,
+    /// What bounds push delivery.
+    pub push: Push,
     /// Uses a manual clock, which requests advance and the data directory keeps.
     pub manual_clock: bool,
     /// A clock that the program around the service moves, instead of the machine's.
@@ -392,6 +410,10 @@ fn config_of(all: &[Setting]) -> Result<Config, ConfigError> {
             leased: of("limits.leased").number(1, u64::MAX)?,
             disk: none_if_zero(of("limits.disk").size(0, u64::MAX)?),
             ..tickwheel_queue::Limits::default()
+        },
+        push: Push {
+            allow: of("push.allow").push_allow()?,
+            connections: of("push.connections").number(1, 100_000)? as usize,
         },
         manual_clock: of("clock").is_manual()?,
         clock: None,

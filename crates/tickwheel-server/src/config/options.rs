@@ -78,6 +78,10 @@ options! {
         "Private key of the certificate in PEM";
     "tls.reload", "DURATION", "10s",
         "How often the two files are checked for changes";
+    "push.allow", "LIST", "",
+        "Networks and host patterns, with commas between, that push targets may have besides public addresses: `10.0.0.0/8,*.internal.example`";
+    "push.connections", "NUMBER", "1024",
+        "Concurrent connections to all push targets";
     "limits.body", "SIZE", "8MiB",
         "Bytes of a request's body";
     "limits.header", "SIZE", "32KiB",

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tickwheel_queue::Durability;
 
-use super::{AccessLog, ConfigError, Setting};
+use super::{AccessLog, ConfigError, PushAllow, Setting};
 use crate::api::Delay;
 
 pub(super) struct Value<'a>(pub(super) &'a Setting);
@@ -48,6 +48,10 @@ impl Value<'_> {
             "false" => Ok(false),
             text => Err(self.wrong(format!("{text:?} is neither true nor false"))),
         }
+    }
+
+    pub(super) fn push_allow(&self) -> Result<PushAllow, ConfigError> {
+        self.0.value.parse().map_err(|why: String| self.wrong(why))
     }
 
     pub(super) fn number(&self, least: u64, most: u64) -> Result<u64, ConfigError> {

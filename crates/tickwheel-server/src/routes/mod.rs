@@ -8,6 +8,7 @@ mod jobs;
 mod queues;
 mod schedules;
 mod system;
+mod targets;
 mod worker;
 
 use axum::Router;
@@ -72,6 +73,12 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(schedules::next))
         .routes(routes!(schedules::pause))
         .routes(routes!(schedules::resume))
+        .routes(routes!(targets::list))
+        .routes(routes!(targets::put, targets::patch, targets::get, targets::remove))
+        .routes(routes!(targets::pause))
+        .routes(routes!(targets::resume))
+        .routes(routes!(targets::rotate))
+        .routes(routes!(targets::test))
         .routes(routes!(events::all))
         .routes(routes!(events::of_queue))
         .routes(routes!(clock::get))

@@ -5,7 +5,8 @@ use axum::extract::State;
 use tickwheel_queue::{Error, QueueInfo, Queues};
 
 use crate::api::{
-    Count, KickRequest, Queue, QueueList, QueueSettings, QueueSettingsPatch, RemoveFinishedRequest,
+    Code, Count, KickRequest, Queue, QueueList, QueueSettings, QueueSettingsPatch,
+    RemoveFinishedRequest,
 };
 use crate::app::App;
 use crate::auth::Caller;
@@ -87,7 +88,16 @@ pub(crate) async fn remove(
     caller.may(Scope::Admin, &name)?;
     let force = params.flag("force")?;
     let count = app.queues().remove_queue(name, force).await?;
+    app.push().queues_changed().await;
     Ok(Json(Count { count }))
+}
+
+/// A target that a setting names and that is not there is a wrong field, not a wrong path.
+fn about_target(error: Error) -> Failure {
+    match error {
+        Error::NoSuchTarget(_) => Failure::field(Code::InvalidField, "/target", error.to_string()),
+        error => error.into(),
+    }
 }
 
 /// Set everything of a queue. What is left out gets its default.
@@ -106,7 +116,8 @@ pub(crate) async fn put_settings(
 ) -> Result<Json<Queue>, Failure> {
     let queues = named(&app, &caller, &name)?;
     let settings = settings_of(settings)?;
-    queues.configure(name.clone(), settings).await?;
+    queues.configure(name.clone(), settings).await.map_err(about_target)?;
+    app.push().queues_changed().await;
     shown(&queues, name).await
 }
 
@@ -125,7 +136,9 @@ pub(crate) async fn patch_settings(
     Body(patch): Body<QueueSettingsPatch>,
 ) -> Result<Json<Queue>, Failure> {
     let queues = named(&app, &caller, &name)?;
-    queues.patch_settings(name.clone(), patch_of(patch)?).await?;
+    let patched = queues.patch_settings(name.clone(), patch_of(patch)?).await;
+    patched.map_err(about_target)?;
+    app.push().queues_changed().await;
     shown(&queues, name).await
 }
 

@@ -84,7 +84,8 @@ pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<Re
         metrics::text_of_queues(&queues)
     } else {
         let stats = metrics::stats(&app, &queues).await?;
-        metrics::text(&stats, &queues, app.counts(), app.memory().used())
+        let targets = app.push().list();
+        metrics::text(&stats, &queues, app.counts(), app.memory().used(), &targets)
     };
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }

@@ -25,7 +25,7 @@ use crate::api::{Code, Delay, JobId, JobState, Timestamp};
 use crate::problem::Failure;
 
 pub(crate) use job::{encoded_len, new_job, result_of, when_of};
-pub(crate) use queue::{patch_of, settings_of};
+pub(crate) use queue::{pacing_of, patch_of, settings_of};
 pub(crate) use schedule::new_schedule;
 
 /// A value of the API that the queue has a type for.

@@ -52,7 +52,7 @@ impl IntoWire for queue::Pacing {
 }
 
 /// Returns the pacing that a request sets. The queue checks its values.
-fn pacing_of(pacing: &Pacing, field: &str) -> Result<queue::Pacing, Failure> {
+pub(crate) fn pacing_of(pacing: &Pacing, field: &str) -> Result<queue::Pacing, Failure> {
     let starts = match (pacing.starts, pacing.window) {
         (None, None) => None,
         (Some(starts), Some(window)) => Some((starts, window.0)),
@@ -118,6 +118,7 @@ impl IntoWire for queue::QueueSettings {
                 queue::Order::DueTime => Order::Due,
                 queue::Order::Priority => Order::Priority,
             },
+            target: self.target,
         }
     }
 }
@@ -148,6 +149,7 @@ pub(crate) fn settings_of(settings: QueueSettings) -> Result<queue::QueueSetting
         pacing: pacing_of(&settings.pacing, "/pacing")?,
         group_pacing: pacing_of(&settings.group_pacing, "/group_pacing")?,
         order: settings.order.into_queue(),
+        target: settings.target.filter(|target| !target.is_empty()),
     })
 }
 
@@ -166,6 +168,7 @@ pub(crate) fn patch_of(patch: QueueSettingsPatch) -> Result<queue::SettingsPatch
         pacing: pacing(patch.pacing, "/pacing")?,
         group_pacing: pacing(patch.group_pacing, "/group_pacing")?,
         order: patch.order.map(IntoQueue::into_queue),
+        target: patch.target.map(|target| Some(target).filter(|target| !target.is_empty())),
     })
 }
 
@@ -225,6 +228,7 @@ mod tests {
             pacing: queue::Pacing::starts(3, Duration::from_secs(1)).concurrency(2),
             group_pacing: queue::Pacing::default(),
             order: queue::Order::Priority,
+            target: Some("partner".into()),
         };
         let shown = settings.clone().into_wire();
         let text = serde_json::to_string(&shown).unwrap();

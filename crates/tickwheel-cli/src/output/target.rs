@@ -1,0 +1,105 @@
+//! Push targets, for people.
+
+use tickwheel_api::{Target, TargetState, TargetTest};
+
+use super::Output;
+use super::queue::{pacing, retry};
+use super::style::Style;
+use super::table::{Cell, Table};
+use super::text::{grouped, safe, safe_lines};
+use crate::failure::Failure;
+
+fn state_cell(state: TargetState) -> Cell {
+    let style = match state {
+        TargetState::Active => Style::Good,
+        TargetState::Slow | TargetState::Paused => Style::Warning,
+        TargetState::Held | TargetState::Stopped => Style::Bad,
+    };
+    Cell::new(state.as_str()).style(style)
+}
+
+pub(crate) fn list(output: &Output, targets: &[Target]) -> Result<(), Failure> {
+    if targets.is_empty() {
+        return Ok(());
+    }
+    let mut table =
+        Table::new(["target", "state", "in flight", "delivered", "failed", "held", "url"]);
+    for target in targets {
+        table.row([
+            safe(&target.name).into(),
+            state_cell(target.state),
+            Cell::number(target.in_flight),
+            Cell::number(target.counts.delivered),
+            Cell::number(target.counts.failed),
+            Cell::number(target.counts.held),
+            safe(&target.settings.url).into(),
+        ]);
+    }
+    output.table(&table)
+}
+
+pub(crate) fn show(output: &Output, target: &Target) -> Result<(), Failure> {
+    let Target { settings, counts, .. } = target;
+    let mut table = Table::of_fields();
+    table.field("target", safe(&target.name));
+    table.field("state", state_cell(target.state));
+    if let Some(reason) = &target.reason {
+        table.field("reason", safe(reason));
+    }
+    if let Some(probe) = target.next_probe_ms {
+        table.field("next probe", output.wall.both(probe));
+    }
+    let queues: Vec<_> = target.queues.iter().map(|queue| safe(queue)).collect();
+    table.field("queues", if queues.is_empty() { "none".to_owned() } else { queues.join(", ") });
+    table.field("in flight", grouped(target.in_flight));
+    table.field("delivered", grouped(counts.delivered));
+    table.field("failed", grouped(counts.failed));
+    table.field("held", grouped(counts.held));
+    output.table(&table)?;
+    output.line("")?;
+    let mut table = Table::of_fields();
+    table.field("url", safe(&settings.url));
+    table.field("method", settings.method.as_str());
+    for (name, value) in &settings.headers {
+        table.field("header", safe(&format!("{name}: {value}")));
+    }
+    if !settings.forward.is_empty() {
+        table.field("forwards", safe(&settings.forward.join(", ")));
+    }
+    table.field("timeout", settings.timeout.to_string());
+    table.field("trusts", if settings.ca.is_some() { "its own CA" } else { "public CAs" });
+    table.field("pacing", pacing(&settings.pacing));
+    table.field("retry", settings.retry.as_ref().map_or("by the queue".to_owned(), retry));
+    if let Some(attempts) = settings.max_attempts {
+        table.field("attempts", attempts.to_string());
+    }
+    for secret in &target.secrets {
+        let until = secret.expires_ms.map(|time| format!(", until {}", output.wall.absolute(time)));
+        let since = output.wall.absolute(secret.created_ms);
+        table.field("secret", format!("since {since}{}", until.unwrap_or_default()));
+    }
+    output.table(&table)
+}
+
+/// A test request: as it went over the wire, and what came back.
+pub(crate) fn test(output: &Output, test: &TargetTest) -> Result<(), Failure> {
+    let address = test.address.as_ref().map(|address| format!(" ({})", safe(address)));
+    output.line(format!("{} {}{}", test.method, safe(&test.url), address.unwrap_or_default()))?;
+    for (name, value) in &test.request_headers {
+        output.line(format!("> {}: {}", safe(name), safe(value)))?;
+    }
+    output.line(format!("> {}", safe(&test.request_body)))?;
+    output.line("")?;
+    if let Some(status) = test.status {
+        output.line(format!("< {status} after {} ms", test.duration_ms))?;
+    }
+    for (name, value) in &test.response_headers {
+        output.line(format!("< {}: {}", safe(name), safe(value)))?;
+    }
+    if let Some(body) = test.response_body.as_ref().filter(|body| !body.is_empty()) {
+        output.line(safe_lines(body))?;
+    }
+    output.line("")?;
+    let error = test.error.as_ref().map(|error| format!(": {}", safe(error)));
+    output.line(format!("a job would be {}{}", test.verdict, error.unwrap_or_default()))
+}

@@ -1,0 +1,520 @@
+//! Deliveries to one target: a task that reserves jobs of its queues and sends them.
+//!
+//! Ground rules:
+//! * A job is reserved only when a request may be sent for it. What waits for a held or busy target
+//!   stays in its queue, in order, and costs nothing.
+//! * With a rate, the durable state counts a request before it is written (see `window`).
+//! * A change of health is durable before the job that caused it goes back to its queue.
+//! * Nothing here is shared between targets but the queue's writer and the limit of connections.
+
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::task::Poll;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tickwheel_queue::{Delivery, Error, Lease, Queues, Retry};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+
+use super::connection::{Connector, Pool};
+use super::definition::Definition;
+use super::health::{Grant, Health, Mode};
+use super::permit::{Permit, Starting};
+use super::request::Message;
+use super::response::{Answer, NoAnswer, Verdict};
+use super::window::Window;
+use super::{SteadyClock, random};
+
+/// Jobs that one reservation takes.
+const MAX_RESERVE: u32 = 64;
+/// How long one reservation waits for a job.
+const MAX_WAIT: Duration = Duration::from_secs(30);
+/// How long to wait after the store failed.
+const STORE_PAUSE: Duration = Duration::from_secs(1);
+/// How often a verdict is told to a queue whose store fails.
+const SETTLE_ATTEMPTS: u32 = 10;
+/// For so long the durable state covers a request that has not started, in milliseconds.
+const COVER_MS: u64 = 2_000;
+
+/// A queue whose jobs the target gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    pub(super) queue: String,
+    pub(super) lease: Duration,
+}
+
+/// What survives a restart, as JSON.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct StoredState {
+    version: u32,
+    mode: Mode,
+    /// Times and numbers of starts.
+    starts: Vec<(u64, u32)>,
+}
+
+struct Control {
+    window: Window,
+    health: Health,
+    in_flight: u32,
+    /// The queue that is asked first next time.
+    turn: usize,
+}
+
+/// What became of requests since the start.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) delivered: AtomicU64,
+    pub(super) failed: AtomicU64,
+    pub(super) held: AtomicU64,
+}
+
+pub(super) struct Deliverer {
+    name: String,
+    queues: Queues,
+    connector: Arc<Connector>,
+    clock: SteadyClock,
+    definition: RwLock<Arc<Definition>>,
+    sources: RwLock<Arc<[Source]>>,
+    control: Mutex<Control>,
+    /// One state is written at a time, so that an older one cannot follow a newer one.
+    persisting: tokio::sync::Mutex<()>,
+    /// Settings, queues or the health changed.
+    changed: Notify,
+    /// A request ended or started.
+    freed: Notify,
+    pool: Pool,
+    pub(super) counts: Counts,
+}
+
+impl Deliverer {
+    pub(super) fn new(
+        name: String,
+        queues: Queues,
+        connector: Arc<Connector>,
+        clock: SteadyClock,
+        definition: Definition,
+        state: &[u8],
+    ) -> Arc<Self> {
+        let now = clock.now_ms();
+        let stored = if state.is_empty() {
+            StoredState::default()
+        } else {
+            serde_json::from_slice(state).unwrap_or_else(|error| {
+                tracing::error!(target = name, %error, "the state of a target is not readable");
+                StoredState::default()
+            })
+        };
+        let mut window = Window::new(definition.window());
+        window.restore(&stored.starts, now + COVER_MS);
+        let health = Health::new(stored.mode, now);
+        Arc::new(Self {
+            name,
+            queues,
+            connector,
+            clock,
+            definition: RwLock::new(Arc::new(definition)),
+            sources: RwLock::new([].into()),
+            control: Mutex::new(Control { window, health, in_flight: 0, turn: 0 }),
+            persisting: tokio::sync::Mutex::default(),
+            changed: Notify::new(),
+            freed: Notify::new(),
+            pool: Pool::default(),
+            counts: Counts::default(),
+        })
+    }
+
+    fn control(&self) -> MutexGuard<'_, Control> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn definition(&self) -> Arc<Definition> {
+        Arc::clone(&self.definition.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn sources(&self) -> Arc<[Source]> {
+        Arc::clone(&self.sources.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Requests that follow go by another definition.
+    pub(super) fn redefine(&self, definition: Definition) {
+        self.control().window.set_limit(definition.window());
+        *self.definition.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(definition);
+        self.pool.clear();
+        self.changed.notify_one();
+    }
+
+    pub(super) fn set_sources(&self, sources: Arc<[Source]>) {
+        *self.sources.write().unwrap_or_else(PoisonError::into_inner) = sources;
+        self.changed.notify_one();
+    }
+
+    /// Ends a hold or a stop.
+    pub(super) async fn resume(&self) -> Result<(), Error> {
+        self.control().health.resume(self.clock.now_ms());
+        self.persist().await?;
+        self.changed.notify_one();
+        Ok(())
+    }
+
+    /// Looks at the health and the number of requests in flight.
+    pub(super) fn look<T>(&self, look: impl FnOnce(&Health, u32) -> T) -> T {
+        let control = self.control();
+        look(&control.health, control.in_flight)
+    }
+
+    /// Delivers until it is told to stop, and then waits for the requests in flight.
+    pub(super) async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
+        let mut requests = JoinSet::new();
+        loop {
+            while requests.try_join_next().is_some() {}
+            let wait = match self.room() {
+                Grant::Now(room) => {
+                    let jobs = tokio::select! {
+                        biased;
+                        _ = stop.wait_for(|stop| *stop) => break,
+                        () = self.changed.notified() => continue,
+                        jobs = self.next_jobs(room) => jobs,
+                    };
+                    match jobs {
+                        Ok((jobs, lease)) => {
+                            self.start(jobs, lease, &mut requests).await;
+                            continue;
+                        }
+                        Err(Error::Closed) => break,
+                        Err(error) => {
+                            tracing::warn!(target = self.name, %error, "no jobs can be reserved");
+                            STORE_PAUSE
+                        }
+                    }
+                }
+                Grant::At(time) => {
+                    Duration::from_millis(time.saturating_sub(self.clock.now_ms()).max(1))
+                }
+                Grant::Never => MAX_WAIT,
+            };
+            tokio::select! {
+                _ = stop.wait_for(|stop| *stop) => break,
+                () = self.changed.notified() => {}
+                () = self.freed.notified() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+        while requests.join_next().await.is_some() {}
+        self.pool.clear();
+    }
+
+    /// How many requests may be sent now, or when that may change.
+    fn room(&self) -> Grant {
+        let (now, definition) = (self.clock.now_ms(), self.definition());
+        let mut control = self.control();
+        let slots = definition.concurrency().saturating_sub(control.in_flight);
+        if definition.is_paused || slots == 0 {
+            return Grant::Never;
+        }
+        let in_flight = control.in_flight;
+        let healthy = match control.health.grant(now, in_flight) {
+            Grant::Now(requests) => requests,
+            later => return later,
+        };
+        match control.window.allowance(now) {
+            0 => control.window.next().map_or(Grant::Never, Grant::At),
+            allowed => Grant::Now(allowed.min(slots).min(healthy).min(MAX_RESERVE)),
+        }
+    }
+
+    /// Reserves jobs of the next queue that has some, and waits if none has. Dropping the future
+    /// gives back what was reserved.
+    async fn next_jobs(&self, room: u32) -> Result<(Vec<Delivery>, Duration), Error> {
+        let sources = self.sources();
+        if sources.is_empty() {
+            return std::future::pending().await;
+        }
+        let turn = {
+            let mut control = self.control();
+            control.turn = control.turn.wrapping_add(1);
+            control.turn
+        };
+        self.pool.close_idle();
+        let room = room as usize;
+        let in_turn = || (0..sources.len()).map(|place| &sources[(turn + place) % sources.len()]);
+        for source in in_turn() {
+            let jobs = self.queues.reserve(&source.queue, room, source.lease).await?;
+            if !jobs.is_empty() {
+                return Ok((jobs, source.lease));
+            }
+        }
+        let mut waits: Vec<_> = in_turn()
+            .map(|source| {
+                (
+                    self.queues.reserve_within(&source.queue, room, source.lease, MAX_WAIT),
+                    source.lease,
+                )
+            })
+            .collect();
+        poll_fn(|context| {
+            for (wait, lease) in &mut waits {
+                if let Poll::Ready(jobs) = Pin::new(wait).poll(context) {
+                    return Poll::Ready(jobs.map(|jobs| (jobs, *lease)));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Counts permits, stores them if there is a rate, and sends the jobs.
+    async fn start(
+        self: &Arc<Self>,
+        jobs: Vec<Delivery>,
+        lease: Duration,
+        requests: &mut JoinSet<()>,
+    ) {
+        if jobs.is_empty() {
+            return;
+        }
+        let (mut permits, is_limited) = {
+            let mut control = self.control();
+            let count = jobs.len() as u32;
+            control.window.grant(count);
+            control.health.granted(self.clock.now_ms(), count);
+            control.in_flight += count;
+            let epoch = control.health.epoch();
+            let permits: Vec<_> = jobs.iter().map(|_| Permit::new(self, epoch)).collect();
+            (permits, control.window.is_limited())
+        };
+        if is_limited {
+            match self.persist().await {
+                Ok(until) => permits.iter_mut().for_each(|permit| permit.covered_until = until),
+                Err(error) => {
+                    tracing::warn!(target = self.name, %error, "the rate cannot be stored");
+                    let leases = jobs.iter().map(|job| (job.lease, Duration::ZERO));
+                    let _ = self.queues.release_all(leases).await;
+                    drop(permits);
+                    tokio::time::sleep(STORE_PAUSE).await;
+                    return;
+                }
+            }
+        }
+        for (job, permit) in jobs.into_iter().zip(permits) {
+            requests.spawn(Arc::clone(self).deliver(job, lease, permit));
+        }
+    }
+
+    /// Writes health and starts to the store. Requests that are granted now are covered until the
+    /// time that is returned.
+    pub(super) async fn persist(&self) -> Result<u64, Error> {
+        let _one_at_a_time = self.persisting.lock().await;
+        let until = self.clock.now_ms() + COVER_MS;
+        let state = {
+            let control = self.control();
+            let mode = control.health.mode().clone();
+            StoredState { version: 1, mode, starts: control.window.stored(until) }
+        };
+        let bytes = serde_json::to_vec(&state).unwrap_or_default();
+        self.queues.put_target_state(&*self.name, bytes).await?;
+        Ok(until)
+    }
+
+    /// Notes that a granted request starts; `false` if the durable state does not cover it.
+    pub(super) fn note_start(&self, covered_until: u64, started: impl FnOnce(u64)) -> bool {
+        let mut control = self.control();
+        let now = self.clock.now_ms();
+        let is_limited = control.window.is_limited();
+        if is_limited && now > covered_until {
+            return false;
+        }
+        control.window.start(now);
+        started(now);
+        drop(control);
+        if is_limited {
+            self.freed.notify_one();
+        }
+        true
+    }
+
+    pub(super) fn undo_start(&self, start: u64) {
+        self.control().window.undo(start);
+    }
+
+    pub(super) fn permit_ended(&self, is_unused: bool) {
+        let mut control = self.control();
+        control.in_flight = control.in_flight.saturating_sub(1);
+        if is_unused {
+            control.window.forgo();
+        }
+        drop(control);
+        self.freed.notify_one();
+    }
+
+    /// A permit for one request besides the jobs. `Err` says how long none is left, or why the
+    /// start cannot be stored.
+    pub(super) async fn permit_for_test(self: &Arc<Self>) -> Result<Permit, Result<u64, Error>> {
+        let (mut permit, is_limited) = {
+            let mut control = self.control();
+            let now = self.clock.now_ms();
+            if control.window.allowance(now) == 0 {
+                let next = control.window.next().unwrap_or(now + 1);
+                return Err(Ok(next.saturating_sub(now)));
+            }
+            control.window.grant(1);
+            control.in_flight += 1;
+            (Permit::new(self, control.health.epoch()), control.window.is_limited())
+        };
+        if is_limited {
+            permit.covered_until = self.persist().await.map_err(Err)?;
+        }
+        Ok(permit)
+    }
+
+    pub(super) async fn send(
+        &self,
+        definition: &Definition,
+        deadline: tokio::time::Instant,
+        start: &mut Starting<'_>,
+    ) -> (Option<SocketAddr>, Result<Answer, NoAnswer>) {
+        self.pool.send(&self.connector, definition, deadline, start).await
+    }
+
+    /// Sends one job, and tells its queue what came of it.
+    async fn deliver(self: Arc<Self>, delivery: Delivery, lease: Duration, mut permit: Permit) {
+        let definition = self.definition();
+        let began = tokio::time::Instant::now();
+        let deadline = began + definition.timeout;
+        let mut start = Starting {
+            permit: &mut permit,
+            definition: &definition,
+            message: Message::of(&delivery.job),
+            attempt: None,
+        };
+        let sending = self.send(&definition, deadline, &mut start);
+        let (_, outcome) = self.keep_lease(delivery.lease, lease, sending).await;
+        let took = began.elapsed();
+        let epoch = permit.epoch;
+        let verdict = self.judge(&outcome, epoch).await;
+        drop(permit);
+        self.settle(&delivery, &definition, verdict, took).await;
+    }
+
+    /// Extends a lease again and again while something runs.
+    async fn keep_lease<T>(
+        &self,
+        lease: Lease,
+        length: Duration,
+        work: impl Future<Output = T>,
+    ) -> T {
+        tokio::pin!(work);
+        let period = (length / 3).max(Duration::from_millis(1));
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return done,
+                () = tokio::time::sleep(period) => {
+                    // A lease that is over is noticed when the verdict is told.
+                    let extending = self.queues.extend(lease, length);
+                    tokio::select! {
+                        biased;
+                        done = &mut work => return done,
+                        _ = extending => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// What an outcome means for job and target. A change of the target's health is stored.
+    async fn judge(&self, outcome: &Result<Answer, NoAnswer>, epoch: u64) -> Verdict {
+        let verdict = Verdict::of(outcome, super::wall_clock_ms());
+        let now = self.clock.now_ms();
+        let (is_changed, told) = {
+            let mut control = self.control();
+            let health = &mut control.health;
+            let (before, state_before) = (health.mode().clone(), health.state());
+            match &verdict {
+                Verdict::Done(_) => health.succeeded(now, epoch),
+                Verdict::Failed { error, is_trouble: true, .. } => {
+                    health.troubled(now, epoch, error, random());
+                }
+                // The target answers: a job that it refuses does not keep it held.
+                Verdict::Failed { .. } => health.succeeded(now, epoch),
+                Verdict::Hold { wait_ms, reason } => {
+                    health.asked_to_wait(now, *wait_ms, reason, random());
+                }
+                Verdict::Stop { reason } => health.stop(reason),
+            }
+            let state = health.state();
+            let told =
+                (state != state_before).then(|| (state, health.reason().0.map(str::to_owned)));
+            (before != *health.mode(), told)
+        };
+        if let Some((state, reason)) = told {
+            let (target, state) = (&self.name, state.as_str());
+            tracing::info!(target, state, reason, "the state of a target changed");
+        }
+        if is_changed {
+            if let Err(error) = self.persist().await {
+                let target = &self.name;
+                tracing::warn!(target, %error, "the state of a target cannot be stored");
+            }
+            self.changed.notify_one();
+        }
+        verdict
+    }
+
+    /// Tells the queue what became of a job.
+    async fn settle(
+        &self,
+        delivery: &Delivery,
+        definition: &Definition,
+        verdict: Verdict,
+        took: Duration,
+    ) {
+        let (lease, job) = (delivery.lease, &delivery.job);
+        let count = match &verdict {
+            Verdict::Done(_) => &self.counts.delivered,
+            Verdict::Failed { .. } => &self.counts.failed,
+            Verdict::Hold { .. } | Verdict::Stop { .. } => &self.counts.held,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
+        for attempt in 1..=SETTLE_ATTEMPTS {
+            let told = match &verdict {
+                Verdict::Done(None) => self.queues.ack(lease).await,
+                Verdict::Done(Some(result)) => {
+                    self.queues.ack_with_result(lease, result.clone()).await
+                }
+                Verdict::Failed { error, is_final, .. } => {
+                    let is_last = job.max_attempts.is_none()
+                        && definition.max_attempts.is_some_and(|most| job.attempts >= most);
+                    let retry = match (&job.retry, &definition.retry) {
+                        _ if *is_final || is_last => Retry::Never,
+                        (None, Some(policy)) => Retry::After(policy.delay(job.id, job.attempts)),
+                        _ => Retry::ByPolicy,
+                    };
+                    let text = format!("target {}: {error} ({} ms)", self.name, took.as_millis());
+                    self.queues.fail(lease, text, retry).await.map(drop)
+                }
+                Verdict::Hold { .. } | Verdict::Stop { .. } => {
+                    self.queues.release(lease, Duration::ZERO).await
+                }
+            };
+            match told {
+                Ok(()) => return,
+                Err(error @ (Error::StaleLease { .. } | Error::NotFound(_))) => {
+                    tracing::debug!(target = self.name, %error, "a delivery came too late");
+                    return;
+                }
+                Err(error) => {
+                    tracing::warn!(target = self.name, job = %job.id, %error, attempt,
+                        "the queue was not told about a delivery");
+                    if matches!(error, Error::Closed) {
+                        return;
+                    }
+                    tokio::time::sleep(STORE_PAUSE).await;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! The request of one attempt.
+
+use axum::http::header::{CONTENT_TYPE, HOST, USER_AGENT};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
+use bytes::Bytes;
+use http_body_util::Full;
+use tickwheel_queue::{Job, JobId, Time};
+
+use super::definition::{Definition, is_credential};
+use super::response::NoAnswer;
+
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// What a request says of a job.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Message<'a> {
+    pub(super) id: JobId,
+    pub(super) queue: &'a str,
+    pub(super) key: Option<&'a str>,
+    pub(super) headers: &'a [(String, String)],
+    pub(super) payload: &'a Bytes,
+    pub(super) attempt: u32,
+    pub(super) due: Time,
+}
+
+impl<'a> Message<'a> {
+    pub(super) fn of(job: &'a Job) -> Self {
+        Self {
+            id: job.id,
+            queue: &job.queue,
+            key: job.key.as_deref(),
+            headers: &job.headers,
+            payload: &job.payload,
+            attempt: job.attempts,
+            due: job.due,
+        }
+    }
+
+    pub(super) fn header(&self, name: &str) -> Option<&'a str> {
+        let header = self.headers.iter().find(|(it, _)| it.eq_ignore_ascii_case(name));
+        header.map(|(_, value)| &value[..])
+    }
+}
+
+/// A request as it is sent.
+#[derive(Clone, Debug)]
+pub(super) struct Attempt {
+    pub(super) method: Method,
+    pub(super) path: String,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl Attempt {
+    /// Builds the request for a job. `now_ms` is the time of the attempt.
+    pub(super) fn new(
+        definition: &Definition,
+        message: &Message<'_>,
+        now_ms: u64,
+        span: u64,
+    ) -> Result<Self, NoAnswer> {
+        let path = definition.endpoint.path_for(message).map_err(NoAnswer::Impossible)?;
+        let body =
+            if definition.method == Method::GET { Bytes::new() } else { message.payload.clone() };
+        let mut headers = HeaderMap::with_capacity(16 + definition.headers.len());
+        headers.insert(HOST, value("host", &definition.endpoint.authority)?);
+        headers.insert(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("tickwheel/", env!("CARGO_PKG_VERSION"))),
+        );
+        if definition.method != Method::GET {
+            let kind = message.header("content-type").unwrap_or("application/octet-stream");
+            headers.insert(CONTENT_TYPE, value("content-type", kind)?);
+        }
+        for name in &definition.forward {
+            if let Some(text) = message.header(name.as_str()) {
+                headers.insert(name.clone(), value(name.as_str(), text)?);
+            }
+        }
+        for (name, text) in &definition.headers {
+            headers.insert(name.clone(), text.clone());
+        }
+        headers.insert(TRACEPARENT, value("traceparent", &traceparent(message, span))?);
+        let id = message.id.to_string();
+        let own = [
+            ("tickwheel-queue", message.queue.to_owned()),
+            ("tickwheel-attempt", message.attempt.to_string()),
+            ("tickwheel-due", crate::api::rfc3339(message.due.as_millis())),
+            ("webhook-timestamp", (now_ms / 1_000).to_string()),
+            ("webhook-signature", definition.signer.sign(&id, now_ms, &body)),
+            ("webhook-id", id),
+        ];
+        for (name, text) in own {
+            headers.insert(HeaderName::from_static(name), value(name, &text)?);
+        }
+        Ok(Self { method: definition.method.clone(), path, headers, body })
+    }
+
+    pub(super) fn to_http(&self) -> Result<hyper::Request<Full<Bytes>>, NoAnswer> {
+        let mut request = hyper::Request::builder()
+            .method(self.method.clone())
+            .uri(&self.path)
+            .body(Full::new(self.body.clone()))
+            .map_err(|error| NoAnswer::Impossible(format!("the URL is not usable: {error}")))?;
+        *request.headers_mut() = self.headers.clone();
+        Ok(request)
+    }
+}
+
+fn value(name: &str, text: &str) -> Result<HeaderValue, NoAnswer> {
+    HeaderValue::from_bytes(text.as_bytes()).map_err(|_| {
+        NoAnswer::Impossible(format!("header {name} of the job has control characters"))
+    })
+}
+
+/// The trace of the job, with a span of its own for the attempt. A job without a trace gets one
+/// that its id names.
+fn traceparent(message: &Message<'_>, span: u64) -> String {
+    let span = span.max(1);
+    let given = message.header("traceparent").filter(|text| is_traceparent(text));
+    match given {
+        Some(text) => format!("{}{span:016x}{}", &text[..36], &text[52..]),
+        None => {
+            let trace = u128::from_be_bytes(*message.id.as_bytes());
+            format!("00-{trace:032x}-{span:016x}-00")
+        }
+    }
+}
+
+/// `00-<32 digits>-<16 digits>-<2 digits>`
+fn is_traceparent(text: &str) -> bool {
+    let is_hex = |part: &str, length| {
+        part.len() == length && part.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let parts: Vec<_> = text.split('-').collect();
+    matches!(parts[..], [version, trace, span, flags] if version == "00"
+        && is_hex(trace, 32) && is_hex(span, 16) && is_hex(flags, 2))
+}
+
+/// Headers as texts, without credentials.
+pub(super) fn shown(headers: &HeaderMap) -> Vec<(String, String)> {
+    let show = |(name, value): (&HeaderName, &HeaderValue)| {
+        let is_hidden = is_credential(name.as_str()) && name.as_str() != "webhook-signature";
+        let value =
+            if is_hidden { "…".into() } else { String::from_utf8_lossy(value.as_bytes()) };
+        (name.to_string(), value.into_owned())
+    };
+    headers.iter().map(show).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tickwheel_queue::{NewJob, Queues};
+
+    use super::super::connection::tls_client_for_the_web;
+    use super::super::definition::StoredDefinition;
+    use super::super::signature::Secret;
+    use super::*;
+    use crate::api::TargetSettings;
+
+    fn attempt(settings: TargetSettings, job: NewJob) -> Result<Attempt, NoAnswer> {
+        let queues = Queues::in_memory();
+        let queue = job.queue.clone();
+        queues.put(job).wait().unwrap();
+        let job = queues.reserve(queue, 1, None).wait().unwrap().remove(0).job;
+        let stored = StoredDefinition::new(settings, Secret::random(0).unwrap());
+        let web: Arc<_> = tls_client_for_the_web().unwrap();
+        let definition = Definition::new(&stored, &web).unwrap();
+        Attempt::new(&definition, &Message::of(&job), 1_700_000_000_999, 7)
+    }
+
+    #[test]
+    fn a_request_carries_the_job_and_what_is_selected() {
+        let mut settings = TargetSettings::new("http://partner.example/hook/{key}");
+        settings.headers.insert("authorization".into(), "Bearer abc".into());
+        settings.forward = vec!["X-Tenant".into(), "x-absent".into()];
+        let job = NewJob::new("orders", "{}")
+            .key("order 42")
+            .header("content-type", "application/json")
+            .header("x-tenant", "blue")
+            .header("x-private", "no")
+            .header("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+        let attempt = attempt(settings, job).unwrap();
+        assert_eq!(attempt.path, "/hook/order%2042");
+        assert_eq!(&attempt.body[..], b"{}");
+        let header = |name: &str| attempt.headers.get(name).map(|value| value.to_str().unwrap());
+        assert_eq!(header("host"), Some("partner.example"));
+        assert_eq!(header("content-type"), Some("application/json"));
+        assert_eq!(header("authorization"), Some("Bearer abc"));
+        assert_eq!(header("x-tenant"), Some("blue"));
+        assert_eq!((header("x-private"), header("x-absent")), (None, None));
+        assert_eq!(header("tickwheel-queue"), Some("orders"));
+        assert_eq!(header("tickwheel-attempt"), Some("1"));
+        assert_eq!(header("webhook-timestamp"), Some("1700000000"));
+        assert!(header("webhook-signature").unwrap().starts_with("v1,"));
+        assert_eq!(
+            header("traceparent"),
+            Some("00-0af7651916cd43dd8448eb211c80319c-0000000000000007-01")
+        );
+        let shown = shown(&attempt.headers);
+        assert!(shown.contains(&("authorization".into(), "…".into())));
+        assert!(attempt.to_http().is_ok());
+    }
+
+    #[test]
+    fn a_job_that_cannot_be_sent_says_why() {
+        let settings = TargetSettings::new("http://partner.example/{key}");
+        let refused = attempt(settings, NewJob::new("orders", "")).unwrap_err();
+        assert!(matches!(refused, NoAnswer::Impossible(why) if why.contains("{key}")));
+        let mut settings = TargetSettings::new("http://partner.example/");
+        settings.forward = vec!["x-note".into()];
+        let job = NewJob::new("orders", "").header("x-note", "a\nb");
+        assert!(matches!(attempt(settings, job), Err(NoAnswer::Impossible(_))));
+    }
+}

@@ -1,0 +1,382 @@
+//! Push delivery: what targets get, and what becomes of jobs.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tickwheel_server::tokens::Scope;
+use tickwheel_server::{Config, config::PushAllow};
+
+use crate::client::{PATIENCE, Request, Service, token};
+use crate::target::{HttpTarget, Reply, status, text, with_body, with_header};
+
+fn allow_loopback(config: &mut Config) {
+    config.push.allow = "127.0.0.0/8".parse::<PushAllow>().unwrap();
+}
+
+async fn service() -> Service {
+    Service::with(allow_loopback).await
+}
+
+/// Adds target `partner`, and aims the queue `orders` at it; the secret.
+async fn aim(service: &Service, target: &HttpTarget, more: Value) -> String {
+    let mut settings = json!({"url": target.url("/hook")});
+    settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let added = service.put("/v1/targets/partner", settings).await;
+    assert_eq!(added.status, 201, "{added:?}");
+    aim_queue(service, "orders", json!({})).await;
+    text(&added.json()["secret"])
+}
+
+async fn aim_queue(service: &Service, queue: &str, more: Value) {
+    let mut settings =
+        json!({"target": "partner", "retention": {"done": {}}, "retry": {"fixed": 1}});
+    settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    let path = format!("/v1/queues/{queue}/settings");
+    let request = Request::new("PATCH", &path).json(&settings);
+    let answer = service.send(request).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+/// Waits until a job is in a state.
+async fn job_becomes(service: &Service, id: &str, state: &str) -> Value {
+    let reached = async {
+        loop {
+            let job = service.get(&format!("/v1/jobs/{id}")).await.json();
+            if job["state"] == state {
+                return job;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let reached = tokio::time::timeout(2 * PATIENCE, reached).await;
+    match reached {
+        Ok(job) => job,
+        Err(_) => panic!("{}", service.get(&format!("/v1/jobs/{id}")).await.body),
+    }
+}
+
+async fn target_becomes(service: &Service, state: &str) -> Value {
+    let reached = async {
+        loop {
+            let target = service.get("/v1/targets/partner").await.json();
+            if target["state"] == state {
+                return target;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let reached = tokio::time::timeout(2 * PATIENCE, reached).await;
+    match reached {
+        Ok(target) => target,
+        Err(_) => panic!("{}", service.get("/v1/targets/partner").await.body),
+    }
+}
+
+#[tokio::test]
+async fn a_job_is_sent_signed_and_acknowledged_with_the_answer_as_result() {
+    let (service, target) = (service().await, HttpTarget::start().await);
+    target.always(with_body(200, r#"{"accepted":true}"#));
+    let secret = aim(&service, &target, json!({"url": target.url("/v1/{queue}/{key}")})).await;
+    assert!(secret.starts_with("whsec_"));
+    let put = json!({"payload": {"order": 42}, "key": "order 42"});
+    let id = text(&service.post("/v1/queues/orders/jobs", put).await.json()["id"]);
+    let job = job_becomes(&service, &id, "done").await;
+    assert_eq!(job["result"], json!({"accepted": true}));
+    let sent = &target.arrived()[0];
+    assert_eq!(sent.line, "POST /v1/orders/order%2042 HTTP/1.1");
+    assert_eq!(sent.body, br#"{"order":42}"#);
+    assert_eq!(sent.id(), id);
+    assert_eq!(sent.header("content-type"), Some("application/json"));
+    assert_eq!(sent.header("tickwheel-queue"), Some("orders"));
+    assert_eq!(sent.header("tickwheel-attempt"), Some("1"));
+    let headers: std::collections::HashMap<_, _> = sent.headers.iter().cloned().collect();
+    verify(&secret, &headers, &sent.body);
+    let shown = service.get("/v1/targets/partner").await;
+    assert_eq!(shown.json()["counts"]["delivered"], 1);
+    assert_eq!(shown.json()["queues"], json!(["orders"]));
+    // The secret is shown once.
+    assert!(!shown.body.contains(&secret[6..]), "{}", shown.body);
+    let metrics = service.get("/metrics").await.body;
+    let line = "tickwheel_target_requests_total{target=\"partner\",outcome=\"delivered\"} 1\n";
+    assert!(metrics.contains(line), "{metrics}");
+    service.stop().await;
+}
+
+/// Verifies a signature as receivers do.
+fn verify(secret: &str, headers: &std::collections::HashMap<String, String>, body: &[u8]) {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    let key = STANDARD.decode(&secret["whsec_".len()..]).unwrap();
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &key);
+    let signed = [
+        headers["webhook-id"].as_bytes(),
+        b".",
+        headers["webhook-timestamp"].as_bytes(),
+        b".",
+        body,
+    ]
+    .concat();
+    let is_right = headers["webhook-signature"].split(' ').any(|signature| {
+        let tag = STANDARD.decode(signature.strip_prefix("v1,").unwrap()).unwrap();
+        ring::hmac::verify(&key, &signed, &tag).is_ok()
+    });
+    assert!(is_right, "{headers:?}");
+}
+
+#[tokio::test]
+async fn a_failed_attempt_is_retried_with_the_same_id() {
+    let (service, target) = (service().await, HttpTarget::start().await);
+    target.next([with_body(500, "try later"), status(302), Reply::Close, status(400)]);
+    aim(&service, &target, json!({})).await;
+    let id = service.put_text("orders", "x").await;
+    let job = job_becomes(&service, &id, "done").await;
+    assert_eq!(job["attempts"], 5);
+    let arrived = target.arrived();
+    assert_eq!(arrived.len(), 5);
+    for (number, request) in arrived.iter().enumerate() {
+        assert_eq!(request.id(), id);
+        assert_eq!(request.header("tickwheel-attempt"), Some(&(number + 1).to_string()[..]));
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_whose_target_says_never_dies_at_once() {
+    let (service, target) = (service().await, HttpTarget::start().await);
+    target.next([with_header(422, "tickwheel-retry", "never")]);
+    aim(&service, &target, json!({})).await;
+    let id = service.put_text("orders", "x").await;
+    let job = job_becomes(&service, &id, "dead").await;
+    assert_eq!(job["attempts"], 1);
+    assert!(text(&job["last_error"]).contains("answered 422"), "{job}");
+    // The target's own bound of attempts, where the job has none.
+    let answer = Request::new("PATCH", "/v1/targets/partner").json(&json!({"max_attempts": 2}));
+    assert_eq!(service.send(answer).await.status, 200);
+    target.next([status(400), status(400)]);
+    let id = service.put_text("orders", "x").await;
+    assert_eq!(job_becomes(&service, &id, "dead").await["attempts"], 2);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_target_that_asks_to_wait_is_held_and_no_attempt_counts() {
+    let (service, target) = (service().await, HttpTarget::start().await);
+    let soon = std::time::SystemTime::now() + Duration::from_secs(2);
+    target.next([
+        with_header(429, "retry-after", "1"),
+        with_header(503, "retry-after", &httpdate::fmt_http_date(soon)),
+    ]);
+    aim(&service, &target, json!({"pacing": {"concurrency": 1}})).await;
+    let id = service.put_text("orders", "x").await;
+    let held = target_becomes(&service, "held").await;
+    assert!(text(&held["reason"]).contains("429") && held["next_probe"].is_string(), "{held}");
+    let job = job_becomes(&service, &id, "done").await;
+    assert_eq!(job["attempts"], 1);
+    let arrived = target.arrived();
+    assert_eq!(arrived.len(), 3);
+    assert!(arrived[1].at - arrived[0].at >= Duration::from_secs(1));
+    assert!(arrived[2].at - arrived[1].at >= Duration::from_secs(1));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_hold_survives_a_restart() {
+    let (service, target) = (service().await, HttpTarget::start().await);
+    target.next([with_header(429, "retry-after", "3000")]);
+    aim(&service, &target, json!({})).await;
+    service.put_text("orders", "x").await;
+    let before = target_becomes(&service, "held").await;
+    let folder = service.stop().await;
+    let service = Service::on(folder, allow_loopback).await;
+    let after = service.get("/v1/targets/partner").await.json();
+    assert_eq!((&after["state"], &after["reason"]), (&before["state"], &before["reason"]));
+    assert_eq!(after["next_probe_ms"], before["next_probe_ms"]);
+    assert_eq!(target.arrived().len(), 1);
+    // Resumed by hand, it gets the job at once.
+    assert_eq!(service.poke("/v1/targets/partner/resume").await.json()["state"], "slow");
+    assert_eq!(target.wait_for(2).await[0].id(), target.arrived()[1].id());
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_target_that_is_gone_gets_nothing_until_it_is_resumed() {
+    let (service, target) = (service().await, HttpTarget::start().await);
+    target.next([status(410)]);
+    aim(&service, &target, json!({"pacing": {"concurrency": 1}})).await;
+    let ids = [service.put_text("orders", "x").await, service.put_text("orders", "y").await];
+    target_becomes(&service, "stopped").await;
+    let jobs = service.get("/v1/queues/orders").await.json()["jobs"].clone();
+    assert_eq!((&jobs["dead"], target.arrived().len()), (&json!(0), 1));
+    service.poke("/v1/targets/partner/resume").await;
+    for id in ids {
+        assert_eq!(job_becomes(&service, &id, "done").await["attempts"], 1);
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_paused_target_gets_nothing() {
+    let (service, target) = (service().await, HttpTarget::start().await);
+    aim(&service, &target, json!({})).await;
+    assert_eq!(service.poke("/v1/targets/partner/pause").await.json()["state"], "paused");
+    let id = service.put_text("orders", "x").await;
+    let folder = service.stop().await;
+    let service = Service::on(folder, allow_loopback).await;
+    assert_eq!(service.get("/v1/targets/partner").await.json()["state"], "paused");
+    assert!(target.arrived().is_empty());
+    service.poke("/v1/targets/partner/resume").await;
+    job_becomes(&service, &id, "done").await;
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn answers_are_bounded_in_size_and_time() {
+    let (service, target) = (service().await, HttpTarget::start().await);
+    let huge = "x".repeat(1 << 20);
+    let cut = "HTTP/1.1 200 X\r\ncontent-length: 100\r\n\r\nhalf".to_owned();
+    target.next([with_body(200, &huge), Reply::Trickle]);
+    aim(&service, &target, json!({"timeout": "300ms", "pacing": {"concurrency": 1}})).await;
+    for _ in 0..2 {
+        let id = service.put_text("orders", "x").await;
+        let job = job_becomes(&service, &id, "done").await;
+        let result = text(&job["result"]);
+        assert!(!result.is_empty() && result.len() <= 64 << 10, "{} bytes", result.len());
+    }
+    // Silence counts as a failure, and so does an answer that comes too late.
+    target.next([Reply::Silence, Reply::Slow(Duration::from_secs(60), cut)]);
+    let id = service.put_text("orders", "x").await;
+    let job = job_becomes(&service, &id, "done").await;
+    assert_eq!(job["attempts"], 3);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn the_lease_is_extended_while_a_request_runs() {
+    let (service, target) = (service().await, HttpTarget::start().await);
+    let late = "HTTP/1.1 200 X\r\ncontent-length: 0\r\n\r\n".to_owned();
+    target.next([Reply::Slow(Duration::from_millis(1_500), late)]);
+    aim(&service, &target, json!({})).await;
+    aim_queue(&service, "orders", json!({"lease": "300ms"})).await;
+    let id = service.put_text("orders", "x").await;
+    assert_eq!(job_becomes(&service, &id, "done").await["attempts"], 1);
+    assert_eq!(target.arrived().len(), 1);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn private_addresses_are_denied_in_any_notation() {
+    let service = Service::start().await;
+    let target = HttpTarget::start().await;
+    let port = target.address.port();
+    for host in [
+        "127.0.0.1",
+        "0x7f.1",
+        "2130706433",
+        "017700000001",
+        "localhost",
+        "[::ffff:127.0.0.1]",
+        "0.0.0.0",
+    ] {
+        let settings = json!({"url": format!("http://{host}:{port}/")});
+        assert!(service.put("/v1/targets/inner", settings).await.status < 300);
+        let test = service.poke("/v1/targets/inner/test").await.json();
+        let why = text(&test["error"]);
+        assert!(
+            why.contains("which targets may not have") || why.contains("resolved"),
+            "{host}: {why}"
+        );
+        assert!(test["status"].is_null());
+    }
+    assert!(target.arrived().is_empty());
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_test_shows_everything_but_credentials() {
+    let (service, target) = (service().await, HttpTarget::start().await);
+    target.next([with_header(429, "retry-after", "100")]);
+    let more = json!({"url": target.url("/{header:x-kind}"), "headers": {"authorization": "Bearer abc"},
+        "pacing": {"starts": 1, "window": "1h"}});
+    aim(&service, &target, more).await;
+    let test = service.poke("/v1/targets/partner/test").await;
+    assert!(!test.body.contains("Bearer abc"));
+    let test = test.json();
+    assert_eq!((&test["verdict"], &test["status"]), (&json!("held"), &json!(429)));
+    assert_eq!(test["url"], target.url("/test"));
+    let arrived = target.arrived();
+    assert_eq!(arrived[0].header("authorization"), Some("Bearer abc"));
+    assert_eq!(arrived[0].id(), text(&test["id"]));
+    // It neither changes the target nor exceeds its rate.
+    assert_eq!(service.get("/v1/targets/partner").await.json()["state"], "active");
+    service.poke("/v1/targets/partner/test").await.problem(429, "rate-limited");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn only_an_administrator_of_all_queues_manages_targets() {
+    let folder = tempfile::tempdir().unwrap();
+    let produce = token(&folder, "p", &[Scope::Produce, Scope::Consume, Scope::Read], &["*"]);
+    let tenant = token(&folder, "t", &[Scope::Admin], &["orders*"]);
+    let admin = token(&folder, "a", &[Scope::Admin, Scope::Read], &["*"]);
+    let service = Service::on(folder, allow_loopback).await;
+    let settings = json!({"url": "http://127.0.0.1:1/"});
+    let put = |who: &str| Request::new("PUT", "/v1/targets/partner").json(&settings).token(who);
+    for who in [&produce, &tenant] {
+        service.send(put(who)).await.problem(403, "forbidden");
+        for (method, path) in
+            [("DELETE", ""), ("POST", "/pause"), ("POST", "/test"), ("POST", "/rotate")]
+        {
+            let request = Request::new(method, &format!("/v1/targets/partner{path}")).token(who);
+            service.send(request).await.problem(403, "forbidden");
+        }
+    }
+    assert_eq!(service.send(put(&admin)).await.status, 201);
+    let aim =
+        Request::new("PATCH", "/v1/queues/orders/settings").json(&json!({"target": "partner"}));
+    service.send(aim.clone().token(&tenant)).await.problem(403, "forbidden");
+    assert_eq!(service.send(aim.token(&admin)).await.status, 200);
+    let list = Request::new("GET", "/v1/targets");
+    assert_eq!(service.send(list.clone().token(&produce)).await.status, 200);
+    service.send(list.token(&tenant)).await.problem(403, "forbidden");
+    let remove = Request::new("DELETE", "/v1/targets/partner").token(&admin);
+    service.send(remove).await.problem(409, "wrong-state");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn wrong_settings_are_refused_with_their_field() {
+    let service = Service::start().await;
+    let long = "x".repeat(70_000);
+    for (settings, field) in [
+        (json!({"url": "ftp://x/"}), "/url"),
+        (json!({"url": "http://{key}/"}), "/url"),
+        (json!({"url": "http://x/", "timeout": 0}), "/timeout"),
+        (json!({"url": "http://x/", "timeout": "31m"}), "/timeout"),
+        (json!({"url": "http://x/", "pacing": {"starts": 0, "window": "1s"}}), "/pacing/starts"),
+        (json!({"url": "http://x/", "pacing": {"concurrency": 5000}}), "/pacing/concurrency"),
+        (json!({"url": "http://x/", "headers": {"webhook-id": "1"}}), "/headers"),
+        (json!({"url": "http://x/", "headers": {"a b": "1"}}), "/headers"),
+        (json!({"url": "http://x/", "forward": ["host"]}), "/forward"),
+        (json!({"url": "http://x/", "ca": "none"}), "/ca"),
+        (json!({"url": "http://x/", "ca": long}), "/ca"),
+        (json!({"url": "http://x/", "max_attempts": 0}), "/max_attempts"),
+        (json!({"url": "http://x/", "retry": {"list": []}}), "/retry/list"),
+    ] {
+        let refused = service.put("/v1/targets/partner", settings.clone()).await;
+        let found = refused.problem(422, "invalid-field");
+        assert_eq!(found.as_deref(), Some(field), "{settings}");
+    }
+    let half = json!({"url": "http://x/", "pacing": {"starts": 5}});
+    let refused = service.put("/v1/targets/partner", half).await;
+    assert_eq!(refused.problem(422, "missing-field").as_deref(), Some("/pacing/window"));
+    service
+        .put("/v1/targets/.x", json!({"url": "http://x/"}))
+        .await
+        .problem(400, "invalid-parameter");
+    let unknown =
+        Request::new("PATCH", "/v1/queues/orders/settings").json(&json!({"target": "no"}));
+    let refused = service.send(unknown).await;
+    assert_eq!(refused.problem(422, "invalid-field").as_deref(), Some("/target"));
+    service.get("/v1/targets/no").await.problem(404, "not-found");
+    service.stop().await;
+}

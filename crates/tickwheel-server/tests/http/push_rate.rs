@@ -1,0 +1,186 @@
+//! The rate of push delivery, measured at the target; and isolation of targets from each other.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tickwheel_server::{Config, config::PushAllow};
+
+use crate::client::{PATIENCE, Request, Service};
+use crate::target::{Arrived, HttpTarget, Reply, status};
+
+fn allow_loopback(config: &mut Config) {
+    config.push.allow = "127.0.0.0/8".parse::<PushAllow>().unwrap();
+}
+
+/// The largest number of requests that arrived in any window.
+fn densest(arrived: &[Arrived], window: Duration) -> usize {
+    (0..arrived.len())
+        .map(|first| {
+            let start = arrived[first].at;
+            arrived[first..].iter().take_while(|it| it.at - start < window).count()
+        })
+        .max()
+        .unwrap_or(0)
+}
+
+async fn add(service: &Service, name: &str, settings: serde_json::Value) {
+    let added = service.put(&format!("/v1/targets/{name}"), settings).await;
+    assert!(added.status < 300, "{added:?}");
+}
+
+async fn aim(service: &Service, queue: &str, target: &str) {
+    let path = format!("/v1/queues/{queue}/settings");
+    let request = Request::new("PATCH", &path).json(&json!({"target": target}));
+    assert_eq!(service.send(request).await.status, 200);
+}
+
+async fn put_many(service: &Service, queue: &str, count: usize) {
+    let items: Vec<_> = (0..count).map(|_| json!({"queue": queue, "text": "x"})).collect();
+    let answer = service.post("/v1/jobs/batch", json!({"items": items})).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+/// Bursts into two queues that share a target, with restarts and a change of the rate. The window
+/// at the target is a little shorter than the one that is promised: the network between is not part
+/// of the promise, and this machine may be busy.
+#[tokio::test]
+async fn no_window_has_more_requests_than_allowed_across_restarts() {
+    const WINDOW: Duration = Duration::from_millis(1_000);
+    const TOLERANCE: Duration = Duration::from_millis(250);
+    let target = HttpTarget::start().await;
+    let mut service = Service::with(allow_loopback).await;
+    let pacing = json!({"starts": 10, "window": "1s", "concurrency": 4});
+    add(&service, "partner", json!({"url": target.url("/"), "pacing": pacing})).await;
+    for queue in ["one", "two"] {
+        aim(&service, queue, "partner").await;
+        put_many(&service, queue, 20).await;
+    }
+    for count in [7, 18] {
+        target.wait_for(count).await;
+        let folder = service.stop().await;
+        service = Service::on(folder, allow_loopback).await;
+    }
+    let arrived = target.wait_for(40).await;
+    let most = densest(&arrived, WINDOW - TOLERANCE);
+    assert!(most <= 10, "{most} requests in a window");
+    // A lower rate holds for what follows.
+    let slower = json!({"pacing": {"starts": 2, "window": "1s"}});
+    let request = Request::new("PATCH", "/v1/targets/partner").json(&slower);
+    assert_eq!(service.send(request).await.status, 200);
+    put_many(&service, "one", 6).await;
+    let arrived = target.wait_for(46).await;
+    let most = densest(&arrived[40..], WINDOW - TOLERANCE);
+    assert!(most <= 2, "{most} requests in a window");
+    let mut ids: Vec<_> = arrived.iter().map(Arrived::id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 46);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn concurrency_is_never_exceeded() {
+    let target = HttpTarget::start().await;
+    target.always(Reply::Silence);
+    let service = Service::with(allow_loopback).await;
+    let pacing = json!({"concurrency": 3});
+    let settings = json!({"url": target.url("/"), "timeout": "30m", "pacing": pacing});
+    add(&service, "partner", settings).await;
+    aim(&service, "orders", "partner").await;
+    put_many(&service, "orders", 50).await;
+    target.wait_for(3).await;
+    let shown = service.get("/v1/targets/partner").await.json();
+    assert_eq!(shown["in_flight"], 3);
+    // Only what is sent is reserved: the others stay ready.
+    let jobs = service.get("/v1/queues/orders").await.json()["jobs"].clone();
+    assert_eq!((&jobs["leased"], &jobs["ready"]), (&json!(3), &json!(47)));
+    assert_eq!(target.arrived().len(), 3);
+    service.shutdown.begin();
+    service.shutdown.begin();
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_target_that_never_answers_does_not_delay_others() {
+    let (silent, lively) = (HttpTarget::start().await, HttpTarget::start().await);
+    silent.always(Reply::Silence);
+    let service = Service::with(allow_loopback).await;
+    add(&service, "silent", json!({"url": silent.url("/"), "timeout": "30m"})).await;
+    add(&service, "lively", json!({"url": lively.url("/")})).await;
+    aim(&service, "dead-end", "silent").await;
+    aim(&service, "orders", "lively").await;
+    for _ in 0..10 {
+        put_many(&service, "dead-end", 1_000).await;
+    }
+    silent.wait_for(16).await;
+    put_many(&service, "orders", 200).await;
+    lively.wait_for(200).await;
+    assert_eq!(silent.arrived().len(), 16);
+    service.shutdown.begin();
+    service.shutdown.begin();
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_failing_target_is_probed_with_one_job_at_a_time_and_recovers() {
+    let target = HttpTarget::start().await;
+    target.always(status(502));
+    let service = Service::with(allow_loopback).await;
+    add(&service, "partner", json!({"url": target.url("/"), "pacing": {"concurrency": 8}})).await;
+    aim(&service, "orders", "partner").await;
+    put_many(&service, "orders", 100).await;
+    let held = async {
+        loop {
+            let shown = service.get("/v1/targets/partner").await.json();
+            if shown["state"] == "held" && shown["in_flight"] == 0 {
+                return shown;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let held = tokio::time::timeout(PATIENCE, held).await.expect("it is held");
+    assert!(held["reason"].as_str().unwrap().contains("502"), "{held}");
+    // At most what was in flight and the slow attempts before the hold.
+    let before = target.arrived().len();
+    assert!(before <= 8 + 8, "{before} requests before the hold");
+    let probe = target.wait_for(before + 1).await;
+    assert!(probe[before].at - probe[before - 1].at >= Duration::from_millis(500));
+    target.always(status(200));
+    // All jobs arrive in the end, those that failed once more.
+    let all = async {
+        loop {
+            let jobs = service.get("/v1/queues/orders").await.json()["jobs"].clone();
+            if jobs["scheduled"] == 0 && jobs["ready"] == 0 && jobs["leased"] == 0 {
+                return jobs;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let jobs = tokio::time::timeout(5 * PATIENCE, all).await.expect("all are delivered");
+    assert_eq!(jobs["dead"], 0);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn both_secrets_sign_during_a_rotation() {
+    let target = HttpTarget::start().await;
+    let service = Service::with(allow_loopback).await;
+    add(&service, "partner", json!({"url": target.url("/")})).await;
+    aim(&service, "orders", "partner").await;
+    put_many(&service, "orders", 50).await;
+    let rotated =
+        service.post("/v1/targets/partner/rotate", json!({"keep_old": "1h"})).await.json();
+    assert!(rotated["secret"].as_str().unwrap().starts_with("whsec_"));
+    assert_eq!(rotated["secrets"].as_array().unwrap().len(), 2);
+    put_many(&service, "orders", 50).await;
+    let arrived = target.wait_for(100).await;
+    let signatures =
+        |request: &Arrived| request.header("webhook-signature").unwrap().split(' ').count();
+    assert_eq!(signatures(&arrived[99]), 2);
+    assert!(arrived.iter().all(|request| (1..=2).contains(&signatures(request))));
+    let rotated = service.post("/v1/targets/partner/rotate", json!({"keep_old": 0})).await.json();
+    assert_eq!(rotated["secrets"].as_array().unwrap().len(), 1);
+    put_many(&service, "orders", 1).await;
+    assert_eq!(signatures(&target.wait_for(101).await[100]), 1);
+    service.stop().await;
+}

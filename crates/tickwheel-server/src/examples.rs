@@ -8,7 +8,7 @@ pub(crate) const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 pub(crate) const TOKEN: &str = "5f0c1d9e7a3b2468";
 
 /// The operation, the path with its query, and the body; none if it is empty.
-pub(crate) const EXAMPLES: [(&str, &str, &str); 52] = [
+pub(crate) const EXAMPLES: [(&str, &str, &str); 61] = [
     (
         "putJob",
         "/v1/queues/orders/jobs",
@@ -77,6 +77,19 @@ pub(crate) const EXAMPLES: [(&str, &str, &str); 52] = [
     ("nextRuns", "/v1/schedules/report/next?n=3", ""),
     ("pauseSchedule", "/v1/schedules/report/pause", ""),
     ("resumeSchedule", "/v1/schedules/report/resume", ""),
+    ("listTargets", "/v1/targets", ""),
+    (
+        "putTarget",
+        "/v1/targets/partner",
+        r#"{"url": "https://partner.example/{key}", "pacing": {"starts": 100, "window": "1s"}}"#,
+    ),
+    ("patchTarget", "/v1/targets/partner", r#"{"timeout": "30s"}"#),
+    ("getTarget", "/v1/targets/partner", ""),
+    ("rotateTarget", "/v1/targets/partner/rotate", r#"{"keep_old": "1h"}"#),
+    ("pauseTarget", "/v1/targets/partner/pause", ""),
+    ("resumeTarget", "/v1/targets/partner/resume", ""),
+    ("removeTarget", "/v1/targets/partner", ""),
+    ("testTarget", "/v1/targets/partner/test", ""),
     ("followAll", "/v1/events", ""),
     ("followQueue", "/v1/queues/orders/events", ""),
     ("getClock", "/v1/clock", ""),

@@ -18,6 +18,9 @@ use crate::output::style::Style;
 pub(crate) fn run(output: &Output, args: &ServeArgs) -> Result<(), Failure> {
     let settings = super::config::load(&args.options.flags.0, args.options.config.as_deref())?;
     start_log(&settings)?;
+    // Jobs and the signing secrets of targets are for the owner of the files alone.
+    #[cfg(unix)]
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     for warning in settings.warnings() {
         tracing::warn!("{warning}");
     }

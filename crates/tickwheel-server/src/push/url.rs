@@ -61,11 +61,19 @@ impl Endpoint {
         let parsed: Uri = format!("http://{authority}/")
             .parse()
             .map_err(|_| format!("has no valid host: {authority:?}"))?;
-        let host = parsed.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let host = parsed.host().unwrap_or_default();
         if host.is_empty() {
             return Err("has no host".to_owned());
         }
-        let port = parsed.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        let port = match authority.get(host.len()..).unwrap_or_default() {
+            "" if is_tls => 443,
+            "" => 80,
+            port => port
+                .strip_prefix(':')
+                .and_then(|port| port.parse().ok())
+                .ok_or_else(|| format!("has no valid port: {authority:?}"))?,
+        };
+        let host = host.trim_matches(['[', ']']).to_owned();
         if port == 0 {
             return Err("must not name port 0".to_owned());
         }

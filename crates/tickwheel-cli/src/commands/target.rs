@@ -103,7 +103,7 @@ fn add(context: &Context, args: TargetAddArgs) -> Result<(), Failure> {
             text::safe(&args.name)
         )));
     }
-    let patch = patch_of(args.options, Pacing::default())?;
+    let patch = patch_of(args.options, &Pacing::default())?;
     let settings = patch.apply(TargetSettings::new(args.url));
     let answer =
         context.client.call(Method::PUT, &path(&args.name), Some(&settings), &Extra::default())?;
@@ -120,7 +120,7 @@ fn set(context: &Context, args: TargetSetArgs) -> Result<(), Failure> {
     if no_rate {
         (pacing.starts, pacing.window) = (None, None);
     }
-    let mut patch = patch_of(options, pacing.clone())?;
+    let mut patch = patch_of(options, &pacing)?;
     patch.url = url;
     if no_rate && patch.pacing.is_none() {
         patch.pacing = Some(pacing);
@@ -139,7 +139,7 @@ fn set(context: &Context, args: TargetSetArgs) -> Result<(), Failure> {
 
 /// The settings that are named. The API takes the pacing as a whole: what is not named of it stays
 /// as it is now.
-fn patch_of(options: TargetOptions, now: Pacing) -> Result<TargetPatch, Failure> {
+fn patch_of(options: TargetOptions, now: &Pacing) -> Result<TargetPatch, Failure> {
     let has_pacing = options.rate.is_some() || options.concurrency.is_some();
     let (starts, window) = match options.rate {
         Some((starts, window)) => (Some(starts), Some(window)),

@@ -166,9 +166,7 @@ fn special_v4(address: Ipv4Addr) -> Option<&'static str> {
         [127, ..] => "a loopback",
         // Alibaba Cloud's metadata service, 100.100.100.200, is within carrier-grade NAT.
         [169, 254, ..] => "a link-local or metadata service",
-        [192, 0, 0, _] | [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => {
-            "a documentation or protocol"
-        }
+        [192, 0, 0 | 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => "a documentation or protocol",
         [192, 31, 196, _] | [192, 52, 193, _] | [192, 175, 48, _] => "an anycast service",
         [192, 88, 99, _] => "a 6to4 relay",
         [198, 18..=19, ..] => "a benchmark",

@@ -205,13 +205,10 @@ impl Pool {
     ) -> (Option<SocketAddr>, Result<Answer, NoAnswer>) {
         let mut address = None;
         let exchange = self.exchange(connector, definition, start, &mut address);
-        let outcome = match tokio::time::timeout_at(deadline, exchange).await {
-            Ok(outcome) => outcome,
-            Err(_) => {
-                let why = format!("no answer within {:?}", definition.timeout);
-                Err(NoAnswer::Unreachable(why))
-            }
-        };
+        let outcome = tokio::time::timeout_at(deadline, exchange).await.unwrap_or_else(|_| {
+            let why = format!("no answer within {:?}", definition.timeout);
+            Err(NoAnswer::Unreachable(why))
+        });
         match outcome {
             Ok((response, connection)) => {
                 (address, Ok(self.read(response, connection, deadline).await))

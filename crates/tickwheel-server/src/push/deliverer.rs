@@ -93,13 +93,17 @@ pub(super) struct Deliverer {
 impl Deliverer {
     pub(super) fn new(
         name: String,
-        queues: Queues,
+        queues: &Queues,
         connector: Arc<Connector>,
         clock: SteadyClock,
         definition: Definition,
         state: &[u8],
     ) -> Arc<Self> {
         let now = clock.now_ms();
+        // The history of a job names the target as its worker.
+        let mut worker = format!("target {name}");
+        worker.truncate(tickwheel_queue::Attempt::MAX_WORKER_BYTES);
+        let queues = queues.as_worker(worker);
         let stored = if state.is_empty() {
             StoredState::default()
         } else {
@@ -434,12 +438,11 @@ impl Deliverer {
             let health = &mut control.health;
             let (before, state_before) = (health.mode().clone(), health.state());
             match &verdict {
-                Verdict::Done(_) => health.succeeded(now, epoch),
                 Verdict::Failed { error, is_trouble: true, .. } => {
                     health.troubled(now, epoch, error, random());
                 }
                 // The target answers: a job that it refuses does not keep it held.
-                Verdict::Failed { .. } => health.succeeded(now, epoch),
+                Verdict::Done(_) | Verdict::Failed { .. } => health.succeeded(now, epoch),
                 Verdict::Hold { wait_ms, reason } => {
                     health.asked_to_wait(now, *wait_ms, reason, random());
                 }
@@ -485,7 +488,7 @@ impl Deliverer {
                 Verdict::Done(Some(result)) => {
                     self.queues.ack_with_result(lease, result.clone()).await
                 }
-                Verdict::Failed { error, is_final, .. } => {
+                Verdict::Failed { error, detail, is_final, .. } => {
                     let is_last = job.max_attempts.is_none()
                         && definition.max_attempts.is_some_and(|most| job.attempts >= most);
                     let retry = match (&job.retry, &definition.retry) {
@@ -493,8 +496,12 @@ impl Deliverer {
                         (None, Some(policy)) => Retry::After(policy.delay(job.id, job.attempts)),
                         _ => Retry::ByPolicy,
                     };
-                    let text = format!("target {}: {error} ({} ms)", self.name, took.as_millis());
-                    self.queues.fail(lease, text, retry).await.map(drop)
+                    let text = format!("{error} (after {} ms)", took.as_millis());
+                    let failing = match detail {
+                        Some(detail) => self.queues.fail_with_detail(lease, text, &**detail, retry),
+                        None => self.queues.fail(lease, text, retry),
+                    };
+                    failing.await.map(drop)
                 }
                 Verdict::Hold { .. } | Verdict::Stop { .. } => {
                     self.queues.release(lease, Duration::ZERO).await

@@ -188,13 +188,12 @@ impl Health {
             }
             Mode::Slow { level, .. } => Some(level.saturating_sub(1)),
         };
-        match level {
-            Some(level) => self.slow_down_to(level, why.to_owned(), now),
-            None => {
-                let pause = (self.last_pause_ms * 2).clamp(FIRST_PAUSE_MS, MAX_PAUSE_MS);
-                self.last_pause_ms = pause;
-                self.hold(now + pause + jitter % (pause / 10 + 1), pause, why.to_owned());
-            }
+        if let Some(level) = level {
+            self.slow_down_to(level, why.to_owned(), now);
+        } else {
+            let pause = (self.last_pause_ms * 2).clamp(FIRST_PAUSE_MS, MAX_PAUSE_MS);
+            self.last_pause_ms = pause;
+            self.hold(now + pause + jitter % (pause / 10 + 1), pause, why.to_owned());
         }
     }
 

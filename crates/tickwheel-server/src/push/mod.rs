@@ -161,7 +161,7 @@ impl Push {
     fn run(&self, name: &str, stored: StoredDefinition, definition: Definition, state: &[u8]) {
         let deliverer = Deliverer::new(
             name.to_owned(),
-            self.queues.clone(),
+            &self.queues,
             Arc::clone(&self.connector),
             self.clock,
             definition,

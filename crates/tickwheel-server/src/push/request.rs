@@ -118,13 +118,11 @@ fn value(name: &str, text: &str) -> Result<HeaderValue, NoAnswer> {
 fn traceparent(message: &Message<'_>, span: u64) -> String {
     let span = span.max(1);
     let given = message.header("traceparent").filter(|text| is_traceparent(text));
-    match given {
-        Some(text) => format!("{}{span:016x}{}", &text[..36], &text[52..]),
-        None => {
-            let trace = u128::from_be_bytes(*message.id.as_bytes());
-            format!("00-{trace:032x}-{span:016x}-00")
-        }
+    if let Some(text) = given {
+        return format!("{}{span:016x}{}", &text[..36], &text[52..]);
     }
+    let trace = u128::from_be_bytes(*message.id.as_bytes());
+    format!("00-{trace:032x}-{span:016x}-00")
 }
 
 /// `00-<32 digits>-<16 digits>-<2 digits>`

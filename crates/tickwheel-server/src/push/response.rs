@@ -8,6 +8,8 @@ use bytes::Bytes;
 pub(super) const RETRY_HEADER: &str = "tickwheel-retry";
 /// Bytes of an answer that an error text shows.
 const EXCERPT_BYTES: usize = 256;
+/// Bytes of an answer that the history of a job shows.
+const DETAIL_BYTES: usize = tickwheel_queue::Attempt::MAX_TEXT_BYTES;
 
 /// An answer, with as much of its body as is kept.
 #[derive(Clone, Debug)]
@@ -34,6 +36,8 @@ pub(super) enum Verdict {
     /// The attempt failed.
     Failed {
         error: String,
+        /// An excerpt of the answer, for the history of the job.
+        detail: Option<String>,
         /// The job dies without further attempts.
         is_final: bool,
         /// The target is in trouble, not the job alone.
@@ -51,10 +55,12 @@ impl Verdict {
         let answer = match outcome {
             Ok(answer) => answer,
             Err(NoAnswer::Impossible(why)) => {
-                return Self::Failed { error: why.clone(), is_final: true, is_trouble: false };
+                let error = why.clone();
+                return Self::Failed { error, detail: None, is_final: true, is_trouble: false };
             }
             Err(NoAnswer::Unreachable(why)) => {
-                return Self::Failed { error: why.clone(), is_final: false, is_trouble: true };
+                let error = why.clone();
+                return Self::Failed { error, detail: None, is_final: false, is_trouble: true };
             }
         };
         let status = answer.status;
@@ -73,7 +79,8 @@ impl Verdict {
         let asks = answer.headers.get(RETRY_HEADER).and_then(|value| value.to_str().ok());
         let is_final = asks.is_some_and(|asks| asks.trim().eq_ignore_ascii_case("never"));
         let is_trouble = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
-        Self::Failed { error, is_final, is_trouble: is_trouble && !is_final }
+        let detail = Some(excerpt(&answer.body, DETAIL_BYTES)).filter(|text| !text.is_empty());
+        Self::Failed { error, detail, is_final, is_trouble: is_trouble && !is_final }
     }
 
     /// Its name in the report of a test request.
@@ -123,14 +130,14 @@ fn describe(answer: &Answer) -> String {
     } else {
         format!("answered {status}")
     };
-    match excerpt(&answer.body) {
+    match excerpt(&answer.body, EXCERPT_BYTES) {
         text if text.is_empty() => what,
         text => format!("{what}: {text}"),
     }
 }
 
-fn excerpt(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&body[..body.len().min(EXCERPT_BYTES)]);
+fn excerpt(body: &[u8], most: usize) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(most)]);
     let text = text.trim_end_matches('\u{fffd}');
     text.chars()
         .map(|it| if it.is_control() { ' ' } else { it })

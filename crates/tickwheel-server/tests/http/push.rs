@@ -48,11 +48,10 @@ async fn job_becomes(service: &Service, id: &str, state: &str) -> Value {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let reached = tokio::time::timeout(2 * PATIENCE, reached).await;
-    match reached {
-        Ok(job) => job,
-        Err(_) => panic!("{}", service.get(&format!("/v1/jobs/{id}")).await.body),
+    if let Ok(job) = tokio::time::timeout(2 * PATIENCE, reached).await {
+        return job;
     }
+    panic!("{}", service.get(&format!("/v1/jobs/{id}")).await.body)
 }
 
 async fn target_becomes(service: &Service, state: &str) -> Value {
@@ -65,11 +64,10 @@ async fn target_becomes(service: &Service, state: &str) -> Value {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let reached = tokio::time::timeout(2 * PATIENCE, reached).await;
-    match reached {
-        Ok(target) => target,
-        Err(_) => panic!("{}", service.get("/v1/targets/partner").await.body),
+    if let Ok(target) = tokio::time::timeout(2 * PATIENCE, reached).await {
+        return target;
     }
+    panic!("{}", service.get("/v1/targets/partner").await.body)
 }
 
 #[tokio::test]
@@ -131,6 +129,18 @@ async fn a_failed_attempt_is_retried_with_the_same_id() {
     let id = service.put_text("orders", "x").await;
     let job = job_becomes(&service, &id, "done").await;
     assert_eq!(job["attempts"], 5);
+    // Every attempt is recorded: who, when, what came of it, and what the target said.
+    let history = job["history"].as_array().unwrap();
+    let errors: Vec<_> = history[..4].iter().map(|attempt| text(&attempt["error"])).collect();
+    let parts = ["answered 500", "redirects are not followed", "no answer", "answered 400"];
+    for (error, part) in errors.iter().zip(parts) {
+        assert!(error.contains(part), "{errors:?}");
+    }
+    assert_eq!(
+        (&history[0]["detail"], &history[0]["worker"]),
+        (&json!("try later"), &json!("target partner"))
+    );
+    assert_eq!(history[4]["outcome"], "done");
     let arrived = target.arrived();
     assert_eq!(arrived.len(), 5);
     for (number, request) in arrived.iter().enumerate() {

@@ -108,9 +108,23 @@ impl Client {
         path: &Path,
         last_event: Option<&str>,
     ) -> Result<BufReader<impl std::io::Read + use<>>, Failure> {
-        let headers = last_event.map(|id| ("last-event-id", id.to_owned()));
-        let extra = Extra { headers: headers.into_iter().collect(), ..Extra::default() };
-        let request = self.request(Method::GET, path, &extra).header("accept", "text/event-stream");
+        let accept = ("accept", "text/event-stream".to_owned());
+        let last_event = last_event.map(|id| ("last-event-id", id.to_owned()));
+        self.open(path, last_event.into_iter().chain([accept]).collect()).map(BufReader::new)
+    }
+
+    /// Opens an answer that is too large to be held, such as a backup.
+    pub(crate) fn download(&self, path: &Path) -> Result<impl std::io::Read + use<>, Failure> {
+        self.open(path, Vec::new())
+    }
+
+    fn open(
+        &self,
+        path: &Path,
+        headers: Vec<(&'static str, String)>,
+    ) -> Result<impl std::io::Read + use<>, Failure> {
+        let extra = Extra { headers, ..Extra::default() };
+        let request = self.request(Method::GET, path, &extra);
         let request = request.body(()).map_err(|error| Failure::Other(error.to_string()))?;
         let request = self
             .agent
@@ -125,7 +139,7 @@ impl Client {
                 .err()
                 .unwrap_or_else(|| Failure::Other(format!("{} refused the stream", self.base))));
         }
-        Ok(BufReader::new(response.into_body().into_reader()))
+        Ok(response.into_body().into_reader())
     }
 
     fn request(&self, method: Method, path: &Path, extra: &Extra) -> ureq::http::request::Builder {

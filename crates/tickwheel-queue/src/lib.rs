@@ -58,6 +58,7 @@ mod runtime;
 pub mod store;
 
 pub use client::answer::Answer;
+pub use client::backup::Backup;
 pub use client::builder::Builder;
 pub use client::events::Events;
 pub use client::queues::Queues;

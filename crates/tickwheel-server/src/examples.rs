@@ -8,7 +8,7 @@ pub(crate) const ID: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 pub(crate) const TOKEN: &str = "5f0c1d9e7a3b2468";
 
 /// The operation, the path with its query, and the body; none if it is empty.
-pub(crate) const EXAMPLES: [(&str, &str, &str); 61] = [
+pub(crate) const EXAMPLES: &[(&str, &str, &str)] = &[
     (
         "putJob",
         "/v1/queues/orders/jobs",
@@ -95,6 +95,7 @@ pub(crate) const EXAMPLES: [(&str, &str, &str); 61] = [
     ("getClock", "/v1/clock", ""),
     ("advanceClock", "/v1/clock/advance", r#"{"by": "30m"}"#),
     ("getStats", "/v1/stats", ""),
+    ("backup", "/v1/backup", ""),
     ("index", "/", ""),
     ("healthz", "/healthz", ""),
     ("readyz", "/readyz", ""),
@@ -107,6 +108,7 @@ pub(crate) const EXAMPLES: [(&str, &str, &str); 61] = [
 /// The command that sends an example.
 fn curl(method: &str, path: &str, body: &str) -> String {
     let stream = if path.ends_with("/events") { "N" } else { "" };
+    let file = if path.ends_with("/backup") { " -fo tickwheel.backup" } else { "" };
     let method = match method {
         "get" => String::new(),
         // curl sends a body with POST by itself.
@@ -123,7 +125,7 @@ fn curl(method: &str, path: &str, body: &str) -> String {
     } else {
         format!(" \\\n  -H 'content-type: application/json' -d '{body}'")
     };
-    format!("curl -s{stream}{method} {place}{data}")
+    format!("curl -s{stream}{file}{method} {place}{data}")
 }
 
 /// Adds its example to an operation.

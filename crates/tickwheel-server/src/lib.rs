@@ -13,6 +13,7 @@
 //! | module | what it knows |
 //! |---|---|
 //! | [`api`] | what requests and answers look like |
+//! | [`backup`] | backups of a data directory, and restoring them |
 //! | [`config`] | what the service is told at its start, and by whom |
 //! | [`tokens`] | who may do what, with which queues |
 //! | `routes` | what is served at which path |
@@ -27,6 +28,7 @@
 
 mod app;
 mod auth;
+pub mod backup;
 pub mod clock;
 pub mod config;
 mod docs_page;

@@ -153,6 +153,42 @@ pub(crate) struct TokenPlace {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  tickwheel backup monday.backup                     from the running server; needs an admin token
+  tickwheel backup - | zstd > monday.backup.zst
+  tickwheel backup monday.backup --data /var/lib/tickwheel     of a server that is stopped
+
+A backup holds jobs, queues, settings, schedules and idempotency keys as they were at one moment.
+Tokens, certificates and the configuration are not in it. The file appears when it is complete.")]
+pub(crate) struct BackupArgs {
+    /// The file to write, which must not exist; `-` is standard output
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Back up this data directory, which no server uses now, instead of a running server
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) data: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tickwheel restore monday.backup --data /var/lib/tickwheel
+  zstd -dc monday.backup.zst | tickwheel restore - --data /var/lib/tickwheel
+  tickwheel serve --data /var/lib/tickwheel
+
+The directory must be new or empty. It appears when everything was written, read again and found
+equal to the backup.")]
+pub(crate) struct RestoreArgs {
+    /// The backup; `-` is standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The data directory to make
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) data: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
   source <(tickwheel completions bash)               for this shell
   tickwheel completions zsh > ~/.zfunc/_tickwheel
   tickwheel completions fish > ~/.config/fish/completions/tickwheel.fish")]

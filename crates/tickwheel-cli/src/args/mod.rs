@@ -22,8 +22,8 @@ pub(crate) use self::job::{
     RemoveFinishedArgs, RescheduleArgs, ReserveArgs, StatsArgs, Target, WatchArgs, WhenArgs,
 };
 pub(crate) use self::local::{
-    CompletionsArgs, ConfigArgs, ManArgs, ServeArgs, ServerOptions, TokenCommand, TokenNewArgs,
-    TokenPlace,
+    BackupArgs, CompletionsArgs, ConfigArgs, ManArgs, RestoreArgs, ServeArgs, ServerOptions,
+    TokenCommand, TokenNewArgs, TokenPlace,
 };
 pub(crate) use self::queue::{PacingArgs, QueueCommand, QueueSetArgs};
 pub(crate) use self::schedule::{ScheduleAddArgs, ScheduleCommand};
@@ -149,6 +149,10 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     /// Show the counts of the server
     Stats(StatsArgs),
+    /// Write everything that the server keeps into a file, while it runs
+    Backup(BackupArgs),
+    /// Make a data directory of a backup, and check it
+    Restore(RestoreArgs),
     /// The clock of the server: show it, or advance it in a test
     #[command(subcommand)]
     Clock(ClockCommand),
@@ -165,7 +169,8 @@ pub(crate) enum Command {
 
 /// The commands that work on this machine alone: for them the options of the connection, and for
 /// some `--json`, mean nothing, and are refused instead of being passed over.
-const LOCAL: [(&str, &[&str]); 5] = [
+const LOCAL: [(&str, &[&str]); 6] = [
+    ("restore", &["url", "token", "ca"]),
     ("serve", &["url", "token", "ca", "json"]),
     ("token", &["url", "token", "ca"]),
     ("config", &["url", "token", "ca"]),

@@ -3,6 +3,7 @@
 //! Ground rules: a command builds a request of the API, sends it and shows the answer. It checks
 //! nothing that the server checks, so that there is one truth about what is allowed.
 
+mod backup;
 mod clock;
 mod config;
 mod job;
@@ -50,6 +51,8 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
         Command::Schedule(command) => schedule::run(&context()?, command),
         Command::Target(command) => target::run(&context()?, command),
         Command::Watch(args) => watch::run(&context()?, &args),
+        Command::Backup(args) => backup::run(output, &args, context),
+        Command::Restore(args) => backup::restore(output, &args),
         Command::Clock(command) => clock::run(&context()?, &command),
         Command::Stats(_) => stats::run(&context()?),
         Command::Token(command) => token::run(output, command),

@@ -96,6 +96,23 @@ impl Output {
         let _ = stderr.flush();
     }
 
+    /// The same for bytes of which only about the number is known.
+    pub(crate) fn progress_bytes(&self, done: u64, about: u64) {
+        let mut stderr = io::stderr().lock();
+        if !self.json && stderr.is_terminal() {
+            let _ = write!(stderr, "\r{} of about {} ", text::bytes(done), text::bytes(about));
+            let _ = stderr.flush();
+        }
+    }
+
+    /// Ends the line of a progress in bytes.
+    pub(crate) fn end_progress(&self) {
+        let mut stderr = io::stderr().lock();
+        if !self.json && stderr.is_terminal() {
+            let _ = write!(stderr, "\r\x1b[K");
+        }
+    }
+
     /// Why the command failed.
     pub(crate) fn failure(&self, failure: &Failure) {
         if matches!(failure, Failure::BrokenPipe) {

@@ -5,6 +5,7 @@
 
 mod administration;
 pub(crate) mod answer;
+pub(crate) mod backup;
 pub(crate) mod builder;
 pub(crate) mod events;
 pub(crate) mod queues;

@@ -374,6 +374,14 @@ impl Queues {
         Answer::new(&self.handle.core, request, &self.access, convert)
     }
 
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.handle.core
+    }
+
+    pub(crate) fn access(&self) -> &Access {
+        &self.access
+    }
+
     pub(crate) fn ask<T>(&self, ask: Ask, convert: fn(Response) -> Result<T, Error>) -> Answer<T> {
         self.request(Request::Ask(ask), convert)
     }

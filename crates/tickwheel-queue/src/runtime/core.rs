@@ -19,7 +19,7 @@ use crate::runtime::inbox::Inbox;
 use crate::runtime::readers::Readers;
 use crate::runtime::reply::{Promise, Reply};
 use crate::runtime::request::{Request, Response, Submission};
-use crate::store::Store;
+use crate::store::{Backup, Store};
 
 /// Submissions that wait for the writer.
 const MAX_ITEMS: usize = 4_096;
@@ -36,6 +36,8 @@ pub(crate) struct Core {
     /// The open store, or why there is none.
     store: Mutex<Opened>,
     store_changed: Condvar,
+    /// Backups that read the store.
+    backups: Mutex<Vec<Weak<Mutex<Option<Backup>>>>>,
     names: RwLock<Names>,
     pub(crate) clock: Clock,
     /// How large a job is in an answer.
@@ -74,6 +76,7 @@ impl Core {
             readers: Readers::default(),
             store: Mutex::new(Opened::Store(store)),
             store_changed: Condvar::new(),
+            backups: Mutex::default(),
             names: RwLock::default(),
             clock,
             measure,
@@ -112,7 +115,27 @@ impl Core {
         self.set_opened(Opened::Soon);
     }
 
+    /// Ends a backup when the store fails: a failed store is opened again only when nothing reads
+    /// it, and the client of a backup may be slow.
+    pub(crate) fn watch_backup(&self, backup: &Arc<Mutex<Option<Backup>>>) {
+        let mut backups = self.backups.lock().unwrap_or_else(PoisonError::into_inner);
+        backups.retain(|backup| backup.strong_count() > 0);
+        backups.push(Arc::downgrade(backup));
+    }
+
+    fn end_backups(&self) {
+        let backups =
+            std::mem::take(&mut *self.backups.lock().unwrap_or_else(PoisonError::into_inner));
+        for backup in backups.iter().filter_map(Weak::upgrade) {
+            // Waits for a piece that is being read, and no longer.
+            drop(backup.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
+    }
+
     fn set_opened(&self, opened: Opened) {
+        if !matches!(opened, Opened::Store(_)) {
+            self.end_backups();
+        }
         *self.store.lock().unwrap_or_else(PoisonError::into_inner) = opened;
         self.store_changed.notify_all();
     }

@@ -11,6 +11,7 @@
 //!   again, which gives what is really there.
 //! * One thread writes; any thread may read.
 
+mod backup;
 mod batch;
 mod codec;
 mod creation;
@@ -34,6 +35,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+pub use backup::{Backup, BackupSummary, RestoreError, restore};
 pub use batch::{Row, WriteBatch};
 pub use directory::Directory;
 pub use format::StoreId;

@@ -286,6 +286,32 @@ impl Steps for Pages {
     }
 }
 
+/// The answer with a backup, which is made as the client takes it.
+pub(crate) fn backup(app: &App, backup: queue::Backup) -> Result<Response, Failure> {
+    let mut share = app.memory().share();
+    share.grow(2 * STEP_BYTES)?;
+    let body = Body::new(InSteps::new(BackingUp { backup, _share: share }));
+    Ok(([(CONTENT_TYPE, "application/octet-stream")], body).into_response())
+}
+
+/// A backup on its way.
+struct BackingUp {
+    backup: queue::Backup,
+    _share: Share,
+}
+
+impl Steps for BackingUp {
+    async fn step(mut self) -> Result<Option<(Bytes, Self)>, Failure> {
+        off_thread(true, move || {
+            let piece = self.backup.next_piece().inspect_err(|error| {
+                tracing::error!(%error, "a backup ends early");
+            })?;
+            Ok(piece.map(|piece| (piece.into(), self)))
+        })
+        .await
+    }
+}
+
 /// The memory of an answer to `reserve`, charged while its jobs are leased.
 pub(crate) struct Charge(Mutex<(Footprint, Share)>);
 

@@ -84,6 +84,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(clock::get))
         .routes(routes!(clock::advance))
         .routes(routes!(system::stats))
+        .routes(routes!(system::backup))
         .routes(routes!(system::healthz))
         .routes(routes!(system::readyz))
         .routes(routes!(system::metrics))

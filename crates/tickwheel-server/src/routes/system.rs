@@ -11,8 +11,10 @@ use super::queues::seen_by;
 use crate::api::{Code, Health, Stats};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::PathCode;
+use crate::extract::{PathCode, off_thread};
+use crate::http::answer;
 use crate::problem::Failure;
+use crate::tokens::Scope;
 use crate::wire::IntoWire;
 use crate::{docs_page, metrics};
 
@@ -88,6 +90,24 @@ pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<Re
         metrics::text(&stats, &queues, app.counts(), app.memory().used(), &targets)
     };
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+}
+
+/// Download a backup of everything, as it is at this moment.
+///
+/// It holds jobs, queues, settings, schedules and idempotency keys, for `tickwheel restore`. The
+/// last block of the stream says that it is complete. Needs the scope `admin` for all queues.
+#[utoipa::path(
+    get, path = "/v1/backup", tag = "system", operation_id = "backup",
+    responses((status = 200, description = "The backup", body = String, content_type = "application/octet-stream"))
+)]
+pub(crate) async fn backup(State(app): State<App>, caller: Caller) -> Result<Response, Failure> {
+    let queues = app.queues_for(&caller, Scope::Admin)?;
+    if caller.access().is_limited() {
+        let why = "a backup holds all queues: use a token with the scope admin for all of them";
+        return Err(Failure::new(Code::Forbidden, why));
+    }
+    let backup = off_thread(true, move || Ok(queues.backup()?)).await?;
+    answer::backup(&app, backup)
 }
 
 /// This description.

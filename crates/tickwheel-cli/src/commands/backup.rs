@@ -1,0 +1,180 @@
+//! `backup` and `restore`: everything that a server keeps, as one file.
+
+use std::fs::{self, File};
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use tickwheel_server::backup::{self, BackupError, DirectoryBackup};
+
+use super::Context;
+use crate::args::{BackupArgs, RestoreArgs};
+use crate::client;
+use crate::failure::Failure;
+use crate::output::{Output, text};
+
+/// The bytes of a piece that is read from the server.
+const PIECE: usize = 256 << 10;
+/// Where the size of the store is in a backup: after the line that names the format, and the head
+/// of the first block. It only serves to show progress.
+const SIZE: std::ops::Range<usize> = 32..40;
+
+fn failure(error: BackupError) -> Failure {
+    match error {
+        BackupError::NoData(_) => Failure::NotFound(error.to_string()),
+        BackupError::NotEmpty(_) => Failure::Usage(error.to_string()),
+        error => Failure::Other(error.to_string()),
+    }
+}
+
+/// Where a backup comes from.
+enum Source {
+    Server(Box<dyn Read>),
+    Directory(Box<DirectoryBackup>),
+}
+
+impl Source {
+    /// The next piece; empty at the end.
+    fn next(&mut self) -> Result<Vec<u8>, Failure> {
+        match self {
+            Self::Directory(backup) => {
+                Ok(backup.next_piece().map_err(failure)?.unwrap_or_default())
+            }
+            Self::Server(stream) => {
+                let mut piece = Vec::with_capacity(PIECE);
+                let read = stream.by_ref().take(PIECE as u64).read_to_end(&mut piece);
+                read.map_err(|error| {
+                    Failure::Other(format!("the server ended the backup early: {error}"))
+                })?;
+                Ok(piece)
+            }
+        }
+    }
+}
+
+/// Where a backup goes: into a file that appears when it is complete, or to standard output.
+enum Target {
+    File { draft: PathBuf, path: PathBuf, file: File },
+    Stdout,
+}
+
+impl Target {
+    fn new(path: &Path) -> Result<Self, Failure> {
+        if path == Path::new("-") {
+            return Ok(Self::Stdout);
+        }
+        if path.exists() {
+            let why = format!("{} exists: name a new file", path.display());
+            return Err(Failure::Usage(why));
+        }
+        let mut draft = path.as_os_str().to_owned();
+        draft.push(".part");
+        let draft = PathBuf::from(draft);
+        let file = File::create(&draft).map_err(|error| at(&draft, &error))?;
+        Ok(Self::File { draft, path: path.to_owned(), file })
+    }
+
+    fn write(&mut self, piece: &[u8]) -> Result<(), Failure> {
+        match self {
+            Self::File { draft, file, .. } => {
+                file.write_all(piece).map_err(|error| at(draft, &error))
+            }
+            Self::Stdout => Ok(io::stdout().lock().write_all(piece)?),
+        }
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        match self {
+            Self::File { draft, path, file } => {
+                let done = file.sync_all().and_then(|()| fs::rename(&draft, &path));
+                done.map_err(|error| at(&path, &error))
+            }
+            Self::Stdout => Ok(io::stdout().lock().flush()?),
+        }
+    }
+}
+
+fn at(path: &Path, error: &io::Error) -> Failure {
+    Failure::Other(format!("{}: {error}", path.display()))
+}
+
+/// Backs a running server up, or a directory that none uses.
+pub(crate) fn run<'a>(
+    output: &Output,
+    args: &BackupArgs,
+    context: impl FnOnce() -> Result<Context<'a>, Failure>,
+) -> Result<(), Failure> {
+    if args.file == Path::new("-") && io::stdout().is_terminal() {
+        let why = "a backup is not text: name a file, or send standard output to one";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    let mut source = if let Some(data) = &args.data {
+        Source::Directory(Box::new(DirectoryBackup::of(data).map_err(failure)?))
+    } else {
+        let path = client::Path::new(&["backup"]);
+        Source::Server(Box::new(context()?.client.download(&path)?))
+    };
+    let mut target = Target::new(&args.file)?;
+    let (mut done, mut all) = (0, 0);
+    let mut last = Vec::new();
+    loop {
+        let piece = source.next()?;
+        if piece.is_empty() {
+            break;
+        }
+        if done == 0
+            && let Some(size) = piece.get(SIZE)
+        {
+            all = size.iter().fold(0, |size, byte| size << 8 | u64::from(*byte));
+        }
+        target.write(&piece)?;
+        done += piece.len() as u64;
+        output.progress_bytes(done, all);
+        last.extend_from_slice(&piece);
+        last.drain(..last.len().saturating_sub(END.len() + 24));
+    }
+    output.end_progress();
+    // A server that fails in the middle ends its answer as if it were whole, where a proxy is
+    // between. The last block says that nothing is missing.
+    if !last.starts_with(END) {
+        return Err(Failure::Other("the backup is not complete; try again".to_owned()));
+    }
+    target.finish()?;
+    if args.file == Path::new("-") {
+        return Ok(());
+    }
+    let file = args.file.display().to_string();
+    if output.json {
+        return output.document(&json!({ "file": file, "bytes": done }));
+    }
+    output.line(format!("{file}: {}", text::bytes(done)))
+}
+
+/// How the last block of a backup begins: its kind and its length.
+const END: &[u8] = &[3, 0, 0, 0, 16];
+
+/// Makes a data directory of a backup.
+pub(crate) fn restore(output: &Output, args: &RestoreArgs) -> Result<(), Failure> {
+    let mut input: Box<dyn Read> = if args.file == Path::new("-") {
+        Box::new(io::stdin().lock())
+    } else {
+        let file = File::open(&args.file)
+            .map_err(|error| Failure::Usage(format!("{}: {error}", args.file.display())))?;
+        Box::new(io::BufReader::with_capacity(PIECE, file))
+    };
+    let summary = backup::restore(&mut input, &args.data, &mut |done, all| {
+        output.progress_bytes(done, all);
+    });
+    output.end_progress();
+    let summary = summary.map_err(failure)?;
+    let data = args.data.display().to_string();
+    if output.json {
+        return output.document(&json!({
+            "data": data, "rows": summary.rows, "bytes": summary.bytes,
+        }));
+    }
+    let rows = text::count(summary.rows, "row");
+    output.line(format!("{data}: {rows}, {}, checked", text::bytes(summary.bytes)))?;
+    output.remark("tokens are not part of a backup: copy tokens.json, or make new ones");
+    Ok(())
+}

@@ -1,0 +1,473 @@
+//! Backups: all rows of one moment as a stream with checksums, and a store made of such a stream.
+//!
+//! A backup is independent of how the engine below keeps its files. It begins with a line of text
+//! that names the format; blocks follow:
+//!
+//! | bytes | what they are |
+//! |---|---|
+//! | 1 | the kind of the block: 1 is the head, 2 rows, 3 the end |
+//! | 4 | the length of the contents |
+//! | | the contents |
+//! | 8 | a checksum (XXH3) of everything before it in the block |
+//!
+//! The head holds the bytes that the store had on disk: about how much will follow. Rows are a
+//! table, the lengths of key and value, and both. The end holds the number of rows and a checksum
+//! of all of them. Numbers are big-endian.
+//!
+//! Ground rules:
+//! * A row that cannot be read ends the backup with an error. A backup never leaves a row out.
+//! * A stream without its end is not a backup.
+
+use std::fmt;
+use std::io::{self, Read};
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use super::{Persist, Store, StoreError, Table, View, WriteBatch, rows};
+
+/// The first bytes of a backup.
+const MAGIC: &[u8] = b"tickwheel backup, format 1\n";
+const HEAD: u8 = 1;
+const ROWS: u8 = 2;
+const END: u8 = 3;
+/// Kind and length of a block.
+const BLOCK_HEAD: usize = 5;
+/// Contents of a block of rows; the row that exceeds it is the last.
+const BLOCK_BYTES: usize = 256 << 10;
+/// No block is longer: a row holds one payload.
+const MAX_BLOCK: usize = 1 << 30;
+/// Rows that are committed at a time when a backup is restored.
+const COMMIT_BYTES: usize = 4 << 20;
+/// After all keys of a table.
+const LAST_KEY: [u8; 64] = [u8::MAX; 64];
+
+/// What a backup, or a store, holds.
+///
+/// ```
+/// use tickwheel_queue::store::{BackupSummary, Disk, MemoryDisk, StoreOptions};
+///
+/// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+/// assert_eq!(BackupSummary::of(&*store, &mut |_| ())?.rows, 0);
+/// # Ok::<(), tickwheel_queue::store::StoreError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackupSummary {
+    /// The number of rows.
+    pub rows: u64,
+    /// The bytes of their keys and values.
+    pub bytes: u64,
+    /// A checksum of all of them.
+    pub checksum: u64,
+}
+
+impl BackupSummary {
+    /// Reads all rows of a store, and calls `progress` with the bytes read so far now and then.
+    ///
+    /// # Errors
+    ///
+    /// If a row cannot be read.
+    pub fn of(store: &dyn Store, progress: &mut dyn FnMut(u64)) -> Result<Self, StoreError> {
+        let mut rows = AllRows::new(store.view());
+        while rows.next_block()?.is_some() {
+            progress(rows.sum.bytes);
+        }
+        Ok(rows.sum.summary())
+    }
+}
+
+/// The checksum of rows, as they come.
+#[derive(Default)]
+struct Sum {
+    rows: u64,
+    bytes: u64,
+    hash: Xxh3,
+}
+
+impl Sum {
+    fn add(&mut self, encoded: &[u8], rows: u64) {
+        self.rows += rows;
+        self.bytes += encoded.len() as u64 - rows * ROW_HEAD as u64;
+        self.hash.update(encoded);
+    }
+
+    fn summary(&self) -> BackupSummary {
+        BackupSummary { rows: self.rows, bytes: self.bytes, checksum: self.hash.digest() }
+    }
+}
+
+/// The table and the two lengths before a row.
+const ROW_HEAD: usize = 9;
+
+/// All rows of a view, in blocks.
+struct AllRows {
+    view: Box<dyn View>,
+    /// The table that is being read, and the key that the next block begins with.
+    table: usize,
+    from: Vec<u8>,
+    sum: Sum,
+}
+
+impl AllRows {
+    fn new(view: Box<dyn View>) -> Self {
+        Self { view, table: 0, from: Vec::new(), sum: Sum::default() }
+    }
+
+    /// Some more rows, encoded; `None` after the last.
+    fn next_block(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
+        let mut block = Vec::new();
+        let mut count = 0;
+        while let Some(&table) = Table::ALL.get(self.table) {
+            for row in self.view.scan(table, &self.from, &LAST_KEY) {
+                let (key, value) = row?;
+                // A row that is written and removed at once may be in a view.
+                if *key == *rows::NOTHING {
+                    continue;
+                }
+                block.push(self.table as u8);
+                block.extend_from_slice(&(key.len() as u32).to_be_bytes());
+                block.extend_from_slice(&(value.len() as u32).to_be_bytes());
+                block.extend_from_slice(&key);
+                block.extend_from_slice(&value);
+                count += 1;
+                if block.len() >= BLOCK_BYTES {
+                    self.from = [&key[..], &[0]].concat();
+                    self.sum.add(&block, count);
+                    return Ok(Some(block));
+                }
+            }
+            self.table += 1;
+            self.from.clear();
+        }
+        if block.is_empty() {
+            return Ok(None);
+        }
+        self.sum.add(&block, count);
+        Ok(Some(block))
+    }
+}
+
+/// A backup that is being made: all rows that a store has at one moment, whatever is committed
+/// meanwhile.
+///
+/// ```
+/// use tickwheel_queue::store::{Backup, Disk, MemoryDisk, Persist, StoreOptions, Table, WriteBatch};
+/// use tickwheel_queue::store::restore;
+///
+/// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+/// let mut batch = WriteBatch::new();
+/// batch.put(Table::Index, b"a", b"1");
+/// store.commit(&batch, Persist::Sync)?;
+///
+/// let mut backup = Backup::of(&*store)?;
+/// let mut bytes = Vec::new();
+/// while let Some(piece) = backup.next_piece()? {
+///     bytes.extend(piece);
+/// }
+/// let copy = MemoryDisk::new().open(&StoreOptions::default())?;
+/// assert_eq!(restore(&mut &bytes[..], &*copy, &mut |_, _| ())?.rows, 1);
+/// assert_eq!(copy.get(Table::Index, b"a")?.as_deref(), Some(&b"1"[..]));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Backup {
+    rows: AllRows,
+    /// Bytes of the store on disk, until the head is made.
+    head: Option<u64>,
+    is_over: bool,
+}
+
+impl Backup {
+    /// Begins a backup of a store as it is now.
+    ///
+    /// # Errors
+    ///
+    /// If the size of the store cannot be determined.
+    pub fn of(store: &dyn Store) -> Result<Self, StoreError> {
+        let size = store.disk_space()?;
+        Ok(Self { rows: AllRows::new(store.view()), head: Some(size), is_over: false })
+    }
+
+    /// Makes the next piece of the stream, of about 256 KiB; `None` after the last. Reads from disk.
+    ///
+    /// # Errors
+    ///
+    /// If a row cannot be read.
+    pub fn next_piece(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
+        if let Some(size) = self.head.take() {
+            let mut piece = MAGIC.to_vec();
+            piece.extend(block(HEAD, &size.to_be_bytes()));
+            return Ok(Some(piece));
+        }
+        if self.is_over {
+            return Ok(None);
+        }
+        if let Some(rows) = self.rows.next_block()? {
+            return Ok(Some(block(ROWS, &rows)));
+        }
+        self.is_over = true;
+        let summary = self.rows.sum.summary();
+        let end = [summary.rows.to_be_bytes(), summary.checksum.to_be_bytes()].concat();
+        Ok(Some(block(END, &end)))
+    }
+}
+
+impl fmt::Debug for Backup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backup").field("rows", &self.rows.sum.rows).finish_non_exhaustive()
+    }
+}
+
+fn block(kind: u8, contents: &[u8]) -> Vec<u8> {
+    let mut block = Vec::with_capacity(BLOCK_HEAD + contents.len() + 8);
+    block.push(kind);
+    block.extend_from_slice(&(contents.len() as u32).to_be_bytes());
+    block.extend_from_slice(contents);
+    let checksum = xxh3_64(&block);
+    block.extend_from_slice(&checksum.to_be_bytes());
+    block
+}
+
+/// Why a backup could not be restored.
+///
+/// ```
+/// use tickwheel_queue::store::{Disk, MemoryDisk, RestoreError, StoreOptions, restore};
+///
+/// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+/// let error = restore(&mut &b"something else"[..], &*store, &mut |_, _| ()).unwrap_err();
+/// assert!(matches!(error, RestoreError::NotABackup));
+/// # Ok::<(), tickwheel_queue::store::StoreError>(())
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RestoreError {
+    /// The stream is something else, or of a newer format.
+    NotABackup,
+    /// The stream ends before the end of the backup.
+    Incomplete,
+    /// A part of the stream does not match its checksum; after so many bytes.
+    Damaged(u64),
+    /// What was written is not what the backup holds.
+    Differs,
+    /// The stream could not be read.
+    Read(io::Error),
+    /// The store could not be written or read.
+    Store(StoreError),
+}
+
+impl fmt::Display for RestoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotABackup => f.write_str("this is not a backup of format 1"),
+            Self::Incomplete => {
+                f.write_str("the backup is not complete: its end is missing. Use another one")
+            }
+            Self::Damaged(place) => write!(
+                f,
+                "the backup is damaged: what follows byte {place} does not match its checksum. Use \
+                 another one"
+            ),
+            Self::Differs => f.write_str(
+                "what was written is not what the backup holds: the disk may be damaged",
+            ),
+            Self::Read(error) => write!(f, "the backup cannot be read: {error}"),
+            Self::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for RestoreError {}
+
+impl From<StoreError> for RestoreError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// The stream that is being restored.
+struct Source<'a> {
+    input: &'a mut dyn Read,
+    read: u64,
+}
+
+impl Source<'_> {
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), RestoreError> {
+        self.input.read_exact(bytes).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => RestoreError::Incomplete,
+            _ => RestoreError::Read(error),
+        })?;
+        self.read += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// The kind and the contents of the next block, whose checksum is right.
+    fn block(&mut self) -> Result<(u8, Vec<u8>), RestoreError> {
+        let start = self.read;
+        let mut block = vec![0; BLOCK_HEAD];
+        self.fill(&mut block)?;
+        let length = number(&block[1..]) as usize;
+        if length > MAX_BLOCK {
+            return Err(RestoreError::Damaged(start));
+        }
+        block.resize(BLOCK_HEAD + length, 0);
+        self.fill(&mut block[BLOCK_HEAD..])?;
+        let mut checksum = [0; 8];
+        self.fill(&mut checksum)?;
+        if xxh3_64(&block) != u64::from_be_bytes(checksum) {
+            return Err(RestoreError::Damaged(start));
+        }
+        let kind = block[0];
+        block.drain(..BLOCK_HEAD);
+        Ok((kind, block))
+    }
+}
+
+/// The big-endian number that these bytes are.
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// Fills an empty store with the rows of a backup, syncs it, and returns what it should hold now.
+/// `progress` is called with the bytes read so far and about how many there are.
+/// [`BackupSummary::of`] the store, once it is opened again, must be the same.
+///
+/// # Errors
+///
+/// If the stream is not a whole backup, or the store cannot be written. The store is useless then.
+pub fn restore(
+    input: &mut dyn Read,
+    store: &dyn Store,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<BackupSummary, RestoreError> {
+    let mut source = Source { input, read: 0 };
+    let mut magic = vec![0; MAGIC.len()];
+    source.fill(&mut magic).map_err(|error| match error {
+        RestoreError::Incomplete => RestoreError::NotABackup,
+        other => other,
+    })?;
+    if magic != MAGIC {
+        return Err(RestoreError::NotABackup);
+    }
+    let (mut sum, mut size) = (Sum::default(), 0);
+    let mut batch = WriteBatch::new();
+    loop {
+        let start = source.read;
+        let (kind, contents) = source.block()?;
+        match kind {
+            HEAD => size = number(&contents),
+            ROWS => {
+                let rows = add_rows(&contents, &mut batch).ok_or(RestoreError::Damaged(start))?;
+                sum.add(&contents, rows);
+                if batch.bytes() >= COMMIT_BYTES {
+                    store.commit(&batch, Persist::Buffer)?;
+                    batch.clear();
+                }
+                progress(source.read, size);
+            }
+            END => {
+                let summary = sum.summary();
+                let end = [summary.rows.to_be_bytes(), summary.checksum.to_be_bytes()].concat();
+                if contents != end {
+                    return Err(RestoreError::Damaged(start));
+                }
+                store.commit(&batch, Persist::Buffer)?;
+                store.sync()?;
+                return Ok(summary);
+            }
+            _ => return Err(RestoreError::Damaged(start)),
+        }
+    }
+}
+
+/// Adds the rows of a block to a batch, and returns their number; `None` if they are malformed.
+fn add_rows(mut contents: &[u8], batch: &mut WriteBatch) -> Option<u64> {
+    let mut rows = 0;
+    while !contents.is_empty() {
+        let (head, rest) = contents.split_at_checked(ROW_HEAD)?;
+        let table = *Table::ALL.get(usize::from(head[0]))?;
+        let (key, rest) = rest.split_at_checked(number(&head[1..5]) as usize)?;
+        let (value, rest) = rest.split_at_checked(number(&head[5..]) as usize)?;
+        batch.put(table, key, value);
+        contents = rest;
+        rows += 1;
+    }
+    Some(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Disk, MemoryDisk, StoreOptions};
+    use super::*;
+    use std::sync::Arc;
+
+    fn empty() -> Arc<dyn Store> {
+        MemoryDisk::new().open(&StoreOptions::default()).unwrap()
+    }
+
+    /// A store with rows of many sizes in all tables.
+    fn filled() -> Arc<dyn Store> {
+        let store = empty();
+        for number in 0_u32..3_000 {
+            let mut batch = WriteBatch::new();
+            let table = Table::ALL[number as usize % 3];
+            let value = vec![number as u8; (number as usize * 37) % 2_000];
+            batch.put(table, &number.to_be_bytes(), &value);
+            store.commit(&batch, Persist::Sync).unwrap();
+        }
+        store
+    }
+
+    fn bytes_of(mut backup: Backup) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while let Some(piece) = backup.next_piece().unwrap() {
+            bytes.extend(piece);
+        }
+        bytes
+    }
+
+    fn summary(store: &Arc<dyn Store>) -> BackupSummary {
+        BackupSummary::of(&**store, &mut |_| ()).unwrap()
+    }
+
+    fn restored(bytes: &[u8]) -> Result<(Arc<dyn Store>, BackupSummary), RestoreError> {
+        let store = empty();
+        let summary = restore(&mut &bytes[..], &*store, &mut |_, _| ())?;
+        Ok((store, summary))
+    }
+
+    #[test]
+    fn a_restored_store_has_the_rows_of_the_moment() {
+        let store = filled();
+        let before = summary(&store);
+        let backup = Backup::of(&*store).unwrap();
+        let mut batch = WriteBatch::new();
+        batch.put(Table::Jobs, b"later", b"not in it");
+        batch.remove(Table::Jobs, &0_u32.to_be_bytes());
+        store.commit(&batch, Persist::Sync).unwrap();
+        let bytes = bytes_of(backup);
+        let (copy, told) = restored(&bytes).unwrap();
+        assert_eq!((told, summary(&copy)), (before, before));
+        assert_eq!(before.rows, 3_000);
+        assert_ne!(summary(&store), before);
+        // A backup of the copy has the same rows.
+        let again = bytes_of(Backup::of(&*copy).unwrap());
+        assert_eq!(restored(&again).unwrap().1, before);
+    }
+
+    #[test]
+    fn a_backup_that_is_cut_off_or_changed_is_refused() {
+        let bytes = bytes_of(Backup::of(&*filled()).unwrap());
+        assert!(restored(&bytes).is_ok());
+        let lengths = [MAGIC.len(), MAGIC.len() + 3, bytes.len() / 2, bytes.len() - 1];
+        for length in lengths {
+            let error = restored(&bytes[..length]).err().unwrap();
+            assert!(matches!(error, RestoreError::Incomplete), "{length}: {error}");
+        }
+        assert!(matches!(restored(&bytes[..5]), Err(RestoreError::NotABackup)));
+        let places = (0..bytes.len()).step_by(bytes.len() / 100);
+        for place in places.chain(bytes.len() - 30..bytes.len()) {
+            let mut changed = bytes.clone();
+            changed[place] ^= 1;
+            assert!(restored(&changed).is_err(), "byte {place}");
+        }
+    }
+}

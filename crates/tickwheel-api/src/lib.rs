@@ -63,8 +63,8 @@ pub use queue::{
 pub use schedule::{Misfire, NextRun, NextRuns, Schedule, ScheduleList, ScheduleRequest};
 pub use stats::{Durability, Health, Percentiles, Stats};
 pub use target::{
-    RotateRequest, SecretInfo, Target, TargetCounts, TargetList, TargetMethod, TargetPatch,
-    TargetSettings, TargetState, TargetTest,
+    RotateRequest, SecretInfo, Target, TargetCounts, TargetEvent, TargetList, TargetMethod,
+    TargetPatch, TargetSettings, TargetState, TargetTest,
 };
 pub use time::{ParseTimeError, Timestamp, rfc3339};
 pub use worker::{

@@ -310,6 +310,40 @@ pub struct TargetList {
     pub targets: Vec<Target>,
 }
 
+/// The state of a target: the `data` of a server-sent event, whose name is the state, or `removed`.
+///
+/// ```
+/// use tickwheel_api::{TargetEvent, TargetState};
+/// let event: TargetEvent = serde_json::from_str(
+///     r#"{"target": "partner", "state": "held", "reason": "answered 429", "at_ms": 1000,
+///         "at": "1970-01-01T00:00:01.000Z"}"#,
+/// )?;
+/// assert_eq!(event.state, Some(TargetState::Held));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TargetEvent {
+    /// The target.
+    pub target: String,
+    /// Its state; absent if it was removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<TargetState>,
+    /// Why it is not active.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// When a held target is tried again with one job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_probe: Option<String>,
+    /// The same in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_probe_ms: Option<u64>,
+    /// When the event was sent.
+    pub at: String,
+    /// The same in milliseconds.
+    pub at_ms: u64,
+}
+
 /// A request for a new signing secret.
 ///
 /// ```

@@ -89,6 +89,7 @@ pub(crate) const EXAMPLES: &[(&str, &str, &str)] = &[
     ("pauseTarget", "/v1/targets/partner/pause", ""),
     ("resumeTarget", "/v1/targets/partner/resume", ""),
     ("removeTarget", "/v1/targets/partner", ""),
+    ("followTargets", "/v1/target-events", ""),
     ("testTarget", "/v1/targets/partner/test", ""),
     ("followAll", "/v1/events", ""),
     ("followQueue", "/v1/queues/orders/events", ""),
@@ -107,7 +108,7 @@ pub(crate) const EXAMPLES: &[(&str, &str, &str)] = &[
 
 /// The command that sends an example.
 fn curl(method: &str, path: &str, body: &str) -> String {
-    let stream = if path.ends_with("/events") { "N" } else { "" };
+    let stream = if path.ends_with("events") { "N" } else { "" };
     let file = if path.ends_with("/backup") { " -fo tickwheel.backup" } else { "" };
     let method = match method {
         "get" => String::new(),

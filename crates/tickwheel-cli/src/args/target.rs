@@ -54,6 +54,13 @@ pub(crate) enum TargetCommand {
         /// The target
         name: String,
     },
+    /// Show the states of all targets, and their changes as they happen
+    #[command(after_help = "Example:\n  tickwheel target watch")]
+    Watch {
+        /// End after this many events
+        #[arg(long, short = 'n', value_name = "N")]
+        count: Option<u64>,
+    },
     /// Send one signed request, and show everything about it
     #[command(after_help = "Example:\n  tickwheel target test partner")]
     Test {
@@ -74,7 +81,8 @@ pub(crate) struct TargetAddArgs {
     /// The target
     pub(crate) name: String,
     /// The URL, http or https
-    pub(crate) url: String,
+    #[arg(value_name = "TARGET_URL")]
+    pub(crate) target_url: String,
     #[command(flatten)]
     pub(crate) options: TargetOptions,
 }
@@ -88,9 +96,9 @@ Examples:
 pub(crate) struct TargetSetArgs {
     /// The target
     pub(crate) name: String,
-    /// The URL, http or https
-    #[arg(long)]
-    pub(crate) url: Option<String>,
+    /// The URL, http or https; `--url` is that of the server
+    #[arg(long, value_name = "URL")]
+    pub(crate) target_url: Option<String>,
     /// Any rate
     #[arg(long, conflicts_with = "rate")]
     pub(crate) no_rate: bool,

@@ -2,13 +2,14 @@
 
 use serde::de::IgnoredAny;
 use tickwheel_api::{
-    Pacing, RotateRequest, Target, TargetList, TargetPatch, TargetSettings, TargetTest,
+    Pacing, RotateRequest, Target, TargetEvent, TargetList, TargetPatch, TargetSettings, TargetTest,
 };
 use ureq::http::Method;
 
 use super::Context;
 use crate::args::{TargetAddArgs, TargetCommand, TargetOptions, TargetSetArgs};
 use crate::client::{Answer, Extra, Path};
+use crate::events::Events;
 use crate::failure::Failure;
 use crate::output::{self, text};
 use crate::suggest;
@@ -36,6 +37,7 @@ pub(crate) fn run(context: &Context, command: TargetCommand) -> Result<(), Failu
                 context.output.line(format!("target {:?} is removed", text::safe(&name)))
             })
         }
+        TargetCommand::Watch { count } => watch(context, count.unwrap_or(u64::MAX)),
         TargetCommand::Test { name } => {
             let path = Path::new(&["targets", &name, "test"]);
             let answer = context.client.post(&path, &serde_json::json!({}));
@@ -86,6 +88,34 @@ fn ls(context: &Context) -> Result<(), Failure> {
     })
 }
 
+/// Shows states and their changes until the server ends the stream.
+fn watch(context: &Context, mut left: u64) -> Result<(), Failure> {
+    let stream = context.client.stream(&Path::new(&["target-events"]), None)?;
+    let mut events = Events::new(stream);
+    while left > 0
+        && let Ok(Some(event)) = events.next()
+    {
+        left -= 1;
+        if context.output.json {
+            context.output.line(text::safe(&event.data))?;
+            continue;
+        }
+        let Ok(told) = serde_json::from_str::<TargetEvent>(&event.data) else { continue };
+        let time = context.output.wall.absolute(told.at_ms);
+        let probe =
+            told.next_probe_ms.map(|at| format!(", next probe {}", context.output.wall.both(at)));
+        let reason = told.reason.map(|reason| format!(": {}", text::safe(&reason)));
+        context.output.line(format!(
+            "{time}  {:<8}  {}{}{}",
+            text::safe(&event.name),
+            text::safe(&told.target),
+            reason.unwrap_or_default(),
+            probe.unwrap_or_default()
+        ))?;
+    }
+    Ok(())
+}
+
 fn switch(context: &Context, name: &str, action: &str, done: &str) -> Result<(), Failure> {
     let path = Path::new(&["targets", name, action]);
     let answer = context.client.post(&path, &serde_json::json!({}));
@@ -104,7 +134,7 @@ fn add(context: &Context, args: TargetAddArgs) -> Result<(), Failure> {
         )));
     }
     let patch = patch_of(args.options, &Pacing::default())?;
-    let settings = patch.apply(TargetSettings::new(args.url));
+    let settings = patch.apply(TargetSettings::new(args.target_url));
     let answer =
         context.client.call(Method::PUT, &path(&args.name), Some(&settings), &Extra::default())?;
     context.output.answer(&answer, |target: &Target| {
@@ -114,14 +144,14 @@ fn add(context: &Context, args: TargetAddArgs) -> Result<(), Failure> {
 }
 
 fn set(context: &Context, args: TargetSetArgs) -> Result<(), Failure> {
-    let TargetSetArgs { name, url, no_rate, options } = args;
+    let TargetSetArgs { name, target_url, no_rate, options } = args;
     let answer = explained(context, &name, context.client.get(&path(&name)))?;
     let mut pacing = answer.read::<Target>()?.settings.pacing;
     if no_rate {
         (pacing.starts, pacing.window) = (None, None);
     }
     let mut patch = patch_of(options, &pacing)?;
-    patch.url = url;
+    patch.url = target_url;
     if no_rate && patch.pacing.is_none() {
         patch.pacing = Some(pacing);
     }

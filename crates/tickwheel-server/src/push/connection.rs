@@ -273,3 +273,162 @@ impl Pool {
         Answer { status: head.status, headers: head.headers, body: bytes.freeze() }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio_rustls::TlsAcceptor;
+    use tokio_rustls::rustls::ServerConfig;
+    use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+
+    use super::super::definition::StoredDefinition;
+    use super::super::signature::Secret;
+    use super::*;
+    use crate::api::TargetSettings;
+
+    struct Plain(u32);
+
+    impl Start for Plain {
+        async fn start(&mut self) -> Result<Request, NoAnswer> {
+            self.0 += 1;
+            Ok(hyper::Request::builder().uri("/").body(Full::default()).unwrap())
+        }
+
+        fn undo(&mut self) {}
+    }
+
+    fn definition(settings: TargetSettings) -> Definition {
+        let stored = StoredDefinition::new(settings, Secret::random(0).unwrap());
+        Definition::new(&stored, &tls_client_for_the_web().unwrap()).unwrap()
+    }
+
+    /// Resolves every name to the given addresses, the next ones each time.
+    fn resolver(answers: Vec<Vec<SocketAddr>>) -> (Resolve, Arc<AtomicUsize>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&asked);
+        let resolve: Resolve = Arc::new(move |_, _| {
+            let time = count.fetch_add(1, Ordering::Relaxed);
+            let answer = answers[time.min(answers.len() - 1)].clone();
+            Box::pin(async move { Ok(answer) })
+        });
+        (resolve, asked)
+    }
+
+    async fn send(connector: &Connector, settings: TargetSettings) -> Result<Answer, NoAnswer> {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+        let mut start = Plain(0);
+        let definition = definition(settings);
+        Pool::default().send(connector, &definition, deadline, &mut start).await.1
+    }
+
+    /// Counts connections, and answers 204 to each request.
+    async fn target() -> (SocketAddr, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, count) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+        let connections = Arc::clone(&count);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                connections.fetch_add(1, Ordering::Relaxed);
+                tokio::spawn(async move {
+                    let mut request = [0; 4096];
+                    while stream.read(&mut request).await.is_ok_and(|length| length > 0) {
+                        let _ = stream.write_all(b"HTTP/1.1 204 X\r\n\r\n").await;
+                    }
+                });
+            }
+        });
+        (address, count)
+    }
+
+    #[tokio::test]
+    async fn a_name_that_resolves_to_a_private_address_is_not_dialled() {
+        let (address, connections) = target().await;
+        let (resolve, _) = resolver(vec![vec![address]]);
+        let connector = Connector::new(PushAllow::default(), resolve, 4);
+        let refused = send(&connector, TargetSettings::new("http://partner.example/")).await;
+        let Err(NoAnswer::Unreachable(why)) = refused else { panic!("{refused:?}") };
+        assert!(why.contains("127.0.0.1 is a loopback address"), "{why}");
+        assert_eq!(connections.load(Ordering::Relaxed), 0);
+    }
+
+    /// The first look-up gives an allowed address, all others a private one: the address that was
+    /// checked is the one that is dialled, so a name that changes in between gains nothing.
+    #[tokio::test]
+    async fn a_name_is_resolved_once_for_a_connection() {
+        let ((allowed, connections), (private, others)) = (target().await, target().await);
+        let (resolve, asked) = resolver(vec![vec![allowed], vec![private]]);
+        let connector = Connector::new("127.0.0.1".parse().unwrap(), resolve, 4);
+        let answer = send(&connector, TargetSettings::new("http://partner.example/")).await;
+        assert_eq!(answer.unwrap().status, 204);
+        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        assert_eq!((connections.load(Ordering::Relaxed), others.load(Ordering::Relaxed)), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn only_addresses_that_pass_are_dialled() {
+        let (allowed, connections) = target().await;
+        let denied = SocketAddr::from(([10, 255, 255, 1], 80));
+        let (resolve, _) = resolver(vec![vec![denied, allowed]]);
+        let connector = Connector::new("127.0.0.1".parse().unwrap(), resolve, 4);
+        let answer = send(&connector, TargetSettings::new("http://partner.example/")).await;
+        assert_eq!(answer.unwrap().status, 204);
+        assert_eq!(connections.load(Ordering::Relaxed), 1);
+    }
+
+    #[tokio::test]
+    async fn a_connection_is_used_again_and_a_closed_one_replaced() {
+        let (address, connections) = target().await;
+        let (resolve, _) = resolver(vec![vec![address]]);
+        let connector = Connector::new("127.0.0.1".parse().unwrap(), resolve, 4);
+        let definition = definition(TargetSettings::new("http://partner.example/"));
+        let pool = Pool::default();
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+        let mut start = Plain(0);
+        for _ in 0..3 {
+            let (at, answer) = pool.send(&connector, &definition, deadline, &mut start).await;
+            assert_eq!((at, answer.unwrap().status.as_u16()), (Some(address), 204));
+        }
+        assert_eq!(connections.load(Ordering::Relaxed), 1);
+        pool.clear();
+        pool.send(&connector, &definition, deadline, &mut start).await.1.unwrap();
+        assert_eq!((connections.load(Ordering::Relaxed), start.0), (2, 4));
+    }
+
+    #[tokio::test]
+    async fn certificates_are_verified() {
+        let made = rcgen::generate_simple_self_signed(["partner.example".to_owned()]).unwrap();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
+        let config = ServerConfig::builder_with_provider(default_provider().into())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                if let Ok(mut stream) = acceptor.accept(stream).await {
+                    let _ = stream.read(&mut [0; 4096]).await;
+                    let _ = stream.write_all(b"HTTP/1.1 204 X\r\n\r\n").await;
+                    let _ = stream.flush().await;
+                }
+            }
+        });
+        let (resolve, _) = resolver(vec![vec![address]]);
+        let connector = Connector::new("127.0.0.1".parse().unwrap(), resolve, 4);
+        let unknown = send(&connector, TargetSettings::new("https://partner.example/")).await;
+        assert!(matches!(unknown, Err(NoAnswer::Unreachable(why)) if why.starts_with("TLS: ")));
+        let ca = Some(made.cert.pem());
+        let other =
+            TargetSettings { ca: ca.clone(), ..TargetSettings::new("https://other.example/") };
+        let wrong_name = send(&connector, other).await;
+        assert!(matches!(wrong_name, Err(NoAnswer::Unreachable(why)) if why.starts_with("TLS: ")));
+        let trusted = TargetSettings { ca, ..TargetSettings::new("https://partner.example/") };
+        assert_eq!(send(&connector, trusted).await.unwrap().status, 204);
+    }
+}

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickwheel_queue::{Delivery, Error, Lease, Queues, Retry};
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::JoinSet;
 
 use super::connection::{Connector, Pool};
@@ -88,6 +88,8 @@ pub(super) struct Deliverer {
     freed: Notify,
     pool: Pool,
     pub(super) counts: Counts,
+    /// The names of targets whose state has changed.
+    changes: broadcast::Sender<String>,
 }
 
 impl Deliverer {
@@ -98,6 +100,7 @@ impl Deliverer {
         clock: SteadyClock,
         definition: Definition,
         state: &[u8],
+        changes: broadcast::Sender<String>,
     ) -> Arc<Self> {
         let now = clock.now_ms();
         // The history of a job names the target as its worker.
@@ -128,6 +131,7 @@ impl Deliverer {
             freed: Notify::new(),
             pool: Pool::default(),
             counts: Counts::default(),
+            changes,
         })
     }
 
@@ -456,6 +460,7 @@ impl Deliverer {
         if let Some((state, reason)) = told {
             let (target, state) = (&self.name, state.as_str());
             tracing::info!(target, state, reason, "the state of a target changed");
+            let _ = self.changes.send(self.name.clone());
         }
         if is_changed {
             if let Err(error) = self.persist().await {

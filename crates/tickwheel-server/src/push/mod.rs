@@ -11,6 +11,7 @@
 //! | `permit` | the right to send one request |
 //! | `deliverer` | the task of one target |
 //! | `test` | one request by hand, with everything about it |
+//! | `watch` | streams of what happens to targets |
 //!
 //! [`Push`] holds all targets. Definitions and states are rows of the queue's store.
 
@@ -25,6 +26,7 @@ mod response;
 mod signature;
 mod test;
 mod url;
+pub(crate) mod watch;
 mod window;
 
 use std::collections::BTreeMap;
@@ -33,7 +35,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use tickwheel_queue::{Error, Queues};
-use tokio::sync::watch;
+use tokio::sync::{broadcast, watch as watching};
 use tokio::task::JoinHandle;
 use tokio_rustls::rustls::ClientConfig;
 
@@ -50,6 +52,8 @@ use crate::problem::Failure;
 /// How long old secrets sign beside a new one by default, and the longest possible time.
 const KEEP_OLD: Duration = Duration::from_secs(24 * 3_600);
 const MAX_KEEP_OLD: Duration = Duration::from_secs(30 * 24 * 3_600);
+/// Changes of states that a slow listener may be behind.
+const MAX_CHANGES: usize = 256;
 /// Secrets that sign at the same time.
 const MAX_SECRETS: usize = 8;
 
@@ -87,6 +91,8 @@ pub(crate) struct Push {
     web: Arc<ClientConfig>,
     clock: SteadyClock,
     running: RwLock<BTreeMap<String, Running>>,
+    /// The names of targets whose state has changed.
+    changes: broadcast::Sender<String>,
     /// One change at a time: what is stored and what runs stay the same.
     changing: tokio::sync::Mutex<()>,
 }
@@ -95,7 +101,7 @@ pub(crate) struct Push {
 struct Running {
     deliverer: Arc<Deliverer>,
     stored: StoredDefinition,
-    stop: watch::Sender<bool>,
+    stop: watching::Sender<bool>,
     task: JoinHandle<()>,
 }
 
@@ -111,6 +117,7 @@ impl Push {
             web,
             clock: SteadyClock::new(),
             running: RwLock::default(),
+            changes: broadcast::channel(MAX_CHANGES).0,
             changing: tokio::sync::Mutex::default(),
         });
         for target in push.queues.targets().await? {
@@ -166,12 +173,21 @@ impl Push {
             self.clock,
             definition,
             state,
+            self.changes.clone(),
         );
-        let (stop, stopped) = watch::channel(false);
+        let (stop, stopped) = watching::channel(false);
         let task = tokio::spawn(Arc::clone(&deliverer).run(stopped));
         let running = Running { deliverer, stored, stop, task };
         let mut all = self.running.write().unwrap_or_else(PoisonError::into_inner);
         all.insert(name.to_owned(), running);
+        drop(all);
+        self.announce(name);
+    }
+
+    /// Tells listeners that something about a target has changed.
+    fn announce(&self, name: &str) {
+        // There may be no listener.
+        let _ = self.changes.send(name.to_owned());
     }
 
     fn with<T>(&self, name: &str, look: impl FnOnce(&Running) -> T) -> Result<T, Failure> {
@@ -287,6 +303,7 @@ impl Push {
             let deliverer = self.with(name, |target| Arc::clone(&target.deliverer))?;
             deliverer.resume().await?;
         }
+        self.announce(name);
         self.show(name)
     }
 
@@ -300,6 +317,8 @@ impl Push {
             // Requests in flight end by themselves.
             target.stop.send_replace(true);
         }
+        drop(running);
+        self.announce(name);
         Ok(shown)
     }
 

@@ -79,6 +79,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(targets::resume))
         .routes(routes!(targets::rotate))
         .routes(routes!(targets::test))
+        .routes(routes!(targets::events))
         .routes(routes!(events::all))
         .routes(routes!(events::of_queue))
         .routes(routes!(clock::get))

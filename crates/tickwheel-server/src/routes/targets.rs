@@ -3,7 +3,9 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, StatusCode};
+use axum::response::{IntoResponse, Response};
 
 use crate::api::{
     Code, RotateRequest, Target, TargetList, TargetPatch, TargetSettings, TargetTest,
@@ -12,6 +14,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Body, OptionalBody, TargetName};
 use crate::problem::Failure;
+use crate::push::watch::watch;
 use crate::tokens::Scope;
 
 /// Refuses a caller without the scope for all queues.
@@ -152,6 +155,26 @@ pub(crate) async fn rotate(
 ) -> Result<Json<Target>, Failure> {
     allow(&caller, Scope::Admin)?;
     Ok(Json(app.push().rotate(&name, &request).await?))
+}
+
+/// Follow the states of all targets.
+///
+/// Server-sent events: the stream begins with an event for each target, and has one for each change
+/// of a state after that. The name of an event is the state, or `removed`; the data is a
+/// `TargetEvent`. A client that reconnects gets all states again.
+#[utoipa::path(
+    get, path = "/v1/target-events", tag = "targets", operation_id = "followTargets",
+    responses((status = 200, description = "The events", body = String, content_type = "text/event-stream"))
+)]
+pub(crate) async fn events(State(app): State<App>, caller: Caller) -> Result<Response, Failure> {
+    allow(&caller, Scope::Read)?;
+    let headers = [
+        (CONTENT_TYPE, "text/event-stream"),
+        // Proxies that gather answers would hold events back.
+        (HeaderName::from_static("x-accel-buffering"), "no"),
+    ];
+    let body = watch(app, caller.access().clone());
+    Ok((headers, axum::body::Body::new(body)).into_response())
 }
 
 /// Send one signed request to a target, and see everything about it.

@@ -100,25 +100,14 @@ async fn a_job_is_sent_signed_and_acknowledged_with_the_answer_as_result() {
     service.stop().await;
 }
 
-/// Verifies a signature as receivers do.
+/// Verifies a signature as receivers do, with the library of Standard Webhooks.
 fn verify(secret: &str, headers: &std::collections::HashMap<String, String>, body: &[u8]) {
-    use base64::Engine;
-    use base64::engine::general_purpose::STANDARD;
-    let key = STANDARD.decode(&secret["whsec_".len()..]).unwrap();
-    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &key);
-    let signed = [
-        headers["webhook-id"].as_bytes(),
-        b".",
-        headers["webhook-timestamp"].as_bytes(),
-        b".",
-        body,
-    ]
-    .concat();
-    let is_right = headers["webhook-signature"].split(' ').any(|signature| {
-        let tag = STANDARD.decode(signature.strip_prefix("v1,").unwrap()).unwrap();
-        ring::hmac::verify(&key, &signed, &tag).is_ok()
-    });
-    assert!(is_right, "{headers:?}");
+    let headers: hyper::HeaderMap = headers
+        .iter()
+        .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
+        .collect();
+    standardwebhooks::Webhook::new(secret).unwrap().verify(body, &headers).unwrap();
+    assert!(standardwebhooks::Webhook::new(secret).unwrap().verify(b"forged", &headers).is_err());
 }
 
 #[tokio::test]
@@ -388,5 +377,26 @@ async fn wrong_settings_are_refused_with_their_field() {
     let refused = service.send(unknown).await;
     assert_eq!(refused.problem(422, "invalid-field").as_deref(), Some("/target"));
     service.get("/v1/targets/no").await.problem(404, "not-found");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn changes_of_a_target_are_told_as_events() {
+    let (service, target) = (service().await, HttpTarget::start().await);
+    aim(&service, &target, json!({})).await;
+    let mut client = service.connect().await;
+    client.write(&Request::new("GET", "/v1/target-events").bytes()).await;
+    let (status, _) = client.head().await.unwrap();
+    assert_eq!(status, 200);
+    let mut told = String::new();
+    while !told.contains("event: active\ndata: {\"target\":\"partner\"") {
+        told.push_str(&String::from_utf8(client.chunk().await.unwrap()).unwrap());
+    }
+    target.next([with_header(429, "retry-after", "100")]);
+    service.put_text("orders", "x").await;
+    while !told.contains("event: held\n") {
+        told.push_str(&String::from_utf8(client.chunk().await.unwrap()).unwrap());
+    }
+    assert!(told.contains("answered 429") && told.contains("\"next_probe_ms\":"), "{told}");
     service.stop().await;
 }

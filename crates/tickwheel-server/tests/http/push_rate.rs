@@ -177,6 +177,15 @@ async fn both_secrets_sign_during_a_rotation() {
         |request: &Arrived| request.header("webhook-signature").unwrap().split(' ').count();
     assert_eq!(signatures(&arrived[99]), 2);
     assert!(arrived.iter().all(|request| (1..=2).contains(&signatures(request))));
+    // The new secret alone verifies what both have signed.
+    let secret = rotated["secret"].as_str().unwrap();
+    let headers: hyper::HeaderMap = arrived[99]
+        .headers
+        .iter()
+        .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
+        .collect();
+    let webhook = standardwebhooks::Webhook::new(secret).unwrap();
+    webhook.verify(&arrived[99].body, &headers).unwrap();
     let rotated = service.post("/v1/targets/partner/rotate", json!({"keep_old": 0})).await.json();
     assert_eq!(rotated["secrets"].as_array().unwrap().len(), 1);
     put_many(&service, "orders", 1).await;

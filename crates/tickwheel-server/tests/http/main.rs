@@ -16,4 +16,5 @@ mod security;
 mod system;
 mod target;
 mod tls;
+mod verify;
 mod workers;

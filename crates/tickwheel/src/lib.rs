@@ -77,8 +77,8 @@ pub use future::*;
 #[cfg(any(feature = "hyper", feature = "quinn", feature = "tower"))]
 pub mod integration;
 
-/// The examples of both READMEs, as tests.
+/// The examples of the crate's README, as tests. Those of the repository's README, which is not part
+/// of the package, are tested by `integrations/`.
 #[cfg(all(doctest, feature = "async", feature = "cron", feature = "pace"))]
-#[doc = include_str!("../../../README.md")]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -15,7 +15,8 @@ struct Language {
     test: fn(binary: &str) -> Result<(), Failure>,
 }
 
-const LANGUAGES: [Language; 1] = [Language { name: "python", test: python }];
+const LANGUAGES: [Language; 2] =
+    [Language { name: "python", test: python }, Language { name: "typescript", test: typescript }];
 
 /// The names of all languages.
 pub(crate) fn languages() -> Vec<&'static str> {
@@ -41,6 +42,35 @@ fn python(binary: &str) -> Result<(), Failure> {
     let discover = ["-m", "unittest", "discover", "--start-directory", "clients/python/tests"];
     let top = ["--top-level-directory", "clients/python"];
     Invocation::new("python3", discover.into_iter().chain(top)).env("TICKWHEEL_BIN", binary).run()
+}
+
+fn typescript(binary: &str) -> Result<(), Failure> {
+    const HOME: &str = "target/typescript";
+    const PACKAGES: [&str; 2] = ["typescript@5.9.3", "@types/node@20.19.25"];
+    const NEEDS: &str = "process.exit(process.versions.node.split('.')[0] >= 20 ? 0 : 1)";
+    require("node", &["-e", NEEDS], "nodejs", "Node 20 or newer")?;
+    let tsc = root().join(HOME).join("node_modules/typescript/bin/tsc").display().to_string();
+    let version = Invocation::new("node", [&tsc[..], "--version"]).output();
+    if !version.is_ok_and(|text| text.trim() == "Version 5.9.3") {
+        require("npm", &["--version"], "npm", "npm")?;
+        let quiet = ["install", "--no-audit", "--no-fund", "--no-save", "--prefix", HOME];
+        Invocation::new("npm", quiet.into_iter().chain(PACKAGES)).run()?;
+    }
+    let out = format!("{HOME}/out");
+    let types = format!("{HOME}/node_modules/@types");
+    let project = "clients/typescript/tsconfig.test.json";
+    let compile = [&tsc[..], "--project", project, "--typeRoots", &types, "--outDir", &out];
+    Invocation::new("node", compile).run()?;
+    // The compiled modules are those of a package of type "module".
+    let manifest = root().join(&out).join("package.json");
+    std::fs::copy(root().join("clients/typescript/package.json"), &manifest)
+        .map_err(|error| Failure::Read(manifest.display().to_string(), error))?;
+    let files = ["client", "conformance", "snippets", "soak", "worker"];
+    let tests = files.map(|name| format!("{out}/tests/{name}.test.js"));
+    Invocation::new("node", ["--test".to_owned()].into_iter().chain(tests))
+        .env("TICKWHEEL_BIN", binary)
+        .env("TICKWHEEL_TSC", tsc)
+        .run()
 }
 
 /// Makes sure that a program is there: if the check fails, installs the Debian package, and fails

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::payload::some_json;
-use super::{Attempt, Delay, Retry, Timestamp};
+use super::{Attempt, Delay, FinishedState, Retry, Timestamp};
 
 /// The id of a job: a UUID.
 ///
@@ -258,6 +258,71 @@ pub struct FollowUp {
     /// The delay from the end of the other job. Defaults to none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Delay>,
+}
+
+/// A job of another server, with what has happened to it there.
+///
+/// ```
+/// use tickwheel_api::ImportRequest;
+/// let json = r#"{"put": {"id": "0190163d-8694-739b-aea5-966c26f8ad91", "queue": "mail",
+///     "text": "hi", "due": 1000}, "created": 500, "attempts": 3,
+///     "finished": {"state": "dead", "at": 2000}, "last_error": "no such address"}"#;
+/// let import: ImportRequest = serde_json::from_str(json)?;
+/// assert_eq!(import.attempts, 3);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct ImportRequest {
+    /// The job as it would be put, with its id, queue and due time.
+    pub put: PutRequest,
+    /// When the job was put.
+    pub created: Timestamp,
+    /// The number of deliveries.
+    #[serde(default)]
+    pub attempts: u32,
+    /// The error of the last failed attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub last_error: Option<String>,
+    /// How the job finished; left out if it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub finished: Option<FinishedAt>,
+}
+
+/// How and when a job finished.
+///
+/// ```
+/// use tickwheel_api::{FinishedAt, FinishedState};
+/// let finished: FinishedAt = serde_json::from_str(r#"{"state": "done", "at": 1000}"#)?;
+/// assert_eq!(finished.state, FinishedState::Done);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct FinishedAt {
+    /// The state.
+    pub state: FinishedState,
+    /// The time.
+    pub at: Timestamp,
+}
+
+/// The answer for a job that was imported.
+///
+/// ```
+/// use tickwheel_api::Imported;
+/// let answer: Imported = serde_json::from_str(r#"{"id": "0190163d-8694-739b-aea5-966c26f8ad91"}"#)?;
+/// assert_eq!(answer.id.to_string().len(), 36);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Imported {
+    /// The job.
+    pub id: JobId,
 }
 
 /// What a put did.

@@ -51,8 +51,9 @@ pub use delay::{Delay, ParseDelayError};
 pub use event::{Event, Reset};
 pub use history::{Attempt, AttemptOutcome};
 pub use job::{
-    Cancelled, Conflict, FollowUp, Job, JobId, JobIds, JobPage, JobState, LeaseInfo,
-    ParseJobIdError, PutOutcome, PutRequest, PutResponse, RescheduleRequest, Rescheduled,
+    Cancelled, Conflict, FinishedAt, FollowUp, ImportRequest, Imported, Job, JobId, JobIds,
+    JobPage, JobState, LeaseInfo, ParseJobIdError, PutOutcome, PutRequest, PutResponse,
+    RescheduleRequest, Rescheduled,
 };
 pub use payload::{Content, JSON_TYPE, TEXT_TYPE, check_json, compact, escaped_len};
 pub use problem::{Code, Problem};

@@ -70,6 +70,7 @@ pub use model::event::{Event, EventId, EventKind, EventsError, ParseEventIdError
 pub use model::history::{Attempt, AttemptOutcome};
 pub use model::id::{JobId, ParseIdError};
 pub use model::idempotency::{IdempotencyKey, PutOnce};
+pub use model::import::ImportedJob;
 pub use model::job::{Delivery, FollowUp, Job, JobRef, Lease, NewJob, OnConflict, State, When};
 pub use model::list::{List, Page, PageToken};
 pub use model::retry::{Retry, RetryPolicy};

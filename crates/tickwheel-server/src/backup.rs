@@ -149,6 +149,16 @@ impl DirectoryBackup {
 /// until then the work is in a directory beside it, with `.restoring` after its name. One that an
 /// interrupted restore left is removed by the next.
 ///
+/// ```
+/// use tickwheel_server::backup::{BackupError, restore};
+///
+/// let folder = tempfile::tempdir()?;
+/// std::fs::write(folder.path().join("a file"), "")?;
+/// let error = restore(&mut &b""[..], folder.path(), &mut |_, _| ()).unwrap_err();
+/// assert!(matches!(error, BackupError::NotEmpty(_)));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+///
 /// # Errors
 ///
 /// If the directory is not empty, the stream is not a whole backup, or the disk cannot be written.

@@ -48,6 +48,11 @@ pub(crate) const EXAMPLES: &[(&str, &str, &str)] = &[
         r#"{"items": [{"id": "{id}", "delay": "1h"}]}"#,
     ),
     ("kickJobs", "/v1/jobs/batch/kick", r#"{"items": [{"id": "{id}"}]}"#),
+    (
+        "importJobs",
+        "/v1/jobs/batch/import",
+        r#"{"items": [{"put": {"id": "{id}", "queue": "mail", "text": "hi"}, "created": 1700000000000}]}"#,
+    ),
     ("listQueues", "/v1/queues", ""),
     ("getQueue", "/v1/queues/orders", ""),
     ("removeQueue", "/v1/queues/orders?force=true", ""),

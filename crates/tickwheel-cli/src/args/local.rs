@@ -189,6 +189,39 @@ pub(crate) struct RestoreArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  tickwheel export - --url http://old:7300 | tickwheel import - --url http://new:7300
+  tickwheel export jobs.ndjson
+  tickwheel export jobs.ndjson --resume              continues an export that was interrupted
+
+A line is a queue with its settings, a job, or a schedule. Jobs keep their ids, keys, due times,
+headers, attempts and states; a job that a worker has is exported as one that waits. To get
+everything of one moment, pause the queues, or use `tickwheel backup`.")]
+pub(crate) struct ExportArgs {
+    /// The file to write; `-` is standard output
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Add what is missing to a file that an interrupted export left
+    #[arg(long)]
+    pub(crate) resume: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tickwheel import jobs.ndjson
+  tickwheel export - --url http://old:7300 | tickwheel import - --url http://new:7300
+
+Jobs whose id exists are left as they are, so an import that was interrupted is repeated. Queues and
+schedules that exist keep their settings. A schedule that was imported puts jobs from then on.")]
+pub(crate) struct ImportArgs {
+    /// The export; `-` is standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
   source <(tickwheel completions bash)               for this shell
   tickwheel completions zsh > ~/.zfunc/_tickwheel
   tickwheel completions fish > ~/.config/fish/completions/tickwheel.fish")]

@@ -22,8 +22,8 @@ pub(crate) use self::job::{
     RemoveFinishedArgs, RescheduleArgs, ReserveArgs, StatsArgs, Target, WatchArgs, WhenArgs,
 };
 pub(crate) use self::local::{
-    BackupArgs, CompletionsArgs, ConfigArgs, ManArgs, RestoreArgs, ServeArgs, ServerOptions,
-    TokenCommand, TokenNewArgs, TokenPlace,
+    BackupArgs, CompletionsArgs, ConfigArgs, ExportArgs, ImportArgs, ManArgs, RestoreArgs,
+    ServeArgs, ServerOptions, TokenCommand, TokenNewArgs, TokenPlace,
 };
 pub(crate) use self::queue::{PacingArgs, QueueCommand, QueueSetArgs};
 pub(crate) use self::schedule::{ScheduleAddArgs, ScheduleCommand};
@@ -153,6 +153,10 @@ pub(crate) enum Command {
     Backup(BackupArgs),
     /// Make a data directory of a backup, and check it
     Restore(RestoreArgs),
+    /// Write queues, jobs and schedules as lines of JSON
+    Export(ExportArgs),
+    /// Add the queues, jobs and schedules of an export
+    Import(ImportArgs),
     /// The clock of the server: show it, or advance it in a test
     #[command(subcommand)]
     Clock(ClockCommand),

@@ -1,6 +1,6 @@
 //! `backup` and `restore`: everything that a server keeps, as one file.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -70,7 +70,12 @@ impl Target {
         let mut draft = path.as_os_str().to_owned();
         draft.push(".part");
         let draft = PathBuf::from(draft);
-        let file = File::create(&draft).map_err(|error| at(&draft, &error))?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true);
+        // Payloads and the secrets of push targets are in it.
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options.open(&draft).map_err(|error| at(&draft, &error))?;
         Ok(Self::File { draft, path: path.to_owned(), file })
     }
 

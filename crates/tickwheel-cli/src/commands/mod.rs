@@ -6,6 +6,7 @@
 mod backup;
 mod clock;
 mod config;
+mod export;
 mod job;
 mod queue;
 mod schedule;
@@ -53,6 +54,8 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
         Command::Watch(args) => watch::run(&context()?, &args),
         Command::Backup(args) => backup::run(output, &args, context),
         Command::Restore(args) => backup::restore(output, &args),
+        Command::Export(args) => export::export(&context()?, &args),
+        Command::Import(args) => export::import(&context()?, &args),
         Command::Clock(command) => clock::run(&context()?, &command),
         Command::Stats(_) => stats::run(&context()?),
         Command::Token(command) => token::run(output, command),

@@ -3,9 +3,10 @@
 use crate::client::answer::Answer;
 use crate::client::queues::Queues;
 use crate::client::response;
-use crate::engine::{Command, Removal, Sweep};
+use crate::engine::{Command, Put, Removal, Sweep};
 use crate::model::error::Error;
 use crate::model::id::JobId;
+use crate::model::import::ImportedJob;
 use crate::model::job::State;
 use crate::model::settings::{QueueSettings, SettingsPatch};
 use crate::model::short_id::ShortId;
@@ -44,6 +45,16 @@ impl Queues {
     /// ```
     pub fn kick_all(&self, ids: impl IntoIterator<Item = JobId>) -> Answer<Vec<Result<(), Error>>> {
         self.send(Command::Kick(ids.into_iter().collect()), response::units)
+    }
+
+    /// Adds jobs of another store, with their ids and what has happened to them there, in one
+    /// commit. A job whose id exists is refused with [`Error::IdExists`], so an import can be
+    /// repeated. A finished job is refused if its queue would not keep it.
+    pub fn import(
+        &self,
+        jobs: impl IntoIterator<Item = ImportedJob>,
+    ) -> Answer<Vec<Result<Put, Error>>> {
+        self.send(Command::Import(jobs.into_iter().collect()), response::puts)
     }
 
     /// Returns the ids of the jobs that a short id stands for, finished jobs included: one if it is

@@ -10,6 +10,19 @@ use crate::store;
 
 /// A backup that is being made, of queues that are in use: made by
 /// [`Queues::backup`](crate::Queues::backup).
+///
+/// ```
+/// use tickwheel_queue::{Backup, NewJob, Queues};
+///
+/// let queues = Queues::in_memory();
+/// queues.put(NewJob::new("mail", "before")).wait()?;
+/// let mut backup: Backup = queues.backup()?;
+/// queues.put(NewJob::new("mail", "after")).wait()?; // is not in it
+/// while let Some(piece) = backup.next_piece()? {
+///     assert!(!piece.is_empty()); // goes to a file
+/// }
+/// # Ok::<(), tickwheel_queue::Error>(())
+/// ```
 pub struct Backup {
     core: Arc<Core>,
     /// Taken away when the store fails: it can be opened again only when nothing reads it.

@@ -13,6 +13,7 @@ use crate::model::admission::Admission;
 use crate::model::error::Error;
 use crate::model::id::JobId;
 use crate::model::idempotency::{IdempotencyKey, PutOnce};
+use crate::model::import::ImportedJob;
 use crate::model::job::{Delivery, JobRef, Lease, NewJob, State, When};
 use crate::model::retry::Retry;
 use crate::model::schedule::{NewSchedule, PutSchedule};
@@ -24,6 +25,7 @@ use crate::store::rows::Place;
 pub(crate) enum Command {
     Put(Vec<NewJob>),
     PutOnce(Box<IdempotencyKey>, Vec<NewJob>),
+    Import(Vec<ImportedJob>),
     Cancel(Vec<JobRef>),
     Reschedule(Vec<(JobRef, When)>),
     /// Leases, each with the result of its job.
@@ -70,6 +72,7 @@ impl Command {
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Put(items) | Self::PutOnce(_, items) => items.len(),
+            Self::Import(items) => items.len(),
             Self::Cancel(items) => items.len(),
             Self::Reschedule(items) => items.len(),
             Self::Ack(items) => items.len(),
@@ -97,6 +100,7 @@ impl Command {
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Put(jobs) | Self::PutOnce(_, jobs) => jobs.iter().map(NewJob::bytes).sum(),
+            Self::Import(jobs) => jobs.iter().map(ImportedJob::bytes).sum(),
             Self::Cancel(jobs) => jobs.iter().map(JobRef::bytes).sum(),
             Self::Reschedule(jobs) => {
                 jobs.iter().map(|(job, _)| job.bytes() + size_of::<When>()).sum()
@@ -149,6 +153,7 @@ impl Command {
             | Self::RemoveTarget(name) => access.check_targets(name),
             Self::Put(_)
             | Self::PutOnce(..)
+            | Self::Import(_)
             | Self::Cancel(_)
             | Self::Reschedule(_)
             | Self::Ack(_)

@@ -20,6 +20,7 @@ mod deliver;
 mod finished;
 mod history;
 mod idempotency;
+mod import;
 mod lookup;
 mod opening;
 mod pace;
@@ -259,6 +260,9 @@ impl Engine {
             Command::PutOnce(key, jobs) => {
                 let put = self.put_once(view, key, jobs, access);
                 Outcome::PutOnce(put, std::mem::take(jobs))
+            }
+            Command::Import(jobs) => {
+                Outcome::Puts(each(jobs, |job| self.import(view, job, access)), Vec::new())
             }
             Command::Cancel(jobs) => {
                 Outcome::States(each(jobs, |job| self.cancel(view, job, access)))

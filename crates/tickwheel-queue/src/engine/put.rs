@@ -131,7 +131,7 @@ impl Engine {
         }
     }
 
-    fn check_room(&self, job: &NewJob) -> Result<(), Error> {
+    pub(super) fn check_room(&self, job: &NewJob) -> Result<(), Error> {
         let limits = &self.options.limits;
         if self.pending >= limits.pending {
             let (allowed, found) = (limits.pending, self.pending + 1);

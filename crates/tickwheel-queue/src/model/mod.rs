@@ -10,6 +10,7 @@ pub(crate) mod event;
 pub(crate) mod history;
 pub(crate) mod id;
 pub(crate) mod idempotency;
+pub(crate) mod import;
 pub(crate) mod job;
 pub(crate) mod list;
 pub(crate) mod occurrences;

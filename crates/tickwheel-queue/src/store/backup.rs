@@ -330,6 +330,21 @@ fn number(bytes: &[u8]) -> u64 {
 /// `progress` is called with the bytes read so far and about how many there are.
 /// [`BackupSummary::of`] the store, once it is opened again, must be the same.
 ///
+/// ```
+/// use tickwheel_queue::store::{Backup, BackupSummary, Disk, MemoryDisk, StoreOptions, restore};
+///
+/// let store = MemoryDisk::new().open(&StoreOptions::default())?;
+/// let mut backup = Backup::of(&*store)?;
+/// let mut bytes = Vec::new();
+/// while let Some(piece) = backup.next_piece()? {
+///     bytes.extend(piece);
+/// }
+/// let copy = MemoryDisk::new().open(&StoreOptions::default())?;
+/// let restored = restore(&mut &bytes[..], &*copy, &mut |_, _| ())?;
+/// assert_eq!(restored, BackupSummary::of(&*copy, &mut |_| ())?);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 ///
 /// If the stream is not a whole backup, or the store cannot be written. The store is useless then.

@@ -9,9 +9,9 @@ use super::jobs::with_replayed;
 use super::json;
 use super::worker::{check_error, check_lease, lease_of, retry_of, when_released};
 use crate::api::{
-    Acked, Batch, Cancelled, Code, ExtendItem, Extended, FailItem, Failed, JobItem, Kicked,
-    LeaseItem, PutRequest, PutResponse, ReleaseItem, Released, RescheduleItem, Rescheduled,
-    Results,
+    Acked, Batch, Cancelled, Code, ExtendItem, Extended, FailItem, Failed, ImportRequest, Imported,
+    JobItem, Kicked, LeaseItem, PutRequest, PutResponse, ReleaseItem, Released, RescheduleItem,
+    Rescheduled, Results,
 };
 use crate::app::App;
 use crate::auth::Caller;
@@ -20,7 +20,7 @@ use crate::idempotency::{IdempotencyKey, Repeatable, verdict_of};
 use crate::problem::Failure;
 use crate::puts::{self, Answered};
 use crate::tokens::Scope;
-use crate::wire::{IntoQueue, IntoWire, result_of, rfc3339, when_of};
+use crate::wire::{IntoQueue, IntoWire, imported_job, result_of, rfc3339, when_of};
 
 fn check_size(app: &App, items: usize, field: &str) -> Result<(), Failure> {
     let allowed = app.queue_limits().batch;
@@ -245,6 +245,29 @@ pub(crate) async fn reschedule(
         })?;
     let outcomes = queues.reschedule_all(sent).await?;
     Ok(merge(refused, outcomes, |due| Rescheduled { due: rfc3339(due), due_ms: due.as_millis() }))
+}
+
+/// Import jobs of another server, with their ids and what has happened to them there.
+///
+/// A job whose id exists is refused with `id-exists`, so that an import can be repeated. A finished
+/// job is refused if its queue would not keep it.
+#[utoipa::path(
+    post, path = "/v1/jobs/batch/import", tag = "batches", operation_id = "importJobs",
+    request_body = Batch<ImportRequest>,
+    responses((status = 200, description = "One answer for each job", body = Results<Imported>))
+)]
+pub(crate) async fn import(
+    State(app): State<App>,
+    caller: Caller,
+    Body(request): Body<Batch<ImportRequest>>,
+) -> Result<Json<Results<Imported>>, Failure> {
+    let (now, max_payload) = (app.now(), app.queue_limits().payload);
+    let Screened { queues, refused, sent } =
+        screen(&app, &caller, Scope::Admin, request.items, |item| {
+            imported_job(item, now, max_payload)
+        })?;
+    let outcomes = queues.import(sent).await?;
+    Ok(merge(refused, outcomes, |put| Imported { id: put.id.into_wire() }))
 }
 
 /// Bring many dead jobs back.

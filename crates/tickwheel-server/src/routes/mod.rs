@@ -60,6 +60,7 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(batch::cancel))
         .routes(routes!(batch::reschedule))
         .routes(routes!(batch::kick))
+        .routes(routes!(batch::import))
         .routes(routes!(queues::list))
         .routes(routes!(queues::get, queues::remove))
         .routes(routes!(queues::put_settings, queues::patch_settings))

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
-use tickwheel_queue::{self as queue, NewJob, Time, When};
+use tickwheel_queue::{self as queue, ImportedJob, NewJob, Time, When};
 
 use super::payload::{CONTENT_TYPE, Parcel, content_fields, content_type, headers_of};
 use super::{IntoQueue, IntoWire, invalid, missing, not_zero, rfc3339};
 use crate::api::{
-    Attempt, AttemptOutcome, Conflict, Content, Delay, Delivery, FollowUp, JSON_TYPE, Job,
-    LeaseInfo, LeaseToken, PutRequest, Retry, Timestamp, escaped_len,
+    Attempt, AttemptOutcome, Conflict, Content, Delay, Delivery, FollowUp, ImportRequest,
+    JSON_TYPE, Job, LeaseInfo, LeaseToken, PutRequest, Retry, Timestamp, escaped_len,
 };
 use crate::extract::{NAME_RULE, is_name};
 use crate::problem::Failure;
@@ -127,6 +127,24 @@ pub(crate) fn new_job(
     }
     job.on_death = follow_up_of(request.on_death, "/on_death")?;
     Ok(job)
+}
+
+/// Returns the job that a request imports.
+pub(crate) fn imported_job(
+    request: ImportRequest,
+    now: Time,
+    max_payload: u64,
+) -> Result<ImportedJob, Failure> {
+    if request.put.id.is_none() {
+        return Err(missing("/put/id", "the id is missing"));
+    }
+    let job = new_job(request.put, None, now, max_payload).map_err(|it| it.within("/put"))?;
+    let mut imported = ImportedJob::new(job, request.created.into_queue());
+    imported.attempts = request.attempts;
+    imported.last_error = request.last_error;
+    imported.finished =
+        request.finished.map(|finished| (finished.state.into_queue(), finished.at.into_queue()));
+    Ok(imported)
 }
 
 fn queue_of(path: Option<&str>, body: Option<String>) -> Result<String, Failure> {

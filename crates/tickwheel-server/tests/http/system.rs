@@ -147,6 +147,26 @@ async fn metrics_count_jobs_and_requests() {
 }
 
 #[tokio::test]
+async fn alerts_and_dashboard_use_metrics_that_exist() {
+    let service = Service::start().await;
+    service.put_text("q", "").await;
+    let metrics = service.get("/metrics").await.body;
+    let exists = |name: &str| metrics.contains(&format!("# TYPE {name} "));
+    let dashboard = include_str!("../../../../packaging/grafana/tickwheel.json");
+    serde_json::from_str::<serde_json::Value>(dashboard).expect("the dashboard is JSON");
+    for file in [include_str!("../../../../packaging/prometheus/alerts.yaml"), dashboard] {
+        let words = file.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let names: Vec<_> = words.filter(|word| word.starts_with("tickwheel_")).collect();
+        assert!(names.len() > 10);
+        for name in names {
+            let base = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+            assert!(exists(name) || base.is_some_and(exists), "there is no metric {name}");
+        }
+    }
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn the_length_that_head_tells_is_that_of_the_answer_to_get() {
     let service = Service::start().await;
     for path in ["/v1/queues", "/v1/queues/none", "/nowhere"] {

@@ -33,7 +33,7 @@ const PAGE: &str = "1000";
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Line {
-    Queue(ExportedQueue),
+    Queue(Box<ExportedQueue>),
     Job(Box<ImportRequest>),
     Schedule(Box<ExportedSchedule>),
 }
@@ -205,11 +205,11 @@ pub(crate) fn export(context: &Context, args: &ExportArgs) -> Result<(), Failure
     let (all, mut seen) = (all.sum::<u64>(), 0);
     for queue in list.queues {
         let name = queue.name.clone();
-        lines.write(&Line::Queue(ExportedQueue {
+        lines.write(&Line::Queue(Box::new(ExportedQueue {
             name: queue.name,
             paused: queue.paused,
             settings: queue.settings,
-        }))?;
+        })))?;
         export_jobs(context, &name, |job| {
             seen += 1;
             if seen % 1_000 == 0 {

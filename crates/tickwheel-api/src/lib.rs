@@ -64,8 +64,8 @@ pub use queue::{
 pub use schedule::{Misfire, NextRun, NextRuns, Schedule, ScheduleList, ScheduleRequest};
 pub use stats::{Durability, Health, Percentiles, Stats};
 pub use target::{
-    RotateRequest, SecretInfo, Target, TargetCounts, TargetEvent, TargetList, TargetMethod,
-    TargetPatch, TargetSettings, TargetState, TargetTest,
+    HeaderLine, RotateRequest, SecretInfo, Target, TargetCounts, TargetEvent, TargetList,
+    TargetMethod, TargetPatch, TargetSettings, TargetState, TargetTest,
 };
 pub use time::{ParseTimeError, Timestamp, rfc3339};
 pub use worker::{

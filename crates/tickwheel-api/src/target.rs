@@ -229,9 +229,11 @@ pub struct SecretInfo {
     pub created_ms: u64,
     /// When it stops signing, if another has replaced it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub expires: Option<String>,
     /// When it stops signing, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub expires_ms: Option<u64>,
 }
 
@@ -275,12 +277,15 @@ pub struct Target {
     pub state: TargetState,
     /// Why the target is not active.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub reason: Option<String>,
     /// When a held target is tried again with one job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub next_probe: Option<String>,
     /// The same in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub next_probe_ms: Option<u64>,
     /// The queues whose jobs it gets.
     pub queues: Vec<String>,
@@ -292,6 +297,7 @@ pub struct Target {
     pub secrets: Vec<SecretInfo>,
     /// The new signing secret. Only the answer to the request that made it shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub secret: Option<String>,
 }
 
@@ -328,15 +334,19 @@ pub struct TargetEvent {
     pub target: String,
     /// Its state; absent if it was removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub state: Option<TargetState>,
     /// Why it is not active.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub reason: Option<String>,
     /// When a held target is tried again with one job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub next_probe: Option<String>,
     /// The same in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub next_probe_ms: Option<u64>,
     /// When the event was sent.
     pub at: String,
@@ -359,6 +369,23 @@ pub struct RotateRequest {
     /// How long the old secrets sign beside the new one. Defaults to 24 h.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keep_old: Option<Delay>,
+}
+
+/// A header of a request or an answer.
+///
+/// ```
+/// use tickwheel_api::HeaderLine;
+/// let header: HeaderLine = serde_json::from_str(r#"{"name": "date", "value": "today"}"#)?;
+/// assert_eq!(header.name, "date");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct HeaderLine {
+    /// The name, in lower case.
+    pub name: String,
+    /// The value.
+    pub value: String,
 }
 
 /// One request to a target, and what came back.
@@ -385,9 +412,10 @@ pub struct TargetTest {
     pub url: String,
     /// The address that was dialled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub address: Option<String>,
-    /// The headers as they were sent, as names and values. Credentials are replaced by `…`.
-    pub request_headers: Vec<(String, String)>,
+    /// The headers as they were sent. Credentials are replaced by `…`.
+    pub request_headers: Vec<HeaderLine>,
     /// The body that was sent.
     pub request_body: String,
     /// How long it took.
@@ -396,14 +424,17 @@ pub struct TargetTest {
     pub verdict: String,
     /// The status of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub status: Option<u16>,
-    /// The headers of the answer, as names and values.
+    /// The headers of the answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub response_headers: Vec<(String, String)>,
+    pub response_headers: Vec<HeaderLine>,
     /// The beginning of the answer's body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub response_body: Option<String>,
     /// What went wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub error: Option<String>,
 }

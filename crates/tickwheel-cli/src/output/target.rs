@@ -1,6 +1,6 @@
 //! Push targets, for people.
 
-use tickwheel_api::{Target, TargetState, TargetTest};
+use tickwheel_api::{HeaderLine, Target, TargetState, TargetTest};
 
 use super::Output;
 use super::queue::{pacing, retry};
@@ -85,7 +85,7 @@ pub(crate) fn show(output: &Output, target: &Target) -> Result<(), Failure> {
 pub(crate) fn test(output: &Output, test: &TargetTest) -> Result<(), Failure> {
     let address = test.address.as_ref().map(|address| format!(" ({})", safe(address)));
     output.line(format!("{} {}{}", test.method, safe(&test.url), address.unwrap_or_default()))?;
-    for (name, value) in &test.request_headers {
+    for HeaderLine { name, value } in &test.request_headers {
         output.line(format!("> {}: {}", safe(name), safe(value)))?;
     }
     output.line(format!("> {}", safe(&test.request_body)))?;
@@ -93,7 +93,7 @@ pub(crate) fn test(output: &Output, test: &TargetTest) -> Result<(), Failure> {
     if let Some(status) = test.status {
         output.line(format!("< {status} after {} ms", test.duration_ms))?;
     }
-    for (name, value) in &test.response_headers {
+    for HeaderLine { name, value } in &test.response_headers {
         output.line(format!("< {}: {}", safe(name), safe(value)))?;
     }
     if let Some(body) = test.response_body.as_ref().filter(|body| !body.is_empty()) {

@@ -13,7 +13,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -81,6 +81,8 @@ pub(super) struct Connector {
     resolve: Resolve,
     /// One permit for each connection, of all targets together.
     permits: Arc<Semaphore>,
+    /// The pools of all targets: idle connections give way when no permit is left.
+    pools: Mutex<Vec<Weak<Pool>>>,
 }
 
 /// A connection that can take a request.
@@ -93,12 +95,16 @@ struct Connection {
 
 impl Connector {
     pub(super) fn new(allow: PushAllow, resolve: Resolve, connections: usize) -> Self {
-        Self { allow, resolve, permits: Arc::new(Semaphore::new(connections)) }
+        let permits = Arc::new(Semaphore::new(connections));
+        Self { allow, resolve, permits, pools: Mutex::default() }
     }
 
     async fn connect(&self, definition: &Definition) -> Result<Connection, NoAnswer> {
         let endpoint = &definition.endpoint;
         let unreachable = |why: String| NoAnswer::Unreachable(why);
+        if self.permits.available_permits() == 0 {
+            self.close_idle();
+        }
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(|_| unreachable("the server is stopping".to_owned()))?;
         let (stream, address) =
@@ -115,6 +121,21 @@ impl Connector {
         };
         let sender = sender.map_err(|error| unreachable(format!("HTTP: {error}")))?;
         Ok(Connection { sender, address, idle_since: Instant::now(), _permit: permit })
+    }
+
+    /// Makes the pool of a target.
+    pub(super) fn pool(&self) -> Arc<Pool> {
+        let pool = Arc::new(Pool::default());
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.retain(|pool| pool.strong_count() > 0);
+        pools.push(Arc::downgrade(&pool));
+        pool
+    }
+
+    /// Closes the idle connections of all targets.
+    fn close_idle(&self) {
+        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        pools.iter().filter_map(Weak::upgrade).for_each(|pool| pool.clear());
     }
 
     /// Resolves, checks and dials.
@@ -395,6 +416,22 @@ mod tests {
         pool.clear();
         pool.send(&connector, &definition, deadline, &mut start).await.1.unwrap();
         assert_eq!((connections.load(Ordering::Relaxed), start.0), (2, 4));
+    }
+
+    #[tokio::test]
+    async fn idle_connections_of_others_give_way() {
+        let (address, connections) = target().await;
+        let (resolve, _) = resolver(vec![vec![address]]);
+        let connector = Connector::new("127.0.0.1".parse().unwrap(), resolve, 1);
+        let definition = definition(TargetSettings::new("http://partner.example/"));
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+        let pools = [connector.pool(), connector.pool(), connector.pool()];
+        for pool in &pools {
+            let mut start = Plain(0);
+            let answer = pool.send(&connector, &definition, deadline, &mut start).await.1;
+            assert_eq!(answer.unwrap().status, 204);
+        }
+        assert_eq!(connections.load(Ordering::Relaxed), 3);
     }
 
     #[tokio::test]

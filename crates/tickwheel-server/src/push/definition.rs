@@ -23,6 +23,8 @@ const MAX_CA_BYTES: usize = 64 << 10;
 /// The largest number of requests to one target that are not answered.
 pub(crate) const MAX_CONCURRENCY: u32 = 1_024;
 const DEFAULT_CONCURRENCY: u32 = 16;
+/// What is shown in place of a credential.
+pub(super) const HIDDEN: &str = "…";
 /// Headers that belong to HTTP itself or to the delivery.
 const OWN_HEADERS: [&str; 9] = [
     "host",
@@ -209,6 +211,10 @@ fn headers_of(settings: &TargetSettings) -> Result<Vec<(HeaderName, HeaderValue)
     let mut headers = Vec::with_capacity(settings.headers.len());
     for (name, value) in &settings.headers {
         let header = header_name(name, "/headers")?;
+        if value == HIDDEN {
+            let why = format!("header {header} was shown without its value: send the value itself");
+            return Err(Failure::field(Code::InvalidField, "/headers", why));
+        }
         let mut value = HeaderValue::from_bytes(value.as_bytes()).map_err(|_| {
             let why = format!("the value of header {header} must not have control characters");
             Failure::field(Code::InvalidField, "/headers", why)

@@ -86,7 +86,7 @@ pub(super) struct Deliverer {
     changed: Notify,
     /// A request ended or started.
     freed: Notify,
-    pool: Pool,
+    pool: Arc<Pool>,
     pub(super) counts: Counts,
     /// The names of targets whose state has changed.
     changes: broadcast::Sender<String>,
@@ -118,6 +118,7 @@ impl Deliverer {
         let mut window = Window::new(definition.window());
         window.restore(&stored.starts, now + COVER_MS);
         let health = Health::new(stored.mode, now);
+        let pool = connector.pool();
         Arc::new(Self {
             name,
             queues,
@@ -129,7 +130,7 @@ impl Deliverer {
             persisting: tokio::sync::Mutex::default(),
             changed: Notify::new(),
             freed: Notify::new(),
-            pool: Pool::default(),
+            pool,
             counts: Counts::default(),
             changes,
         })

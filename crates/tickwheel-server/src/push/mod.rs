@@ -40,7 +40,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::rustls::ClientConfig;
 
 use self::connection::{Connector, system_resolver, tls_client_for_the_web};
-use self::definition::{Definition, StoredDefinition, is_credential};
+use self::definition::{Definition, HIDDEN, StoredDefinition, is_credential};
 use self::deliverer::{Deliverer, Source};
 use self::signature::Secret;
 use crate::api::{
@@ -383,7 +383,7 @@ impl Running {
 fn without_credentials(mut settings: TargetSettings) -> TargetSettings {
     for (name, value) in &mut settings.headers {
         if is_credential(name) {
-            "…".clone_into(value);
+            HIDDEN.clone_into(value);
         }
     }
     settings

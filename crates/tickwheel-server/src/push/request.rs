@@ -6,8 +6,9 @@ use bytes::Bytes;
 use http_body_util::Full;
 use tickwheel_queue::{Job, JobId, Time};
 
-use super::definition::{Definition, is_credential};
+use super::definition::{Definition, HIDDEN, is_credential};
 use super::response::NoAnswer;
+use crate::api::HeaderLine;
 
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
@@ -136,12 +137,12 @@ fn is_traceparent(text: &str) -> bool {
 }
 
 /// Headers as texts, without credentials.
-pub(super) fn shown(headers: &HeaderMap) -> Vec<(String, String)> {
+pub(super) fn shown(headers: &HeaderMap) -> Vec<HeaderLine> {
     let show = |(name, value): (&HeaderName, &HeaderValue)| {
         let is_hidden = is_credential(name.as_str()) && name.as_str() != "webhook-signature";
         let value =
-            if is_hidden { "…".into() } else { String::from_utf8_lossy(value.as_bytes()) };
-        (name.to_string(), value.into_owned())
+            if is_hidden { HIDDEN.into() } else { String::from_utf8_lossy(value.as_bytes()) };
+        HeaderLine { name: name.to_string(), value: value.into_owned() }
     };
     headers.iter().map(show).collect()
 }
@@ -198,7 +199,8 @@ mod tests {
             Some("00-0af7651916cd43dd8448eb211c80319c-0000000000000007-01")
         );
         let shown = shown(&attempt.headers);
-        assert!(shown.contains(&("authorization".into(), "…".into())));
+        let hidden = HeaderLine { name: "authorization".into(), value: HIDDEN.into() };
+        assert!(shown.contains(&hidden));
         assert!(attempt.to_http().is_ok());
     }
 

@@ -355,6 +355,7 @@ async fn wrong_settings_are_refused_with_their_field() {
         (json!({"url": "http://x/", "pacing": {"concurrency": 5000}}), "/pacing/concurrency"),
         (json!({"url": "http://x/", "headers": {"webhook-id": "1"}}), "/headers"),
         (json!({"url": "http://x/", "headers": {"a b": "1"}}), "/headers"),
+        (json!({"url": "http://x/", "headers": {"authorization": "…"}}), "/headers"),
         (json!({"url": "http://x/", "forward": ["host"]}), "/forward"),
         (json!({"url": "http://x/", "ca": "none"}), "/ca"),
         (json!({"url": "http://x/", "ca": long}), "/ca"),

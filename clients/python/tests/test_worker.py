@@ -4,9 +4,10 @@ import asyncio
 import threading
 import time
 import unittest
+import urllib.request
 
 from tickwheel import AsyncWorker, Worker
-from tickwheel._work import agent, bounded_error
+from tickwheel._work import bounded_error
 from tickwheel.testing import Fake, Server
 
 SECONDS = 60
@@ -168,9 +169,22 @@ class Details(unittest.TestCase):
             worker.start().join(SECONDS)
             self.assertIn("the result is not JSON", client.get(id).last_error)
 
-    def test_names_and_errors_fit_the_api(self):
-        self.assertTrue(agent("büro (1)").isascii())
-        self.assertIn("(worker w-1)", agent("w-1"))
+    def test_the_server_knows_the_name_of_the_worker(self):
+        with Server() as server, server.client() as client:
+            id = client.put("q", 1).id
+            worker = Worker(client, name="büro-1")
+            seen = []
+
+            @worker.handler("q")
+            def handle(job):
+                with urllib.request.urlopen(f"{server.url}/v1/jobs/{id}") as answer:
+                    seen.append(answer.read().decode("utf-8"))
+                worker.stop()
+
+            worker.start().join(SECONDS)
+            self.assertIn('"büro-1"', seen[0])
+
+    def test_errors_fit_the_api(self):
         self.assertEqual(bounded_error(KeyError("a")), "KeyError: 'a'")
         self.assertLessEqual(len(bounded_error(ValueError("ü" * 5000)).encode()), 4096)
 

@@ -144,10 +144,9 @@ def reschedule(
 
 def reserve(
     queue: str, limit: Optional[int], lease: Optional[t.Duration], wait: Optional[t.Duration],
-    agent: Optional[str] = None,
+    worker: Optional[str] = None,
 ) -> Call[List[t.Delivery]]:  # fmt: skip
-    headers = {"user-agent": agent} if agent else {}
-    body = _given(limit=limit, lease=lease, wait=wait)
+    body = _given(limit=limit, lease=lease, wait=wait, worker=worker)
     seconds = 0.0
     if wait is not None:
         try:
@@ -156,7 +155,7 @@ def reserve(
         except ValueError:
             pass  # The server explains what is wrong with it.
     path = f"/v1/queues/{_name(queue)}/reserve"
-    return _call("POST", path, t.Deliveries, body, headers=headers, wait=seconds, member="deliveries")
+    return _call("POST", path, t.Deliveries, body, wait=seconds, member="deliveries")
 
 
 def ack(id: str, token: str, result: Any) -> Call[t.StateAnswer]:

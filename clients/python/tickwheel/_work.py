@@ -9,7 +9,6 @@ from typing import Any, Optional
 
 from . import _calls as calls
 from . import types as t
-from ._sync import USER_AGENT
 from .errors import DeadJob, ReleaseJob, RetryJob
 
 DEFAULT_LEASE = "30s"
@@ -42,12 +41,6 @@ class Settings:
 
 def default_name() -> str:
     return f"{socket.gethostname()}-{os.getpid()}"
-
-
-def agent(name: str) -> str:
-    # Characters that a header cannot carry are replaced.
-    printable = "".join(c if " " < c < "\x7f" and c not in "()" else "_" for c in name)
-    return f"{USER_AGENT} (worker {printable})"
 
 
 def bounded_error(error: BaseException) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Awaitable, Callable, Dict, List, Optional, Set
 from . import _calls as calls
 from . import types as t
 from ._work import (
-    DEFAULT_LEASE, MAX_LIMIT, RESERVE_WAIT, Settings, agent, default_name, outcome,
+    DEFAULT_LEASE, MAX_LIMIT, RESERVE_WAIT, Settings, default_name, outcome,
 )  # fmt: skip
 from .aio import AsyncClient
 from .errors import StaleLease, TickwheelError
@@ -148,7 +148,7 @@ class AsyncWorker:
                 freed.clear()
                 await freed.wait()
             limit = min(MAX_LIMIT, places - in_hand)
-            call = calls.reserve(settings.queue, limit, settings.lease, RESERVE_WAIT, agent(self.name))
+            call = calls.reserve(settings.queue, limit, settings.lease, RESERVE_WAIT, self.name)
             try:
                 deliveries = await self.client._do(call, retry=False)
                 failures = 0

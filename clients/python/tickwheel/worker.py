@@ -18,7 +18,7 @@ from . import _calls as calls
 from . import types as t
 from ._http import Abort
 from ._work import (
-    DEFAULT_LEASE, MAX_LIMIT, RESERVE_WAIT, Settings, agent, default_name, outcome,
+    DEFAULT_LEASE, MAX_LIMIT, RESERVE_WAIT, Settings, default_name, outcome,
 )  # fmt: skip
 from .client import Client
 from .errors import Aborted, StaleLease, TickwheelError
@@ -168,7 +168,7 @@ class Worker:
             count = 1
             while count < MAX_LIMIT and places.acquire(blocking=False):
                 count += 1
-            call = calls.reserve(settings.queue, count, settings.lease, RESERVE_WAIT, agent(self.name))
+            call = calls.reserve(settings.queue, count, settings.lease, RESERVE_WAIT, self.name)
             deliveries: List[t.Delivery] = []
             try:
                 deliveries = self.client._do(call, abort, retry=False)

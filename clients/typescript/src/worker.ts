@@ -7,7 +7,7 @@
 import { hostname } from "node:os";
 import { currentTraceparent, type Client } from "./client.js";
 import { ApiError, DeadJob, ReleaseJob, RetryJob } from "./errors.js";
-import { retryDelay, sleep, USER_AGENT } from "./transport.js";
+import { retryDelay, sleep } from "./transport.js";
 import { milliseconds, type Delivery, type Duration, type Job } from "./types.js";
 
 const RESERVE_WAIT = "30s";
@@ -127,8 +127,6 @@ export class Worker {
 
   private async fetch(settings: Registered): Promise<void> {
     const { queue, concurrency, prefetch, lease } = settings;
-    const printable = this.name.replace(/[^\x21-\x7e]|[()]/g, "_");
-    const headers = { "user-agent": `${USER_AGENT} (worker ${printable})` };
     const signal = this.stopping.signal;
     const running = new Semaphore(concurrency);
     let held = 0;
@@ -145,11 +143,11 @@ export class Worker {
       }
       let deliveries: Delivery[];
       try {
-        const body = { limit, lease, wait: RESERVE_WAIT };
+        const body = { limit, lease, wait: RESERVE_WAIT, worker: this.name };
         const path = `/v1/queues/${encodeURIComponent(queue)}/reserve`;
         const wait = milliseconds(RESERVE_WAIT);
         const answer = await this.client.transport.send<{ deliveries: Delivery[] }>(
-          { method: "POST", path, body, headers, wait, signal, once: true },
+          { method: "POST", path, body, wait, signal, once: true },
         );
         deliveries = answer.deliveries;
         failures = 0;

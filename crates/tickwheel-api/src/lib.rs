@@ -31,6 +31,7 @@ mod batch;
 mod clock;
 mod delay;
 mod event;
+mod group;
 mod history;
 mod job;
 mod payload;
@@ -49,6 +50,7 @@ pub use batch::{
 pub use clock::{AdvanceRequest, Clock};
 pub use delay::{Delay, ParseDelayError};
 pub use event::{Event, Reset};
+pub use group::{Group, GroupPage, GroupPatch};
 pub use history::{Attempt, AttemptOutcome};
 pub use job::{
     Cancelled, Conflict, FinishedAt, FollowUp, ImportRequest, Imported, Job, JobId, JobIds,

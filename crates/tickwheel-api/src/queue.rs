@@ -162,6 +162,9 @@ pub struct QueueSettings {
     /// The name of the target that gets the jobs. Defaults to none: workers reserve them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
+    /// Whether groups are served in turn, one job each. Jobs without a group count as one group.
+    /// Defaults to `false`.
+    pub fair_groups: bool,
 }
 
 impl Default for QueueSettings {
@@ -179,6 +182,7 @@ impl Default for QueueSettings {
             retention: Retention::default(),
             order: Order::default(),
             target: None,
+            fair_groups: false,
         }
     }
 }
@@ -220,6 +224,9 @@ pub struct QueueSettingsPatch {
     /// The name of the target that gets the jobs; an empty text removes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
+    /// Whether groups are served in turn, one job each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fair_groups: Option<bool>,
 }
 
 impl QueueSettingsPatch {
@@ -244,6 +251,7 @@ impl QueueSettingsPatch {
                 Some(target) => Some(target).filter(|target| !target.is_empty()),
                 None => settings.target,
             },
+            fair_groups: self.fair_groups.unwrap_or(settings.fair_groups),
         }
     }
 }

@@ -440,6 +440,43 @@ fn queues_are_set_paused_and_shown() {
 }
 
 #[test]
+fn groups_are_listed_paused_and_limited() {
+    let server = Server::start();
+    for group in ["acme", "acme", "initech"] {
+        put(&server, &["calls", "x", "--group", group]);
+    }
+    let set = |args: &[&str]| server.run(&[&["queue", "set-group", "calls"], args].concat());
+    let shown = set(&["acme", "--pause"]).text();
+    assert!(shown.contains("acme") && shown.contains("paused"), "{shown}");
+    reserve(&server, "calls");
+    assert_eq!(server.run(&["reserve", "calls"]).text(), "", "acme is paused");
+    let page = server.run(&["queue", "groups", "calls", "--json"]).json();
+    let counts =
+        |group: &Value| (group["name"].clone(), group["waiting"].clone(), group["running"].clone());
+    assert_eq!(counts(&page["groups"][0]), (json!("acme"), json!(2), json!(0)));
+    assert_eq!(counts(&page["groups"][1]), (json!("initech"), json!(0), json!(1)));
+    assert_eq!(page["groups"][0]["held"], 2);
+
+    set(&["acme", "--resume", "--starts", "5", "--window", "1m"]).code(0);
+    let group = set(&["acme", "--concurrency", "1", "--json"]).json();
+    assert_eq!(group["pacing"], json!({"starts": 5, "window": "1m", "concurrency": 1}));
+    reserve(&server, "calls");
+    assert_eq!(server.run(&["reserve", "calls"]).text(), "", "one of acme is out");
+    set(&["acme", "--queue-pacing"]).code(0);
+    reserve(&server, "calls");
+
+    let table = server.run(&["queue", "groups", "calls", "--limit", "1", "--all"]).text();
+    assert!(table.contains("acme") && table.contains("initech"), "{table}");
+    let table = server.run(&["queue", "groups", "calls", "--prefix", "in"]).text();
+    assert!(!table.contains("acme") && table.contains("initech"), "{table}");
+    assert_eq!(server.run(&["queue", "groups", "calls", "--prefix", "x"]).text(), "");
+    assert!(set(&["acme"]).code(2).contains("--pause"));
+    server.run(&["queue", "set", "calls", "--fair-groups", "true"]).code(0);
+    let shown = server.run(&["queue", "show", "calls"]).text();
+    assert!(shown.contains("served in turn"), "{shown}");
+}
+
+#[test]
 fn schedules_come_and_go() {
     let server = Server::start();
     let cron = ["--cron", "0 9 * * MON-FRI", "--timezone", "Europe/Berlin"];

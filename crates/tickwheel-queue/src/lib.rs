@@ -67,6 +67,7 @@ pub use model::access::Access;
 pub use model::admission::Offer;
 pub use model::error::{Error, Limit, OpenError};
 pub use model::event::{Event, EventId, EventKind, EventsError, ParseEventIdError};
+pub use model::group::{GroupInfo, GroupList, GroupPage, GroupPatch, GroupSettings};
 pub use model::history::{Attempt, AttemptOutcome};
 pub use model::id::{JobId, ParseIdError};
 pub use model::idempotency::{IdempotencyKey, PutOnce};

@@ -16,18 +16,21 @@ use story::Story;
 use tickwheel::ManualClock;
 use tickwheel_queue::store::{Directory, Disk, MemoryDisk};
 use tickwheel_queue::{
-    Attempt, FollowUp, Job, JobId, JobRef, Lease, List, NewJob, NewSchedule, OnConflict, Order,
-    QueueSettings, Queues, Retry, RetryPolicy, SettingsPatch, State, Time, cron::Misfire,
+    Attempt, FollowUp, GroupList, GroupPatch, GroupSettings, Job, JobId, JobRef, Lease, List,
+    NewJob, NewSchedule, OnConflict, Order, Pacing, QueueSettings, Queues, Retry, RetryPolicy,
+    SettingsPatch, State, Time, cron::Misfire,
 };
 
 const QUEUES: [&str; 2] = ["alpha", "beta"];
+/// Jobs of the same number form a group.
+const GROUPS: u8 = 3;
 /// The wall clock at the start: whole milliseconds, so that the model need not round.
 const START: u64 = 1_700_000_000_000;
 
 #[derive(Clone, Debug)]
 enum Step {
     Put(Put),
-    PutMany { queue: usize, count: usize, delay: u64, spread: u64 },
+    PutMany { queue: usize, group: Option<u8>, count: usize, delay: u64, spread: u64 },
     Cancel(usize),
     CancelKey(usize, u8),
     Reschedule(usize, u64),
@@ -42,6 +45,9 @@ enum Step {
     Drain(usize),
     Pause(usize, bool),
     Order(usize, bool),
+    Fair(usize, bool),
+    GroupConcurrency(usize, Option<u32>),
+    Group { queue: usize, group: u8, paused: bool, concurrency: Option<u32> },
     Schedule { number: i8, queue: usize, period: u64 },
     Unschedule(i8),
     Advance(u64),
@@ -54,6 +60,7 @@ enum Step {
 struct Put {
     queue: usize,
     key: Option<u8>,
+    group: Option<u8>,
     conflict: OnConflict,
     priority: i8,
     delay: u64,
@@ -73,6 +80,8 @@ fn millis() -> impl Strategy<Value = u64> {
 fn step() -> impl Strategy<Value = Step> {
     let queue = || 0..QUEUES.len();
     let any_job = || 0..1_000_usize;
+    let group = || prop::option::of(0..GROUPS);
+    let limit = || prop::option::of(1..4_u32);
     let conflict =
         prop_oneof![Just(OnConflict::Replace), Just(OnConflict::Keep), Just(OnConflict::Reject)];
     let retry = prop_oneof![
@@ -82,19 +91,22 @@ fn step() -> impl Strategy<Value = Step> {
     ];
     prop_oneof![
         12 => (
-            (queue(), prop::option::of(0..4_u8), conflict),
+            (queue(), prop::option::of(0..4_u8), group(), conflict),
             (-1..2_i8, millis(), 1..4_u32, prop::option::of(millis()), any::<bool>()),
         ).prop_map(|(
-            (queue, key, conflict),
+            (queue, key, group, conflict),
             (priority, delay, max, max_total_delay, has_follow_up),
         )| {
             let max_total_delay = max_total_delay.filter(|_| key.is_some());
             Step::Put(Put {
-                queue, key, conflict, priority, delay, max, max_total_delay, has_follow_up,
+                queue, key, group, conflict, priority, delay, max, max_total_delay,
+                has_follow_up,
             })
         }),
-        2 => (queue(), 1..60_usize, millis(), 0..100_u64).prop_map(
-            |(queue, count, delay, spread)| Step::PutMany { queue, count, delay, spread }
+        2 => (queue(), group(), 1..60_usize, millis(), 0..100_u64).prop_map(
+            |(queue, group, count, delay, spread)| {
+                Step::PutMany { queue, group, count, delay, spread }
+            }
         ),
         5 => any_job().prop_map(Step::Cancel),
         2 => (queue(), 0..4_u8).prop_map(|(queue, key)| Step::CancelKey(queue, key)),
@@ -112,6 +124,13 @@ fn step() -> impl Strategy<Value = Step> {
         1 => queue().prop_map(Step::Drain),
         2 => (queue(), any::<bool>()).prop_map(|(queue, paused)| Step::Pause(queue, paused)),
         2 => (queue(), any::<bool>()).prop_map(|(queue, on)| Step::Order(queue, on)),
+        2 => (queue(), any::<bool>()).prop_map(|(queue, on)| Step::Fair(queue, on)),
+        3 => (queue(), limit()).prop_map(|(queue, limit)| Step::GroupConcurrency(queue, limit)),
+        3 => (queue(), 0..GROUPS, any::<bool>(), limit()).prop_map(
+            |(queue, group, paused, concurrency)| {
+                Step::Group { queue, group, paused, concurrency }
+            }
+        ),
         2 => (0..2_i8, queue(), prop_oneof![Just(20_000), 20_000..60_000_u64]).prop_map(
             |(number, queue, period)| Step::Schedule { number, queue, period }
         ),
@@ -211,11 +230,12 @@ impl<D: TestDisk> Run<D> {
         self.ids.append(&mut self.model.fired);
         match step.clone() {
             Step::Put(put) => self.put(put),
-            Step::PutMany { queue, count, delay, spread } => {
+            Step::PutMany { queue, group, count, delay, spread } => {
                 for number in 0..count as u64 {
                     self.put(Put {
                         queue,
                         key: None,
+                        group,
                         conflict: OnConflict::Keep,
                         priority: (number % 3) as i8,
                         delay: delay + number * spread,
@@ -341,6 +361,25 @@ impl<D: TestDisk> Run<D> {
                 assert_eq!((settings.order, settings.max_attempts), (order, FOLLOW_UP_ATTEMPTS));
                 self.model.by_priority.insert(queue, by_priority);
             }
+            Step::Fair(queue, is_fair) => {
+                let patch = SettingsPatch { fair_groups: Some(is_fair), ..Default::default() };
+                let settings = self.queues().patch_settings(QUEUES[queue], patch).wait();
+                assert_eq!(settings.expect("the queue is there").fair_groups, is_fair);
+                self.model.is_fair.insert(queue, is_fair);
+            }
+            Step::GroupConcurrency(queue, limit) => {
+                let group_pacing = Some(Pacing { starts: None, concurrency: limit });
+                let patch = SettingsPatch { group_pacing, ..Default::default() };
+                self.queues().patch_settings(QUEUES[queue], patch).wait().expect("settings");
+                self.model.concurrency.insert(queue, limit);
+            }
+            Step::Group { queue, group, paused, concurrency } => {
+                let pacing = concurrency.map(|limit| Pacing::default().concurrency(limit));
+                let patch = GroupPatch::default().paused(paused).pacing(pacing);
+                let set = self.queues().patch_group(QUEUES[queue], group.to_string(), patch).wait();
+                assert_eq!(set, Ok(GroupSettings { pacing, paused }));
+                self.model.groups.insert((queue, group), (paused, concurrency));
+            }
             Step::Schedule { number, queue, period } => self.schedule(number, queue, period),
             Step::Unschedule(number) => {
                 let removed = self.queues().remove_schedule(number.to_string()).wait();
@@ -371,8 +410,8 @@ impl<D: TestDisk> Run<D> {
     }
 
     fn put(&mut self, put: Put) {
-        let Put { queue, key, conflict, priority, delay, max, max_total_delay, has_follow_up } =
-            put;
+        let Put { queue, key, group, conflict, priority, delay, max, .. } = put;
+        let Put { max_total_delay, has_follow_up, .. } = put;
         let id = JobId::new(Time::from_millis(self.model.now));
         let key = key.map(|key| key.to_string());
         let mut job = NewJob::new(QUEUES[queue], format!("payload of {id}"))
@@ -383,6 +422,7 @@ impl<D: TestDisk> Run<D> {
             .on_conflict(conflict)
             .retry(RetryPolicy::fixed(Duration::from_millis(RETRY)));
         job.key.clone_from(&key);
+        job.group = group.map(|group| group.to_string());
         job.max_total_delay = max_total_delay.map(Duration::from_millis);
         if has_follow_up {
             let follow_up = || FollowUp::to(QUEUES[1 - queue]);
@@ -394,6 +434,7 @@ impl<D: TestDisk> Run<D> {
             id,
             queue,
             key,
+            group,
             priority,
             delay,
             max_attempts,
@@ -413,7 +454,12 @@ impl<D: TestDisk> Run<D> {
             let got = got.expect("reserving works");
             assert!(!got.is_empty(), "{} jobs are ready", expected.len());
             for delivery in got {
-                assert_eq!(delivery.job.id, expected.remove(0), "in order of delivery");
+                if self.model.is_fair.get(&queue) == Some(&true) {
+                    self.check_turn(queue, &delivery.job);
+                    expected.pop();
+                } else {
+                    assert_eq!(delivery.job.id, expected.remove(0), "in order of delivery");
+                }
                 assert!(delivery.job.due.as_millis() <= self.model.now, "not early");
                 let payload = &self.model.get(delivery.job.id).expect("known").payload;
                 assert_eq!(delivery.job.payload, payload.as_bytes());
@@ -427,6 +473,17 @@ impl<D: TestDisk> Run<D> {
             let got = self.queues().reserve(QUEUES[queue], 1, length).wait();
             assert_eq!(got.expect("reserving works"), []);
         }
+    }
+
+    /// A job that is delivered is the first of its group, and its group may start it.
+    fn check_turn(&self, queue: usize, job: &Job) {
+        let group = job.group.as_ref().map(|group| group.parse::<u8>().expect("a number"));
+        let is_first = |id: &JobId| {
+            let other = self.model.jobs.iter().find(|other| other.id == *id).expect("known");
+            other.group == group
+        };
+        let first = self.model.next_ready(queue, usize::MAX).into_iter().find(is_first);
+        assert_eq!(first, Some(job.id), "the first of group {group:?}");
     }
 
     /// Finds the jobs that follow others, whose ids only the queue knows.
@@ -517,6 +574,38 @@ impl<D: TestDisk> Run<D> {
             assert_eq!(info.ready, count(State::Ready));
         }
         assert_eq!((info.leased, info.dead), (count(State::Leased), count(State::Dead)));
+        self.compare_groups(number, name);
+    }
+
+    fn compare_groups(&self, number: usize, name: &str) {
+        let mut groups = Vec::new();
+        let mut list = GroupList { limit: 2, ..GroupList::of(name) };
+        loop {
+            let page = self.queues().groups(list.clone()).wait().expect("a page");
+            groups.extend(page.groups);
+            list.after = page.next;
+            if list.after.is_none() {
+                break;
+            }
+        }
+        let found: Vec<_> = groups
+            .iter()
+            .map(|group| (group.name.clone(), group.waiting, group.running, group.held))
+            .collect();
+        let expected = (0..GROUPS).filter_map(|group| {
+            let mut jobs = self.model.waiting(number);
+            jobs.retain(|job| job.group == Some(group));
+            let due = jobs.iter().filter(|job| job.due <= self.model.now).count() as u64;
+            let waiting = jobs.len() as u64;
+            let running = u64::from(self.model.running(number, group));
+            let is_blocked = self.model.room_of(number, group) == 0;
+            let held = if is_blocked { due } else { 0 };
+            let settings = self.model.groups.get(&(number, group));
+            let has_settings = settings.is_some_and(|set| *set != (false, None));
+            let is_listed = waiting + running > 0 || has_settings;
+            is_listed.then(|| (group.to_string(), waiting, running, held))
+        });
+        assert_eq!(found, expected.collect::<Vec<_>>(), "groups of {name}");
     }
 }
 

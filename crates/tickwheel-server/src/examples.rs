@@ -62,6 +62,8 @@ pub(crate) const EXAMPLES: &[(&str, &str, &str)] = &[
         "/v1/queues/partner/settings",
         r#"{"pacing": {"starts": 100, "window": "1s", "concurrency": 5}}"#,
     ),
+    ("listGroups", "/v1/queues/partner/groups?prefix=eu-", ""),
+    ("patchGroup", "/v1/queues/partner/groups/acme", r#"{"pacing": {"concurrency": 2}}"#),
     ("pauseQueue", "/v1/queues/orders/pause", ""),
     ("resumeQueue", "/v1/queues/orders/resume", ""),
     ("kickQueue", "/v1/queues/orders/kick", r#"{"limit": 100}"#),

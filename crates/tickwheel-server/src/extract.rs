@@ -146,6 +146,23 @@ impl FromRequestParts<App> for PathKey {
     }
 }
 
+/// The name of a group in the path.
+pub(crate) struct PathGroup(pub(crate) String);
+
+impl FromRequestParts<App> for PathGroup {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
+        let group = path_param(parts, app, "group").await?;
+        let allowed = app.queue_limits().key;
+        if group.is_empty() || group.len() as u64 > allowed {
+            let why = format!("a group must have 1 to {allowed} bytes, got {}", group.len());
+            return Err(Failure::new(Code::InvalidParameter, why).at("group"));
+        }
+        Ok(Self(group))
+    }
+}
+
 /// The code of a problem in the path.
 pub(crate) struct PathCode(pub(crate) Code);
 

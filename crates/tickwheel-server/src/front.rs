@@ -27,7 +27,8 @@ const LONGEST_URI: usize = 8 << 10;
 const OPEN: [&str; 5] = ["/", "/healthz", "/readyz", "/openapi.json", "/docs"];
 
 /// Routes whose answers to GET have parameters.
-const WITH_QUERY: [&str; 4] = [
+const WITH_QUERY: [&str; 5] = [
+    "/v1/queues/{queue}/groups",
     "/v1/queues/{queue}/jobs",
     "/v1/queues/{queue}/events",
     "/v1/events",

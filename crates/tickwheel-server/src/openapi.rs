@@ -278,6 +278,7 @@ fn path_parameter(name: &str) -> Value {
             "The caller's name for the job",
             json!({"type": "string", "minLength": 1, "maxLength": 512}),
         ),
+        "group" => ("The group", json!({"type": "string", "minLength": 1, "maxLength": 512})),
         "code" => {
             let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
             ("The kind of problem", json!({"type": "string", "enum": codes}))

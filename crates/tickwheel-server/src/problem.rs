@@ -131,6 +131,7 @@ fn over_limit(limit: Limit, detail: String) -> Failure {
         Limit::Key => of_field("/key", detail),
         Limit::Result => of_field("/result", detail),
         Limit::Group => of_field("/group", detail),
+        Limit::GroupSettings => Failure::new(Code::OverLimit, detail),
         Limit::QueueName => of_field("queue", detail),
         Limit::ScheduleName => of_field("name", detail),
         Limit::TargetName => of_field("target", detail),

@@ -25,7 +25,7 @@ pub(crate) use self::local::{
     BackupArgs, CompletionsArgs, ConfigArgs, ExportArgs, ImportArgs, ManArgs, RestoreArgs,
     ServeArgs, ServerOptions, TokenCommand, TokenNewArgs, TokenPlace,
 };
-pub(crate) use self::queue::{PacingArgs, QueueCommand, QueueSetArgs};
+pub(crate) use self::queue::{GroupsArgs, PacingArgs, QueueCommand, QueueSetArgs, SetGroupArgs};
 pub(crate) use self::schedule::{ScheduleAddArgs, ScheduleCommand};
 pub(crate) use self::target::{TargetAddArgs, TargetCommand, TargetOptions, TargetSetArgs};
 pub(crate) use self::values::{IdArg, id};

@@ -7,6 +7,7 @@ mod backup;
 mod clock;
 mod config;
 mod export;
+mod group;
 mod job;
 mod queue;
 mod schedule;

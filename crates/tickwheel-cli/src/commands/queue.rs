@@ -8,8 +8,8 @@ use tickwheel_api::{
 };
 use ureq::http::Method;
 
-use super::Context;
 use super::job::whole_id;
+use super::{Context, group};
 use crate::args::{
     CancelWaitingArgs, KickArgs, PacingArgs, QueueCommand, QueueSetArgs, RemoveFinishedArgs,
 };
@@ -23,6 +23,8 @@ pub(crate) fn run(context: &Context, command: QueueCommand) -> Result<(), Failur
         QueueCommand::Ls => ls(context),
         QueueCommand::Show { queue } => show(context, &queue),
         QueueCommand::Set(args) => set(context, *args),
+        QueueCommand::Groups(args) => group::ls(context, &args),
+        QueueCommand::SetGroup(args) => group::set(context, &args),
         QueueCommand::Pause { queue } => switch(context, &queue, "pause", "paused"),
         QueueCommand::Rm { queue, force } => remove(context, &queue, force),
         QueueCommand::Resume { queue } => switch(context, &queue, "resume", "resumed"),
@@ -96,6 +98,7 @@ fn set(context: &Context, args: QueueSetArgs) -> Result<(), Failure> {
         retention: (retention != RetentionPatch::default()).then_some(retention),
         order: args.order,
         target: if args.no_target { Some(String::new()) } else { args.target },
+        fair_groups: args.fair_groups,
     };
     if patch == QueueSettingsPatch::default() {
         return Err(Failure::Usage(

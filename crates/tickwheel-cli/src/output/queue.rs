@@ -1,6 +1,6 @@
 //! Queues and their settings, for people.
 
-use tickwheel_api::{Exponential, Keep, Pacing, Queue, Retry};
+use tickwheel_api::{Exponential, GroupPage, Keep, Pacing, Queue, Retry};
 
 use super::Output;
 use super::style::Style;
@@ -28,6 +28,30 @@ pub(crate) fn list(output: &Output, queues: &[Queue]) -> Result<(), Failure> {
         ]);
     }
     output.table(&table)
+}
+
+pub(crate) fn groups(output: &Output, page: &GroupPage) -> Result<(), Failure> {
+    if page.groups.is_empty() {
+        return Ok(());
+    }
+    let mut table = Table::new(["group", "waiting", "running", "held", "pacing", ""]);
+    for group in &page.groups {
+        let own = group.pacing.as_ref().map_or_else(|| "as the queue".to_owned(), pacing);
+        let held = Cell::number(group.held);
+        table.row([
+            safe(&group.name).into(),
+            Cell::number(group.waiting),
+            Cell::number(group.running),
+            if group.held > 0 { held.style(Style::Warning) } else { held },
+            own.into(),
+            paused_cell(group.paused),
+        ]);
+    }
+    output.table(&table)?;
+    if let Some(next) = &page.next {
+        output.remark(&format!("there are more: --page {}, or --all", safe(next)));
+    }
+    Ok(())
 }
 
 fn paused_cell(paused: bool) -> Cell {
@@ -59,6 +83,7 @@ pub(crate) fn show(output: &Output, queue: &Queue) -> Result<(), Failure> {
     if let Some(target) = &settings.target {
         table.field("target", safe(target));
     }
+    table.field("groups", if settings.fair_groups { "served in turn" } else { "not in turn" });
     table.field("keeps done", keep(&settings.retention.done));
     table.field("keeps dead", keep(&settings.retention.dead));
     table.field("keeps cancelled", keep(&settings.retention.cancelled));

@@ -76,7 +76,7 @@ const BY_ID: [Route; 15] = [
 ];
 
 /// Routes that name a queue, a key in it, or a schedule.
-const BY_NAME: [Route; 25] = [
+const BY_NAME: [Route; 27] = [
     route("POST", "/v1/queues/{queue}/jobs", r#"{"text":"x","delay":"1h"}"#, "produce"),
     route(
         "POST",
@@ -93,6 +93,8 @@ const BY_NAME: [Route; 25] = [
     route("GET", "/v1/queues/{queue}", "", "read"),
     route("PUT", "/v1/queues/{queue}/settings", "{}", "admin"),
     route("PATCH", "/v1/queues/{queue}/settings", "{}", "admin"),
+    route("GET", "/v1/queues/{queue}/groups", "", "read"),
+    route("PATCH", "/v1/queues/{queue}/groups/acme", r#"{"paused":true}"#, "admin"),
     route("POST", "/v1/queues/{queue}/pause", "", "admin"),
     route("POST", "/v1/queues/{queue}/resume", "", "admin"),
     route("POST", "/v1/queues/{queue}/kick", "{}", "admin"),

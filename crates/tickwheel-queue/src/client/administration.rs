@@ -5,6 +5,7 @@ use crate::client::queues::Queues;
 use crate::client::response;
 use crate::engine::{Command, Put, Removal, Sweep};
 use crate::model::error::Error;
+use crate::model::group::{GroupList, GroupPage, GroupPatch, GroupSettings};
 use crate::model::id::JobId;
 use crate::model::import::ImportedJob;
 use crate::model::job::State;
@@ -228,6 +229,28 @@ impl Queues {
     ) -> Answer<QueueSettings> {
         let patch = Box::new(patch);
         self.send(Command::PatchSettings { queue: queue.into(), patch }, response::settings)
+    }
+
+    /// Changes what is set for one group of a queue, which is created if it does not exist, and
+    /// returns all that is set for the group. At most
+    /// [`GroupSettings::MAX_GROUPS`] groups of a queue have settings.
+    ///
+    /// See [`GroupSettings`] for an example.
+    pub fn patch_group(
+        &self,
+        queue: impl Into<String>,
+        group: impl Into<String>,
+        patch: GroupPatch,
+    ) -> Answer<GroupSettings> {
+        let (queue, group) = (queue.into(), group.into());
+        self.send(Command::PatchGroup { queue, group, patch }, response::group)
+    }
+
+    /// The groups of a queue that have live jobs or settings, by name.
+    ///
+    /// See [`GroupList`] for an example.
+    pub fn groups(&self, list: GroupList) -> Answer<GroupPage> {
+        self.read(Read::Groups(list), response::groups)
     }
 
     /// A queue: its settings, and how many jobs it has.

@@ -2,6 +2,7 @@
 
 use crate::engine::{Outcome, Put};
 use crate::model::error::Error;
+use crate::model::group::{GroupPage, GroupSettings};
 use crate::model::id::JobId;
 use crate::model::idempotency::PutOnce;
 use crate::model::job::{Delivery, Job, State};
@@ -99,6 +100,18 @@ pub(crate) fn deliveries(outcome: Response) -> Result<Vec<Delivery>, Error> {
 
 pub(crate) fn count(outcome: Response) -> Result<u64, Error> {
     if let Response::Done(Outcome::Count(count)) = outcome { count } else { mismatch(outcome) }
+}
+
+pub(crate) fn group(outcome: Response) -> Result<GroupSettings, Error> {
+    if let Response::Done(Outcome::Group(settings)) = outcome {
+        settings
+    } else {
+        mismatch(outcome)
+    }
+}
+
+pub(crate) fn groups(outcome: Response) -> Result<GroupPage, Error> {
+    if let Response::Groups(page) = outcome { page } else { mismatch(outcome) }
 }
 
 pub(crate) fn settings(outcome: Response) -> Result<QueueSettings, Error> {

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use crate::model::access::Access;
 use crate::model::admission::Admission;
 use crate::model::error::Error;
+use crate::model::group::{GroupPatch, GroupSettings};
 use crate::model::id::JobId;
 use crate::model::idempotency::{IdempotencyKey, PutOnce};
 use crate::model::import::ImportedJob;
@@ -50,6 +51,11 @@ pub(crate) enum Command {
         queue: String,
         patch: Box<SettingsPatch>,
     },
+    PatchGroup {
+        queue: String,
+        group: String,
+        patch: GroupPatch,
+    },
     PutSchedule(Box<NewSchedule>),
     RemoveSchedule(String),
     PauseSchedule {
@@ -87,6 +93,7 @@ impl Command {
             | Self::Pause { .. }
             | Self::Configure { .. }
             | Self::PatchSettings { .. }
+            | Self::PatchGroup { .. }
             | Self::PutSchedule(_)
             | Self::RemoveSchedule(_)
             | Self::PauseSchedule { .. }
@@ -127,6 +134,7 @@ impl Command {
             Self::PatchSettings { queue, patch } => {
                 queue.len() + size_of::<SettingsPatch>() + patch.bytes()
             }
+            Self::PatchGroup { queue, group, .. } => queue.len() + group.len(),
             Self::PutSchedule(schedule) => schedule.name.len() + schedule.job.bytes(),
             Self::RemoveSchedule(name)
             | Self::PauseSchedule { name, .. }
@@ -143,7 +151,8 @@ impl Command {
         match self {
             Self::Pause { queue, .. }
             | Self::Configure { queue, .. }
-            | Self::PatchSettings { queue, .. } => access.check_queue(queue),
+            | Self::PatchSettings { queue, .. }
+            | Self::PatchGroup { queue, .. } => access.check_queue(queue),
             Self::RemoveQueue(removal) => access.check_queue(&removal.sweep.queue),
             Self::KickSome(sweep) | Self::Purge(sweep) | Self::Drain(sweep) => {
                 access.check_queue(&sweep.queue)
@@ -286,6 +295,7 @@ pub(crate) enum Outcome {
     Count(Result<u64, Error>),
     Schedule(Result<PutSchedule, Error>),
     Settings(Result<Box<QueueSettings>, Error>),
+    Group(Result<GroupSettings, Error>),
     /// Nothing of it was done.
     Refused(Error),
     /// A step of a sweep is done. To be applied again in the next group.

@@ -1,10 +1,12 @@
 //! Giving jobs to workers and taking them back.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::groups::Next;
 use super::history::End;
 use super::lookup::Known;
 use super::{Engine, Entry, FailedAttempt, Leased, Reserve, Reserved, STEP_BYTES, Timed};
@@ -14,7 +16,7 @@ use crate::model::error::{Error, Limit};
 use crate::model::event::EventKind;
 use crate::model::history::{AttemptOutcome, prefix};
 use crate::model::id::JobId;
-use crate::model::job::{ANSWER_BYTES, Delivery, FollowUp, Lease, State, When};
+use crate::model::job::{ANSWER_BYTES, FollowUp, Lease, State, When};
 use crate::model::retry::Retry;
 use crate::model::time::Time;
 use crate::model::validation::{check_lease, check_result, check_worker};
@@ -25,6 +27,8 @@ use crate::store::{Table, View};
 /// Jobs that are put among the dead ones since they cannot be read or are missing. If there are
 /// more, the store is damaged as a whole, and what a copy could bring back is left as it is.
 const MOST_DAMAGED: u64 = 1_000;
+/// Jobs of format 1 that join their group in one step.
+const MAX_JOINED: usize = 1_000;
 /// Why a job is damaged whose due row is there alone.
 const RECORD_MISSING: &str = "its record is missing";
 /// Bytes of an error text that are kept.
@@ -69,8 +73,7 @@ impl Engine {
         if self.must_load(number) {
             return Ok(Reserved::NeedsRows);
         }
-        let jobs = self.take_ready(view, number, reserve)?;
-        Ok(if jobs.is_empty() { Reserved::NoneReady } else { Reserved::Jobs(jobs) })
+        self.take_ready(view, number, reserve)
     }
 
     fn take_ready(
@@ -78,14 +81,12 @@ impl Engine {
         view: &dyn View,
         number: u32,
         reserve: &Reserve,
-    ) -> Result<Vec<Delivery>, Error> {
+    ) -> Result<Reserved, Error> {
         let now = self.now.time();
         let mut deliveries = Vec::new();
-        let mut bytes = 0;
-        while deliveries.len() < reserve.jobs
-            && bytes < ANSWER_BYTES
-            && self.queue(number).has_ready(now)
-        {
+        let (mut bytes, mut joined) = (0, 0);
+        while deliveries.len() < reserve.jobs && bytes < ANSWER_BYTES {
+            let Some(next) = self.queue(number).next_job() else { break };
             let (allowed, found) = (self.options.limits.leased, self.leases.len() as u64 + 1);
             if found > allowed {
                 if deliveries.is_empty() {
@@ -96,17 +97,37 @@ impl Engine {
             if !self.queue_may_start(number) {
                 break;
             }
-            let now = self.now.time();
             if !deliveries.is_empty() && self.queue(number).has_better_rows(now) {
                 break;
             }
-            let Some((place, entry)) = self.queue(number).first_ready() else { break };
+            let (place, entry) = match next {
+                Next::Job(place, entry) if joined < MAX_JOINED => (place, entry),
+                Next::Job(..) => {
+                    // The rest joins in the next commit group, which has to follow at once.
+                    self.load_soon(number);
+                    if deliveries.is_empty() {
+                        return Ok(Reserved::NeedsRows);
+                    }
+                    break;
+                }
+                Next::RowsOf(group) => {
+                    self.want_group_rows(number, group);
+                    if deliveries.is_empty() {
+                        return Ok(Reserved::NeedsRows);
+                    }
+                    break;
+                }
+            };
             let found = self.known_with(view, entry.id, entry.has_status);
             let is_missing = || Error::Damaged { id: entry.id, why: RECORD_MISSING.to_owned() };
             match found.and_then(|known| known.ok_or_else(is_missing)) {
                 Ok(known) => {
-                    let group = known.record.group.as_deref();
-                    if group.is_some_and(|group| !self.group_may_start(number, group, place)) {
+                    if let Some(group) = &known.record.group
+                        && entry.group().is_none()
+                        && self.queue(number).sorts_groups()
+                    {
+                        self.join_group(number, place, entry, group);
+                        joined += 1;
                         continue;
                     }
                     let row = self.lease_row(number, place, entry, &known, reserve);
@@ -125,7 +146,7 @@ impl Engine {
                     deliveries.push(delivery);
                 }
                 Err(Error::Damaged { why, .. }) if self.tally.damaged < MOST_DAMAGED => {
-                    self.quarantine(number, place, entry.id, &why);
+                    self.quarantine(number, place, entry, &why);
                 }
                 // What was taken so far is in the batch and has to be handed out.
                 Err(_) if !deliveries.is_empty() => break,
@@ -138,7 +159,7 @@ impl Engine {
                 Err(error) => return Err(error),
             }
         }
-        Ok(deliveries)
+        Ok(if deliveries.is_empty() { Reserved::NoneReady } else { Reserved::Jobs(deliveries) })
     }
 
     /// The row of a lease that begins now. The queue's setting is its length if none is given.
@@ -166,7 +187,8 @@ impl Engine {
     }
 
     fn lease(&mut self, number: u32, place: Place, entry: Entry, row: LeaseRow) {
-        self.stop_waiting(number, place);
+        self.note_served(number, entry.group());
+        self.stop_waiting(number, place, row.group.as_deref(), entry.group().is_some());
         let counts = &mut self.touch(number).counts;
         counts.leased += 1;
         counts.lifetime.delivered += 1;
@@ -310,7 +332,8 @@ impl Engine {
     pub(super) fn wait_again(&mut self, known: &Known, status: &Status) {
         let key = rows::status(known.id);
         self.batch.put_with(Table::Index, &key, |bytes| status.encode(bytes));
-        self.wait_at(known.record.queue, known.record.place(status.due), known.id, true);
+        let (place, group) = (known.record.place(status.due), known.record.group.as_deref());
+        self.wait_at(known.record.queue, place, (known.id, true), group);
     }
 
     pub(super) fn extend(
@@ -422,9 +445,10 @@ impl Engine {
     }
 
     /// A waiting job that cannot be read is put among the dead ones, so that the rest is served.
-    fn quarantine(&mut self, number: u32, place: Place, id: JobId, why: &str) {
-        self.stop_waiting(number, place);
-        self.bury_damaged(number, place.due, 0, id, why);
+    fn quarantine(&mut self, number: u32, place: Place, entry: Entry, why: &str) {
+        let group = entry.group().map(|group| Arc::clone(&self.queue(number).groups[group].name));
+        self.stop_waiting(number, place, group.as_deref(), group.is_some());
+        self.bury_damaged(number, place.due, 0, entry.id, why);
     }
 
     fn bury_damaged(&mut self, number: u32, due: Time, attempts: u32, id: JobId, why: &str) {

@@ -16,7 +16,7 @@ use crate::model::job::State;
 use crate::model::time::Time;
 use crate::model::validation::check_purged;
 use crate::store::records::Status;
-use crate::store::rows;
+use crate::store::rows::{self, DueValue};
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
 
@@ -327,8 +327,8 @@ impl Engine {
                 Err(StoreError::Damaged(_)) => continue,
                 Err(error) => return Err(unreadable(error)),
             };
-            let parsed = rows::place_of(&key).zip(rows::read_due_value(&value));
-            let Some((place, (id, has_status))) = parsed else { continue };
+            let parsed = rows::place_of(&key).zip(DueValue::decode(&value));
+            let Some((place, DueValue { id, has_status, group })) = parsed else { continue };
             if steps == STEP {
                 return Ok(Outcome::More);
             }
@@ -343,7 +343,7 @@ impl Engine {
             match self.known_with(view, id, has_status) {
                 Ok(Some(known)) => drop(self.cancel_known(view, &known)?),
                 Ok(None) | Err(Error::Damaged { .. }) => {
-                    self.stop_waiting(number, place);
+                    self.stop_waiting(number, place, group, false);
                     self.remove_job(id, has_status);
                 }
                 Err(error) => return Err(error),

@@ -99,7 +99,8 @@ impl Engine {
             self.batch.put_with(Table::Index, &key, |bytes| status.encode(bytes));
         }
         self.tell(number, id, EventKind::Put { due });
-        self.wait_at(number, Place::new(due, job.priority, seq), id, has_status);
+        let place = Place::new(due, job.priority, seq);
+        self.wait_at(number, place, (id, has_status), job.group.as_deref());
         due
     }
 }

@@ -18,6 +18,8 @@
 mod command;
 mod deliver;
 mod finished;
+mod group_rows;
+mod groups;
 mod history;
 mod idempotency;
 mod import;
@@ -45,7 +47,9 @@ use tickwheel::wheel::{HierarchicalWheel, Key};
 pub(crate) use command::{Command, FailedAttempt, Outcome, Removal, Reserve, Reserved, Sweep};
 pub use command::{Put, PutKind};
 use deliver::Tokens;
+use group_rows::TouchedGroups;
 pub(crate) use lookup::{damaged, unreadable};
+pub(crate) use pace::may_start;
 use queue::Creators;
 pub(crate) use queue::Queue;
 pub(crate) use repair::repair;
@@ -112,6 +116,10 @@ pub(crate) struct Engine {
     woken: Vec<u32>,
     /// Queues of which more has to be read.
     to_load: Vec<u32>,
+    /// Groups, with their queues, of which more has to be read.
+    groups_to_load: Vec<(u32, u32)>,
+    /// Groups whose counts have to be written.
+    touched_groups: TouchedGroups,
     /// Jobs that are scheduled, ready or leased.
     pending: u64,
     room: Room,
@@ -162,6 +170,17 @@ pub(crate) struct Happened {
 struct Entry {
     id: JobId,
     has_status: bool,
+    /// The index of the group that it waits in, or [`NO_GROUP`].
+    group: u32,
+}
+
+/// In place of a group's index: the job waits in none.
+const NO_GROUP: u32 = u32::MAX;
+
+impl Entry {
+    fn group(&self) -> Option<u32> {
+        (self.group != NO_GROUP).then_some(self.group)
+    }
 }
 
 /// A leased job in memory.
@@ -200,6 +219,7 @@ impl Engine {
             }
         }
         self.load_what_is_near(view);
+        self.load_groups(view);
         self.forget_expired_keys(view);
         // Before the leases: it scans, and would not see the jobs that die with them.
         self.retentions_are_due(view, retentions);
@@ -296,6 +316,9 @@ impl Engine {
             Command::PatchSettings { queue, patch } => {
                 Outcome::Settings(self.patch_settings(queue, patch).map(Box::new))
             }
+            Command::PatchGroup { queue, group, patch } => {
+                Outcome::Group(self.patch_group(queue, group, *patch))
+            }
             Command::PutSchedule(schedule) => {
                 Outcome::Schedule(self.put_schedule(view, schedule, access))
             }
@@ -325,7 +348,8 @@ impl Engine {
     }
 
     /// Ends a group: the batch that has to be committed, or `None` if nothing changed.
-    pub(crate) fn finish(&mut self) -> Option<&WriteBatch> {
+    pub(crate) fn finish(&mut self, view: &dyn View) -> Option<&WriteBatch> {
+        self.write_group_counts(view);
         self.write_paces();
         for queue in std::mem::take(&mut self.dirty) {
             let counts = self.queues[queue as usize].counts_to_write(self.now.time());
@@ -350,7 +374,7 @@ impl Engine {
     /// When `begin` has something to do without a command; `None` if nothing is in sight. A time
     /// that has passed means at once.
     pub(crate) fn next_wake(&self) -> Option<Time> {
-        if !self.to_load.is_empty() {
+        if !self.to_load.is_empty() || !self.groups_to_load.is_empty() {
             return Some(Time::default());
         }
         let wheel = self.wheel.next_wake().map(Time::from_millis);

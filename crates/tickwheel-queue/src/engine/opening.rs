@@ -7,6 +7,7 @@ use bytes::Bytes;
 use tickwheel::wheel::HierarchicalWheel;
 
 use super::deliver::Tokens;
+use super::group_rows::TouchedGroups;
 use super::queue::Creators;
 use super::{Engine, EngineOptions, Leased, Queue, Room, Timed};
 use crate::model::access::Access;
@@ -51,6 +52,8 @@ impl Engine {
             dirty_paces: Vec::new(),
             woken: Vec::new(),
             to_load: Vec::new(),
+            groups_to_load: Vec::new(),
+            touched_groups: TouchedGroups::default(),
             pending: 0,
             room: Room::ENDLESS,
             caller: Access::default(),
@@ -64,6 +67,7 @@ impl Engine {
         engine.read_secret(view)?;
         engine.read_queues(view)?;
         engine.read_leases(view)?;
+        engine.read_group_settings(view)?;
         engine.read_paces(view)?;
         engine.read_schedules(view)?;
         engine.read_targets(view)?;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::history::End;
 use super::lookup::Known;
-use super::{Engine, Entry, Put, PutKind};
+use super::{Engine, Put, PutKind};
 use crate::model::access::Access;
 use crate::model::error::{Error, Limit};
 use crate::model::event::EventKind;
@@ -13,7 +13,7 @@ use crate::model::id::JobId;
 use crate::model::job::{FollowUp, JobRef, NewJob, OnConflict, State, When};
 use crate::model::time::Time;
 use crate::store::records::{Record, Status};
-use crate::store::rows::{self, Place};
+use crate::store::rows::{self, DueValue, Place};
 use crate::store::{Table, View};
 
 impl Engine {
@@ -165,7 +165,8 @@ impl Engine {
         self.tally.put += 1;
         self.touch(number).counts.lifetime.put += 1;
         self.tell(number, id, EventKind::Put { due });
-        self.wait_at(number, Place::new(due, job.priority, seq), id, false);
+        let place = Place::new(due, job.priority, seq);
+        self.wait_at(number, place, (id, false), job.group.as_deref());
         due
     }
 
@@ -190,19 +191,37 @@ impl Engine {
     }
 
     /// A live job waits at a place from now on.
-    pub(super) fn wait_at(&mut self, number: u32, place: Place, id: JobId, has_status: bool) {
-        let key = rows::due(number, place);
-        self.batch.put(Table::Index, &key, &rows::due_value(id, has_status));
+    pub(super) fn wait_at(
+        &mut self,
+        number: u32,
+        place: Place,
+        (id, has_status): (JobId, bool),
+        group: Option<&str>,
+    ) {
+        let value = DueValue { id, has_status, group };
+        self.batch.put_with(Table::Index, &rows::due(number, place), |bytes| value.encode(bytes));
+        if let Some(group) = group {
+            self.add_grouped(number, group, place, (id, has_status), true);
+        }
         self.touch(number).counts.waiting += 1;
         self.pending += 1;
-        self.place(number, place, Entry { id, has_status });
+        self.place(number, place, value);
     }
 
-    /// A live job does not wait any more.
-    pub(super) fn stop_waiting(&mut self, number: u32, place: Place) {
+    /// A live job does not wait any more. `is_grouped` if it is known to have a row in its group.
+    pub(super) fn stop_waiting(
+        &mut self,
+        number: u32,
+        place: Place,
+        group: Option<&str>,
+        is_grouped: bool,
+    ) {
         self.batch.remove(Table::Index, &rows::due(number, place));
+        if let Some(group) = group {
+            self.remove_grouped(number, group, place, is_grouped);
+        }
         self.count_down(number, State::Ready);
-        self.unplace(number, place);
+        self.unplace(number, place, group);
     }
 
     pub(super) fn cancel(
@@ -233,7 +252,7 @@ impl Engine {
             let status = Status { attempts: leased.row.attempts, ..known.status() };
             (State::Leased, status)
         } else {
-            self.stop_waiting(queue, known.place());
+            self.stop_waiting(queue, known.place(), known.record.group.as_deref(), false);
             let is_ready = known.due() <= self.now.time();
             (if is_ready { State::Ready } else { State::Scheduled }, known.status())
         };
@@ -265,8 +284,9 @@ impl Engine {
         let status = Status { due, ..known.status() };
         let key = rows::status(known.id);
         self.batch.put_with(Table::Index, &key, |bytes| status.encode(bytes));
-        self.stop_waiting(known.record.queue, known.place());
-        self.wait_at(known.record.queue, known.record.place(due), known.id, true);
+        let (queue, group) = (known.record.queue, known.record.group.as_deref());
+        self.stop_waiting(queue, known.place(), group, false);
+        self.wait_at(queue, known.record.place(due), (known.id, true), group);
         self.tell(known.record.queue, known.id, EventKind::Rescheduled { due });
         Ok(due)
     }

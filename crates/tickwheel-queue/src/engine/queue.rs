@@ -1,16 +1,17 @@
 //! A queue in memory: its settings, its counts, and the front of its due index.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tickwheel::wheel::Key;
 
+use super::Engine;
+use super::groups::{Groups, Next};
 use super::pace::Pace;
-use super::ready::ReadyJobs;
-use super::{Engine, Entry};
+use super::ready::{ReadyJobs, Turn};
 use crate::model::error::{Error, Limit};
 use crate::model::job::NewJob;
-use crate::model::settings::{QueueSettings, SettingsPatch};
+use crate::model::settings::{Order, QueueSettings, SettingsPatch};
 use crate::model::time::Time;
 use crate::model::validation::check_name;
 use crate::store::Table;
@@ -28,15 +29,14 @@ pub(crate) struct Queue {
     pub(super) counts: Counts,
     /// Jobs whose time has come, in order of delivery.
     pub(super) ready: ReadyJobs,
-    /// Ready jobs whose group is blocked.
-    pub(super) held: BTreeMap<Place, (Entry, Arc<str>)>,
-    /// Those of them that can be taken after all: the first one of each group that may go on.
-    pub(super) offered: BTreeSet<Place>,
-    /// The paces of the queue and of its groups, those that are idle left out.
-    pub(super) paces: HashMap<Arc<str>, Pace>,
+    /// Its groups, those of which nothing has to be known left out.
+    pub(super) groups: Groups,
+    /// The pace of the whole queue.
+    pub(super) pace: Pace,
     /// Jobs on the wheel, by their sequence number.
     pub(super) near: HashMap<u64, Key>,
-    /// Every row before this place is in `ready` or `near`; `None` if every row is.
+    /// Every row before this place is in `ready` or `near`, or in a group or beyond its edge; `None`
+    /// if every row is.
     pub(super) edge: Option<Place>,
     /// No job in memory has a later place.
     pub(super) furthest: Place,
@@ -96,9 +96,8 @@ impl Queue {
             settings: row.settings,
             paused: row.paused,
             counts,
-            held: BTreeMap::new(),
-            offered: BTreeSet::new(),
-            paces: HashMap::new(),
+            groups: Groups::default(),
+            pace: Pace::default(),
             near: HashMap::new(),
             edge,
             furthest: Place::FIRST,
@@ -119,7 +118,7 @@ impl Queue {
     }
 
     pub(crate) fn in_memory(&self) -> usize {
-        self.ready.len() + self.held.len() + self.near.len()
+        self.ready.len() + self.groups.ready + self.near.len()
     }
 
     pub(crate) fn counts(&self) -> &Counts {
@@ -128,61 +127,59 @@ impl Queue {
 
     /// How many jobs in memory are ready; more may be on disk if the second is true.
     pub(crate) fn ready(&self, now: Time) -> (u64, bool) {
-        let more = self.edge.is_some_and(|edge| edge.due <= now) || self.ready.skipped.is_some();
-        ((self.ready.len() + self.held.len()) as u64, more)
+        let more = self.edge.is_some_and(|edge| edge.due <= now)
+            || self.ready.skipped.is_some()
+            || self.groups.iter().any(|group| group.edge.is_some_and(|edge| edge.place.due <= now));
+        ((self.ready.len() + self.groups.ready) as u64, more)
     }
 
     /// When the job was due that is ready for the longest time.
     pub(crate) fn oldest_ready(&self, now: Time) -> Option<Time> {
         let ready = self.ready.earliest().map(|place| place.due);
-        let held = self.held.first_key_value().map(|(place, _)| place.due);
+        let groups = self.groups.earliest().map(|place| place.due);
         let edge = self.edge.map(|edge| edge.due);
-        [ready, held, edge].into_iter().flatten().min().filter(|due| *due <= now)
-    }
-
-    /// Whether a worker would get something.
-    pub(super) fn has_ready(&self, now: Time) -> bool {
-        self.first_ready().is_some_and(|(place, _)| place.due <= now)
-    }
-
-    /// The job that a worker would get, if the paces allow.
-    pub(super) fn first_ready(&self) -> Option<(Place, Entry)> {
-        let offered =
-            self.offered.iter().filter_map(|place| Some((*place, self.held.get(place)?.0)));
-        let turn = |(place, _): &(Place, Entry)| self.ready.turn(*place);
-        let offered = if self.ready.is_by_priority() {
-            offered.min_by_key(turn)
-        } else {
-            offered.take(1).next()
-        };
-        [self.ready.first(), offered].into_iter().flatten().min_by_key(turn)
+        [ready, groups, edge].into_iter().flatten().min().filter(|due| *due <= now)
     }
 
     /// Returns `true` if rows may hold a ready job that has to be delivered before the next one.
     pub(super) fn has_better_rows(&self, now: Time) -> bool {
-        let next = self.first_ready().map(|(place, _)| self.ready.turn(place));
         self.ready.is_by_priority()
             && (self.edge.is_some_and(|edge| edge.due <= now)
                 || self.ready.rereading.is_some()
-                || self.ready.must_reread(next))
+                || self.ready.must_reread(self.next_turn()))
     }
 
-    /// How many jobs count against the room that the queue has in memory. In priority order ready
-    /// jobs have room of their own.
+    /// The turn of the next job.
+    fn next_turn(&self) -> Option<Turn> {
+        match self.next_job()? {
+            Next::Job(place, _) => Some(self.ready.turn(place)),
+            Next::RowsOf(index) => self.groups[index].edge,
+        }
+    }
+
+    /// How many jobs count against the room that the queue has in memory. Each group has room for
+    /// one job of its own, and in priority order all ready jobs have.
     pub(super) fn crowd(&self) -> usize {
-        if self.ready.is_by_priority() { self.near.len() } else { self.in_memory() }
+        if self.ready.is_by_priority() {
+            self.near.len()
+        } else {
+            self.in_memory().saturating_sub(self.groups.len())
+        }
     }
 
     /// The counts, with a low-water mark that fits them: what has a due row is ready, or on the
     /// wheel and therefore in the future, or behind the edge.
     pub(super) fn counts_to_write(&mut self, now: Time) -> Counts {
         self.marks.dirty = false;
-        let ready = self.ready.earliest();
-        let held = self.held.first_key_value().map(|(place, _)| *place);
-        let first = [ready, held].into_iter().flatten().min();
-        let low = first.unwrap_or(Place::start_of(now)).min(self.edge.unwrap_or(Place::MAX));
-        self.counts.low = low.min(Place::start_of(now));
+        self.counts.low = self.low(now);
         self.counts
+    }
+
+    /// No due row lies before this place.
+    pub(super) fn low(&self, now: Time) -> Place {
+        let first = [self.ready.earliest(), self.groups.earliest()].into_iter().flatten().min();
+        let low = first.unwrap_or(Place::start_of(now)).min(self.edge.unwrap_or(Place::MAX));
+        low.min(Place::start_of(now))
     }
 
     fn row(&self) -> QueueRow {
@@ -296,9 +293,18 @@ impl Engine {
     }
 
     fn set_settings(&mut self, number: u32, settings: QueueSettings) {
+        let now = self.now.time();
         let queue = self.queue(number);
+        let sorted = queue.sorts_groups();
+        let has_groups = queue.ready.is_by_priority() != (settings.order == Order::Priority)
+            && queue.groups.earliest().is_some();
+        let low = has_groups.then(|| queue.low(now));
         queue.settings = settings;
         let reread = queue.ready.set_order(queue.settings.order);
+        if let Some(low) = low {
+            self.pull_edge(number, low);
+        }
+        self.sorting_changed(number, sorted);
         self.write_queue(number);
         self.retention_changed(number);
         self.pacing_changed(number);

@@ -19,7 +19,21 @@ use crate::store::rows::Place;
 pub(super) struct Turn {
     /// The rank of the priority; 0 for all jobs in order of due time.
     rank: u8,
-    place: Place,
+    pub(super) place: Place,
+}
+
+impl Turn {
+    pub(super) const FIRST: Self = Self { rank: 0, place: Place::FIRST };
+
+    /// The turn of the job at a place in order of due time.
+    pub(super) fn by_due(place: Place) -> Self {
+        Self { rank: 0, place }
+    }
+
+    /// The first turn of the next lower priority; `None` if there is none.
+    pub(super) fn next_rank(self) -> Option<Self> {
+        Some(Self { rank: self.rank.checked_add(1)?, place: Place::FIRST })
+    }
 }
 
 /// Ready jobs before the edge that are not in memory.
@@ -66,6 +80,10 @@ impl ReadyJobs {
         self.jobs.insert(self.turn(place), entry);
     }
 
+    pub(super) fn contains(&self, place: Place) -> bool {
+        self.jobs.contains_key(&self.turn(place))
+    }
+
     pub(super) fn remove(&mut self, place: Place) -> Option<Entry> {
         self.jobs.remove(&self.turn(place))
     }
@@ -83,11 +101,11 @@ impl ReadyJobs {
     pub(super) fn earliest(&self) -> Option<Place> {
         let mut earliest = self.skipped.map(|skipped| skipped.from);
         // The first job of each rank.
-        let mut from = Turn { rank: 0, place: Place::FIRST };
+        let mut from = Turn::FIRST;
         while let Some((turn, _)) = self.jobs.range(from..).next() {
             earliest = Some(earliest.map_or(turn.place, |earliest| earliest.min(turn.place)));
-            let Some(rank) = turn.rank.checked_add(1) else { break };
-            from = Turn { rank, place: Place::FIRST };
+            let Some(next) = turn.next_rank() else { break };
+            from = next;
         }
         [earliest, self.rereading].into_iter().flatten().min()
     }
@@ -144,6 +162,7 @@ impl ReadyJobs {
 
 #[cfg(test)]
 mod tests {
+    use super::super::NO_GROUP;
     use super::*;
     use crate::model::id::JobId;
     use crate::model::time::Time;
@@ -155,7 +174,7 @@ mod tests {
     #[test]
     fn the_worst_are_skipped_and_the_best_of_them_is_known() {
         let mut ready = ReadyJobs::new(Order::Priority);
-        let entry = Entry { id: JobId::from_bytes([0; 16]), has_status: false };
+        let entry = Entry { id: JobId::from_bytes([0; 16]), has_status: false, group: NO_GROUP };
         for due in 0..10 {
             ready.insert(place(due, (due % 3) as i8), entry);
         }

@@ -80,16 +80,23 @@ impl Engine {
 
     /// Removes an empty queue.
     fn remove_queue(&mut self, view: &dyn View, number: u32) -> Result<(), Error> {
-        let (from, to) =
-            (rows::of_queue(rows::PACE, number), rows::after_queue(rows::PACE, number));
-        for row in view.scan(Table::Index, &from, &to) {
-            let (key, _) = row.map_err(super::unreadable)?;
-            self.batch.remove(Table::Index, &key);
+        let kinds = [
+            (Table::Index, rows::PACE),
+            (Table::Index, rows::GROUP_SETTINGS),
+            (Table::Counters, rows::GROUP_COUNTS),
+        ];
+        for (table, kind) in kinds {
+            let (from, to) = (rows::of_queue(kind, number), rows::after_queue(kind, number));
+            for row in view.scan(table, &from, &to) {
+                let (key, _) = row.map_err(super::unreadable)?;
+                self.batch.remove(table, &key);
+            }
         }
         let queue = &mut self.queues[number as usize];
         let timers = [queue.load_timer.take(), queue.retention_timer.take()];
-        let paces = queue.paces.drain().filter_map(|(_, pace)| pace.timer);
-        for timer in timers.into_iter().flatten().chain(paces) {
+        let groups = std::mem::take(&mut queue.groups);
+        let paces = groups.iter().map(|group| group.pace.timer).chain([queue.pace.timer.take()]);
+        for timer in timers.into_iter().chain(paces).flatten() {
             self.wheel.remove(timer);
         }
         queue.is_removed = true;
@@ -105,6 +112,8 @@ impl Engine {
             list.retain(|other| *other != number);
         }
         self.dirty_paces.retain(|(other, _)| *other != number);
+        self.groups_to_load.retain(|(other, _)| *other != number);
+        self.touched_groups.forget_queue(number);
         let settings = QueueSettings::default();
         let nothing = QueueRow { name: String::new(), paused: false, settings, creator: None };
         let key = rows::of_queue(rows::QUEUE, number);
@@ -126,6 +135,7 @@ impl Engine {
             let is_plain = !queue.is_removed
                 && queue.jobs() == 0
                 && !queue.paused
+                && queue.groups.with_settings == 0
                 && queue.settings == QueueSettings::default();
             if !is_plain || self.has_schedule_for(&queue.name) {
                 continue;

@@ -14,14 +14,16 @@ use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
 
+use crate::model::group::GroupSettings;
 use crate::model::id::JobId;
 use crate::model::job::State;
 use crate::model::settings::{Keep, QueueSettings, Retention};
 use crate::model::time::Time;
+use crate::store::groups::GroupCounts;
 use crate::store::history::decode_history;
 use crate::store::idempotency::KeyRow;
 use crate::store::records::{Counts, LeaseRow, QueueRow, Record, Status, Totals};
-use crate::store::rows::{self, Place};
+use crate::store::rows::{self, DueValue, Place};
 use crate::store::tolerant::Tolerant;
 use crate::store::{Persist, Store, StoreError, Table, WriteBatch};
 
@@ -45,12 +47,14 @@ pub(crate) fn repair(store: &dyn Store) -> Result<u64, StoreError> {
     repair.finished()?;
     repair.waiting()?;
     repair.histories()?;
+    repair.grouped()?;
     repair.keys()?;
     repair.idempotency_keys()?;
     let (last_seq, queues) = repair.jobs()?;
     let changes = repair.changes;
     repair.queues(queues)?;
     repair.count(queues)?;
+    repair.count_groups()?;
     repair.totals(last_seq)?;
     repair.commit()?;
     store.sync()?;
@@ -215,8 +219,8 @@ impl<'a> Repair<'a> {
     fn waiting(&mut self) -> Result<(), StoreError> {
         for row in self.rows(rows::DUE) {
             let (key, value) = row?;
-            let named = rows::place_of(&key).zip(rows::read_due_value(&value));
-            let Some((place, (id, has_status))) = named else {
+            let named = rows::place_of(&key).zip(DueValue::decode(&value));
+            let Some((place, DueValue { id, has_status, .. })) = named else {
                 self.remove(&key)?;
                 continue;
             };
@@ -233,6 +237,31 @@ impl<'a> Repair<'a> {
                 let status = Status { finished: None, due: place.due, attempts: 0, last_error };
                 self.put(&rows::status(id), |bytes| status.encode(bytes))?;
             } else if !job.is_waiting() || job.place() != place {
+                self.remove(&key)?;
+            }
+        }
+        self.commit()
+    }
+
+    /// Grouped rows of jobs that do not wait at this place or in this group, and settings of groups
+    /// that say nothing.
+    fn grouped(&mut self) -> Result<(), StoreError> {
+        for row in self.rows(rows::GROUPED) {
+            let (key, value) = row?;
+            let id = DueValue::decode(&value).map(|value| value.id);
+            let job = id.map(|id| self.find(id)).transpose()?.flatten();
+            let holds = job.is_some_and(|job| {
+                let group = job.record.group.as_deref();
+                let its = group.map(|group| rows::grouped(job.record.queue, group, job.place()));
+                job.is_waiting() && its.as_deref() == Some(&key[..])
+            });
+            if !holds {
+                self.remove(&key)?;
+            }
+        }
+        for row in self.rows(rows::GROUP_SETTINGS) {
+            let (key, value) = row?;
+            if rows::read_group_key(&key).is_none() || GroupSettings::decode(value).is_err() {
                 self.remove(&key)?;
             }
         }
@@ -347,16 +376,29 @@ impl<'a> Repair<'a> {
             let key = rows::finished(queue, state, time, id);
             return if is_there(&key)? { Ok(()) } else { self.put(&key, |_| {}) };
         }
+        let group = job.record.group.as_deref();
         let due = rows::due(queue, job.place());
-        let must_wait = job.is_waiting() && !is_there(&due)?;
+        let value = DueValue { id, has_status: job.status.is_some(), group };
+        let has_value = self.index_row(&due, |row| {
+            let value = DueValue::decode(&row).ok_or("a malformed due row")?;
+            Ok(value.group.map(str::to_owned))
+        })?;
+        let must_wait = job.is_waiting() && has_value.is_none_or(|its| its.as_deref() != group);
+        let grouped = group.map(|group| rows::grouped(queue, group, job.place()));
+        let must_be_grouped = match &grouped {
+            Some(key) => job.is_waiting() && !is_there(key)?,
+            None => false,
+        };
         let key = job.record.key.as_deref().map(|key| rows::key(queue, key));
         let must_have_key = match &key {
             Some(key) => !is_there(key)?,
             None => false,
         };
         if must_wait {
-            let value = rows::due_value(id, job.status.is_some());
-            self.put(&due, |bytes| bytes.extend_from_slice(&value))?;
+            self.put(&due, |bytes| value.encode(bytes))?;
+        }
+        if let Some(key) = grouped.filter(|_| must_be_grouped) {
+            self.put(&key, |bytes| DueValue { group: None, ..value }.encode(bytes))?;
         }
         if let Some(key) = key.filter(|_| must_have_key) {
             self.put(&key, |bytes| bytes.extend_from_slice(id.as_bytes()))?;
@@ -430,6 +472,55 @@ impl<'a> Repair<'a> {
             self.changed()?;
         }
         Ok(())
+    }
+
+    /// Counts the jobs of each group anew.
+    fn count_groups(&mut self) -> Result<(), StoreError> {
+        let (from, to) = ([rows::GROUP_COUNTS], [rows::GROUP_COUNTS + 1]);
+        for row in readable(self.store, Table::Counters, &from, &to) {
+            self.batch.remove(Table::Counters, &row?.0);
+            self.changed()?;
+        }
+        // Leases are kept in memory anyway. Of the waiting jobs, those of a group lie together.
+        let mut running: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
+        for row in self.rows(rows::LEASE) {
+            let (key, value) = row?;
+            let group = LeaseRow::decode(value).ok().and_then(|lease| lease.group);
+            if let Some((queue, group)) = rows::queue_of(&key).zip(group) {
+                let key = rows::of_group(rows::GROUP_COUNTS, queue, &group);
+                *running.entry(key).or_default() += 1;
+            }
+        }
+        let mut last: Option<(Vec<u8>, u64)> = None;
+        for row in self.rows(rows::GROUPED) {
+            let (key, _) = row?;
+            let Some((queue, group, _)) = rows::read_grouped_key(&key) else { continue };
+            let key = rows::of_group(rows::GROUP_COUNTS, queue, group);
+            match &mut last {
+                Some((group, waiting)) if *group == key => *waiting += 1,
+                _ => {
+                    let done = last.replace((key, 1));
+                    self.write_group_counts(done, &mut running)?;
+                }
+            }
+        }
+        self.write_group_counts(last, &mut running)?;
+        for (key, running) in std::mem::take(&mut running) {
+            self.write_group_counts(Some((key.clone(), 0)), &mut [(key, running)].into())?;
+        }
+        self.commit()
+    }
+
+    /// Writes the counts of a group of which so many jobs wait.
+    fn write_group_counts(
+        &mut self,
+        group: Option<(Vec<u8>, u64)>,
+        running: &mut BTreeMap<Vec<u8>, u64>,
+    ) -> Result<(), StoreError> {
+        let Some((key, waiting)) = group else { return Ok(()) };
+        let counts = GroupCounts { waiting, running: running.remove(&key).unwrap_or_default() };
+        self.batch.put_with(Table::Counters, &key, |bytes| counts.encode(bytes));
+        self.changed()
     }
 
     /// Sequence numbers are never used twice, and commits go on counting.

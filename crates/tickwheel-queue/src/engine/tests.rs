@@ -76,7 +76,7 @@ impl Bench {
 
     /// Commits what was applied; gives its bytes.
     fn commit(&mut self) -> usize {
-        let Some(batch) = self.engine.finish() else { return 0 };
+        let Some(batch) = self.engine.finish(&self.store) else { return 0 };
         self.store.store.commit(batch, Persist::Sync).expect("a commit");
         let bytes = batch.bytes();
         self.engine.committed();

@@ -1,7 +1,8 @@
 //! Which waiting jobs are in memory: the front of each queue's due index.
 //!
 //! Of a queue, every row before its *edge* is in memory, and no other: on the wheel while its
-//! time has not come, in the ordered set of ready jobs once it has. The edge is moved outward by
+//! time has not come, in the ordered set of ready jobs once it has. A group may keep only the first
+//! of its rows in memory ([`super::groups`]). The edge is moved outward by
 //! reading rows when they come within the horizon and there is room, and inward when too many
 //! jobs are in memory or one is put far ahead. So memory is bounded in two ways, by time and by
 //! number: a queue with ten million jobs next week holds none, one with ten million ready jobs
@@ -15,9 +16,9 @@ use std::time::Duration;
 
 use tickwheel::wheel::HierarchicalWheel;
 
-use super::{Engine, Entry, Timed};
+use super::{Engine, Entry, NO_GROUP, Timed};
 use crate::model::time::{Time, millis};
-use crate::store::rows::{self, Place};
+use crate::store::rows::{self, DueValue, Place};
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
 
@@ -33,7 +34,7 @@ const LEAST_READY: usize = 1_024;
 
 impl Engine {
     /// How many jobs a queue may hold in memory before some are let go.
-    fn room(&self) -> usize {
+    pub(super) fn room(&self) -> usize {
         (self.options.near / self.queues.len().max(1)).max(LEAST_ROOM)
     }
 
@@ -54,26 +55,39 @@ impl Engine {
     }
 
     /// A job waits at this place from now on.
-    pub(super) fn place(&mut self, number: u32, place: Place, entry: Entry) {
+    pub(super) fn place(&mut self, number: u32, place: Place, value: DueValue<'_>) {
         // Most puts end here, before anything is computed.
         if self.queues[number as usize].edge.is_some_and(|edge| place >= edge) {
             return;
         }
         let (limit, room) = (self.reading_limit(), self.room());
-        let queue = &mut self.queues[number as usize];
         if place.due > limit {
             self.pull_edge(number, place);
             return;
         }
-        if place.due <= self.now.time() {
-            queue.ready.insert(place, entry);
-            self.wake(number);
+        let group = self.group_of(number, value.group);
+        let DueValue { id, has_status, .. } = value;
+        let entry = Entry { id, has_status, group: group.unwrap_or(NO_GROUP) };
+        if let Some(group) = group {
+            self.place_in_group(number, group, place, entry);
+        } else if place.due <= self.now.time() {
+            self.make_ready(number, place, entry);
         } else {
             let event = Timed::Due { queue: number, place, entry };
             let key = self.wheel.insert(place.due.as_millis(), event);
-            queue.near.insert(place.seq, key);
+            self.queues[number as usize].near.insert(place.seq, key);
         }
         self.make_room(number, place, room);
+    }
+
+    /// A job without a group is ready.
+    fn make_ready(&mut self, number: u32, place: Place, entry: Entry) {
+        let queue = &mut self.queues[number as usize];
+        if queue.ready.is_empty() {
+            queue.groups.plain_became_ready();
+        }
+        queue.ready.insert(place, entry);
+        self.wake(number);
     }
 
     /// Lets go of some jobs if the one that was just placed makes too many.
@@ -85,17 +99,27 @@ impl Engine {
             queue.ready.skip_worst(remain);
         }
         if queue.crowd() > 2 * room {
+            self.trim_groups(number);
+        }
+        if self.queues[number as usize].crowd() > 2 * room {
             self.let_go(number, room);
         }
     }
 
     /// No job waits at this place any more.
-    pub(super) fn unplace(&mut self, number: u32, place: Place) {
+    pub(super) fn unplace(&mut self, number: u32, place: Place, group: Option<&str>) {
         let queue = &mut self.queues[number as usize];
+        let group = group.and_then(|name| queue.groups.index_of(name));
         if let Some(key) = queue.near.remove(&place.seq) {
             self.wheel.remove(key);
-        } else if queue.ready.remove(place).is_none() {
-            self.unhold(number, place);
+            group.map(|group| queue.groups[group].near.remove(&place));
+        } else if queue.ready.remove(place).is_none()
+            && let Some(group) = group
+        {
+            self.take_from_group(number, group, place);
+        }
+        if let Some(group) = group {
+            self.refresh_group(number, group);
         }
         self.want_rows(number);
     }
@@ -103,8 +127,12 @@ impl Engine {
     pub(super) fn became_due(&mut self, number: u32, place: Place, entry: Entry) {
         let queue = &mut self.queues[number as usize];
         queue.near.remove(&place.seq);
-        queue.ready.insert(place, entry);
-        self.wake(number);
+        if let Some(group) = entry.group() {
+            queue.groups[group].near.remove(&place);
+            self.place_in_group(number, group, place, entry);
+        } else {
+            self.make_ready(number, place, entry);
+        }
     }
 
     /// Jobs from this place on are not kept in memory.
@@ -118,10 +146,7 @@ impl Engine {
         }
         queue.furthest = edge;
         queue.ready.cut(edge);
-        let held: Vec<Place> = queue.held.range(edge..).map(|(place, _)| *place).collect();
-        for place in held {
-            self.unhold(number, place);
-        }
+        self.cut_groups(number, edge);
         let queue = &mut self.queues[number as usize];
         let wheel = &mut self.wheel;
         queue.near.retain(|_, &mut key| {
@@ -148,7 +173,9 @@ impl Engine {
         let mut places: Vec<Place> = if queue.ready.is_by_priority() {
             on_wheel.collect()
         } else {
-            queue.ready.places().chain(queue.held.keys().copied()).chain(on_wheel).collect()
+            let grouped = queue.groups.iter().flat_map(|group| group.ready.keys());
+            let grouped = grouped.map(|turn| turn.place);
+            queue.ready.places().chain(grouped).chain(on_wheel).collect()
         };
         let (_, &mut edge, _) = places.select_nth_unstable(remain);
         self.pull_edge(number, edge);
@@ -157,6 +184,14 @@ impl Engine {
     /// Sees to it that rows of the queue are read, now or when they come near.
     pub(super) fn want_rows(&mut self, number: u32) {
         let (now, horizon, room) = (self.now.time(), self.horizon(), self.room());
+        let queue = &self.queues[number as usize];
+        // Groups that may not start must not keep the rows of others out.
+        if queue.edge.is_some()
+            && queue.crowd() > room / 2
+            && queue.groups.ready > room / 4 + queue.groups.len()
+        {
+            self.trim_groups(number);
+        }
         let ready_room = self.ready_room();
         let queue = &mut self.queues[number as usize];
         let Some(edge) = queue.edge else { return };
@@ -167,8 +202,7 @@ impl Engine {
             return;
         }
         if edge.due <= horizon {
-            queue.marks.loading = true;
-            self.to_load.push(number);
+            self.load_soon(number);
             return;
         }
         let at = edge.due.as_millis() - millis(self.options.horizon);
@@ -187,6 +221,9 @@ impl Engine {
         let queue = self.queue(number);
         queue.load_timer = None;
         queue.unreadable = None;
+        for group in queue.groups.indices() {
+            self.refresh_group(number, group);
+        }
         self.want_rows(number);
     }
 
@@ -209,7 +246,7 @@ impl Engine {
         let (now, limit, room) = (self.now.time(), self.reading_limit(), self.room());
         let mut rows_read = 0;
         let to = rows::due_end(number);
-        let reached = self.read_rows(view, number, edge, &to, |engine, place, entry| {
+        let reached = self.read_rows(view, number, edge, &to, |engine, place, value| {
             let queue = engine.queue(number);
             let has_room =
                 queue.crowd() < room || (queue.ready.is_by_priority() && place.due <= now);
@@ -219,7 +256,7 @@ impl Engine {
             rows_read += 1;
             // Moved along, so that `place` takes the job for one in front of the edge.
             queue.edge = Some(place.next());
-            engine.place(number, place, entry);
+            engine.place(number, place, value);
             true
         });
         if let Ok(reached) = reached {
@@ -234,16 +271,18 @@ impl Engine {
         let end = self.queue(number).edge.map_or(now, |edge| edge.min(now));
         let mut rows_read = 0;
         let to = rows::due(number, end);
-        let reached = self.read_rows(view, number, from, &to, |engine, place, entry| {
+        let reached = self.read_rows(view, number, from, &to, |engine, place, value| {
             if rows_read == SLICE {
                 return false;
             }
             rows_read += 1;
             let queue = engine.queue(number);
             queue.ready.rereading = Some(place.next());
-            if !queue.held.contains_key(&place) {
-                queue.ready.insert(place, entry);
-                engine.wake(number);
+            let DueValue { id, has_status, .. } = value;
+            if let Some(group) = engine.group_of(number, value.group) {
+                engine.place_in_group(number, group, place, Entry { id, has_status, group });
+            } else {
+                engine.make_ready(number, place, Entry { id, has_status, group: NO_GROUP });
                 engine.make_room(number, place, room);
             }
             true
@@ -261,7 +300,7 @@ impl Engine {
         number: u32,
         from: Place,
         to: &[u8],
-        mut take: impl FnMut(&mut Self, Place, Entry) -> bool,
+        mut take: impl FnMut(&mut Self, Place, DueValue<'_>) -> bool,
     ) -> Result<Option<Place>, ()> {
         for row in Tolerant::new(view, Table::Index, &rows::due(number, from), to) {
             let (key, value) = match row {
@@ -272,23 +311,28 @@ impl Engine {
                     continue;
                 }
                 Err(error) => {
-                    tracing::error!(queue = %self.queue(number).name, %error, "unreadable rows");
-                    self.queue(number).unreadable = Some(error.to_string());
-                    self.set_load_timer(number, self.now.time().after(READ_AGAIN));
+                    self.rows_are_unreadable(number, &error);
                     return Err(());
                 }
             };
-            let parsed = rows::place_of(&key).zip(rows::read_due_value(&value));
-            let Some((place, (id, has_status))) = parsed else {
+            let parsed = rows::place_of(&key).zip(DueValue::decode(&value));
+            let Some((place, value)) = parsed else {
                 tracing::error!(queue = %self.queue(number).name, ?key, "a malformed due row");
                 self.tally.damaged += 1;
                 continue;
             };
-            if !take(self, place, Entry { id, has_status }) {
+            if !take(self, place, value) {
                 return Ok(Some(place));
             }
         }
         Ok(None)
+    }
+
+    /// Rows of a queue cannot be read just now, and are tried again later.
+    pub(super) fn rows_are_unreadable(&mut self, number: u32, error: &StoreError) {
+        tracing::error!(queue = %self.queue(number).name, %error, "unreadable rows");
+        self.queue(number).unreadable = Some(error.to_string());
+        self.set_load_timer(number, self.now.time().after(READ_AGAIN));
     }
 
     /// Whether ready rows of the queue have to be read before a worker can be served.
@@ -298,8 +342,8 @@ impl Engine {
         let must = if queue.ready.is_by_priority() {
             queue.has_better_rows(now)
         } else {
-            queue.ready.is_empty()
-                && queue.in_memory() < room
+            queue.next_job().is_none()
+                && queue.crowd() < room
                 && queue.edge.is_some_and(|edge| edge.due <= now)
         };
         // Rows behind the edge come first: what they hold decides what is skipped.
@@ -307,16 +351,32 @@ impl Engine {
         if must && has_read_all && queue.ready.rereading.is_none() {
             queue.ready.rereading = queue.ready.forget_skipped();
         }
-        if must && !queue.marks.loading {
+        if must {
+            self.load_soon(number);
+        }
+        must
+    }
+
+    /// Has rows of the queue read at the start of the next commit group, which follows at once.
+    pub(super) fn load_soon(&mut self, number: u32) {
+        let queue = &mut self.queues[number as usize];
+        if !queue.marks.loading {
             queue.marks.loading = true;
             self.to_load.push(number);
         }
-        must
     }
 
     /// A wheel's time never goes back: a new one is filled with what is in memory.
     pub(super) fn clock_was_set_back(&mut self) {
         let now = self.now.time().as_millis();
+        for number in 0..self.queues.len() as u32 {
+            if !self.queues[number as usize].ready.is_by_priority() {
+                self.forget_groups(number);
+            } else if self.queues[number as usize].groups.earliest().is_some() {
+                let low = self.queues[number as usize].low(self.now.time());
+                self.pull_edge(number, low);
+            }
+        }
         let mut old = std::mem::replace(&mut self.wheel, HierarchicalWheel::with_start(now));
         let events: Vec<_> = old.drain().map(|due| (due.deadline, due.value)).collect();
         for queue in &mut self.queues {
@@ -357,7 +417,9 @@ impl Engine {
         self.pull_starts_back();
         self.arm_all_schedules();
         for number in 0..self.queues.len() as u32 {
-            self.let_all_go_on(number);
+            for group in self.queues[number as usize].groups.indices() {
+                self.refresh_group(number, group);
+            }
             let queue = &mut self.queues[number as usize];
             if let Some(place) = queue.ready.forget_skipped() {
                 self.pull_edge(number, place);

@@ -45,6 +45,8 @@ pub enum Limit {
     ScheduleName,
     /// [`Job::MAX_RESULT_BYTES`](crate::Job::MAX_RESULT_BYTES)
     Result,
+    /// [`GroupSettings::MAX_GROUPS`](crate::GroupSettings::MAX_GROUPS)
+    GroupSettings,
 }
 
 impl fmt::Display for Limit {
@@ -65,6 +67,7 @@ impl fmt::Display for Limit {
             Self::TargetName => "bytes of a target's name",
             Self::ScheduleName => "bytes of a schedule's name",
             Self::Result => "bytes of a result",
+            Self::GroupSettings => "groups of a queue with settings",
         })
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod access;
 pub(crate) mod admission;
 pub(crate) mod error;
 pub(crate) mod event;
+pub(crate) mod group;
 pub(crate) mod history;
 pub(crate) mod id;
 pub(crate) mod idempotency;

@@ -174,6 +174,9 @@ pub struct QueueSettings {
     pub order: Order,
     /// The name of the push target that gets the jobs.
     pub target: Option<String>,
+    /// Whether groups are served in turn, one job each, so that the backlog of one does not delay
+    /// the others. Jobs without a group count as one group. Within a group the order holds.
+    pub fair_groups: bool,
 }
 
 impl Default for QueueSettings {
@@ -188,6 +191,7 @@ impl Default for QueueSettings {
             group_pacing: Pacing::default(),
             order: Order::default(),
             target: None,
+            fair_groups: false,
         }
     }
 }
@@ -228,6 +232,8 @@ pub struct SettingsPatch {
     /// See [`QueueSettings::target`]; `Some(None)` removes it.
     #[allow(clippy::option_option, reason = "no change differs from no target")]
     pub target: Option<Option<String>>,
+    /// See [`QueueSettings::fair_groups`].
+    pub fair_groups: Option<bool>,
 }
 
 impl SettingsPatch {
@@ -247,6 +253,7 @@ impl SettingsPatch {
             group_pacing: self.group_pacing.unwrap_or(settings.group_pacing),
             order: self.order.unwrap_or(settings.order),
             target: self.target.clone().unwrap_or_else(|| settings.target.clone()),
+            fair_groups: self.fair_groups.unwrap_or(settings.fair_groups),
         }
     }
 

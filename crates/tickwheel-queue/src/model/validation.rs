@@ -9,6 +9,7 @@ use bytes::Bytes;
 use tickwheel::cron::Misfire;
 
 use crate::model::error::{Error, Limit};
+use crate::model::group::{GroupList, GroupSettings};
 use crate::model::history::{Attempt, prefix};
 use crate::model::idempotency::IdempotencyKey;
 use crate::model::job::{Job, NewJob, State, When};
@@ -132,6 +133,29 @@ impl Pacing {
         if self.concurrency == Some(0) {
             let why = "must be at least 1, got 0; pause the queue to stop deliveries";
             return Err(invalid(format!("{field}.concurrency"), why));
+        }
+        Ok(())
+    }
+}
+
+/// Checks the name of a group and what is to be set for it.
+pub(crate) fn check_group(
+    group: &str,
+    settings: GroupSettings,
+    limits: &Limits,
+) -> Result<(), Error> {
+    over(Limit::Group, limits.key, group.len())?;
+    if group.is_empty() {
+        return Err(invalid("group", "must not be empty"));
+    }
+    settings.pacing.map_or(Ok(()), |pacing| pacing.check("pacing"))
+}
+
+impl GroupList {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if !(1..=Self::MAX_LIMIT).contains(&self.limit) {
+            let why = format!("must be between 1 and {}, got {}", Self::MAX_LIMIT, self.limit);
+            return Err(invalid("limit", why));
         }
         Ok(())
     }

@@ -8,6 +8,7 @@
 pub(crate) mod alarm;
 pub(crate) mod core;
 pub(crate) mod event_log;
+pub(crate) mod group_reading;
 pub(crate) mod housekeeping;
 pub(crate) mod id_reading;
 pub(crate) mod inbox;

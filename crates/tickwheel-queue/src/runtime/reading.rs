@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::engine::{damaged, unreadable};
 use crate::model::access::Access;
 use crate::model::error::Error;
+use crate::model::group::{GroupList, GroupPage};
 use crate::model::id::JobId;
 use crate::model::job::{ANSWER_BYTES, Job, JobRef, State};
 use crate::model::list::{List, Page, PageToken};
@@ -15,10 +16,10 @@ use crate::model::time::Time;
 use crate::runtime::core::Core;
 use crate::runtime::id_reading::IdSearch;
 use crate::runtime::request::Response;
-use crate::runtime::{schedule_reading, target_reading};
+use crate::runtime::{group_reading, schedule_reading, target_reading};
 use crate::store::history::decode_history;
 use crate::store::records::{Counts, LeaseRow, Record, Status};
-use crate::store::rows::{self, Place};
+use crate::store::rows::{self, DueValue, Place};
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
 
@@ -27,6 +28,7 @@ pub(crate) enum Read {
     Get(Vec<JobRef>),
     Ids(IdSearch),
     List(List),
+    Groups(GroupList),
     Schedule(String),
     Schedules,
     NextTimes(String, usize),
@@ -117,6 +119,7 @@ impl Reading {
                 Ok(true) => Some(Response::Page(Ok(std::mem::take(&mut self.page)))),
                 Err(error) => Some(Response::Page(Err(error))),
             },
+            Read::Groups(list) => Some(Response::Groups(reader.groups(list))),
             Read::Schedule(name) => {
                 Some(Response::Schedules(schedule_reading::one(&*reader.view, now, name, access)))
             }
@@ -300,6 +303,14 @@ impl Reader<'_> {
         })
     }
 
+    /// A page of the groups of a queue.
+    fn groups(&self, list: &GroupList) -> Result<GroupPage, Error> {
+        list.check()?;
+        self.access.check_queue(&list.queue)?;
+        let Some(number) = self.number_of(&list.queue) else { return Ok(GroupPage::default()) };
+        group_reading::page(&*self.view, number, self.now, list)
+    }
+
     /// Adds some more jobs to a page; `true` if the page is complete. Otherwise the list begins
     /// where this step ended.
     fn list(&self, list: &mut List, page: &mut Page, room: &mut Room) -> Result<bool, Error> {
@@ -440,7 +451,7 @@ impl Reader<'_> {
 /// The job that a row of the index belongs to.
 fn id_in(part: u8, key: &[u8], value: &[u8]) -> Option<JobId> {
     match PARTS.get(usize::from(part)) {
-        Some(Part::Waiting) => rows::read_due_value(value).map(|(id, _)| id),
+        Some(Part::Waiting) => DueValue::decode(value).map(|value| value.id),
         Some(Part::Leased) => rows::read_lease_key(key).map(|(_, id)| id),
         Some(Part::Finished(_)) => rows::read_finished(key).map(|(_, id)| id),
         None => Some(rows::read_key_value(value)?.0),

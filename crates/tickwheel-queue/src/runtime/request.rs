@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::engine::{Command, Outcome, Reserve};
 use crate::model::access::Access;
 use crate::model::error::Error;
+use crate::model::group::GroupPage;
 use crate::model::id::JobId;
 use crate::model::job::{Delivery, Job, JobRef};
 use crate::model::list::Page;
@@ -67,6 +68,7 @@ pub(crate) enum Response {
     Jobs(Vec<Result<Option<Job>, Error>>),
     Ids(Result<Vec<JobId>, Error>),
     Page(Result<Page, Error>),
+    Groups(Result<GroupPage, Error>),
     Schedules(Result<Vec<Schedule>, Error>),
     Upcoming(Result<Vec<Time>, Error>),
     Targets(Result<Vec<StoredTarget>, Error>),
@@ -96,6 +98,7 @@ impl Request {
             Self::Read(Read::List(list)) => {
                 list.queue.len() + list.key_prefix.as_ref().map_or(0, String::len)
             }
+            Self::Read(Read::Groups(list)) => list.queue.len() + list.prefix.len(),
             Self::Read(
                 Read::Schedule(name) | Read::NextTimes(name, _) | Read::Targets(Some(name)),
             )

@@ -366,7 +366,7 @@ impl Writer {
     fn commit(&mut self) -> Result<(), StoreError> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let now = instant_now();
-        if let Some(batch) = open.engine.finish() {
+        if let Some(batch) = open.engine.finish(&*open.store) {
             let persist = match self.options.durability {
                 Durability::Sync => Persist::Sync,
                 Durability::Interval(_) | Durability::None => Persist::Buffer,

@@ -18,6 +18,7 @@ mod creation;
 mod directory;
 mod embedded;
 mod format;
+pub(crate) mod groups;
 pub(crate) mod history;
 mod home;
 pub(crate) mod idempotency;

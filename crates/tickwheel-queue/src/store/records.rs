@@ -126,6 +126,21 @@ fn decode_follow_up(decoder: &mut Decoder) -> Result<FollowUp, Malformed> {
     Ok(follow_up)
 }
 
+pub(super) fn encode_pacing(bytes: &mut Vec<u8>, pacing: Pacing) {
+    bytes.option(pacing.starts, |bytes, (starts, window)| {
+        bytes.number(u64::from(starts));
+        bytes.duration(window);
+    });
+    bytes.option(pacing.concurrency, |bytes, jobs| bytes.number(u64::from(jobs)));
+}
+
+pub(super) fn decode_pacing(decoder: &mut Decoder) -> Result<Pacing, Malformed> {
+    Ok(Pacing {
+        starts: decoder.option(|decoder| Ok((decoder.number_as()?, decoder.duration()?)))?,
+        concurrency: decoder.option(Decoder::number_as)?,
+    })
+}
+
 fn encode_retry(bytes: &mut Vec<u8>, policy: &RetryPolicy) {
     match policy {
         RetryPolicy::Fixed(delay) => {
@@ -286,7 +301,8 @@ impl QueueRow {
         let settings = &self.settings;
         let is_extended = settings.order != Order::default()
             || self.creator.is_some()
-            || settings.target.is_some();
+            || settings.target.is_some()
+            || settings.fair_groups;
         bytes.byte(if is_extended { EXTENDED } else { VERSION });
         bytes.text(&self.name);
         bytes.byte(u8::from(self.paused));
@@ -299,11 +315,7 @@ impl QueueRow {
             bytes.number(keep.count);
         }
         for pacing in [settings.pacing, settings.group_pacing] {
-            bytes.option(pacing.starts, |bytes, (starts, window)| {
-                bytes.number(u64::from(starts));
-                bytes.duration(window);
-            });
-            bytes.option(pacing.concurrency, |bytes, jobs| bytes.number(u64::from(jobs)));
+            encode_pacing(bytes, pacing);
         }
         if is_extended {
             bytes.option(self.creator.as_deref(), Encode::text);
@@ -312,6 +324,7 @@ impl QueueRow {
                 Order::Priority => 1,
             });
             bytes.option(settings.target.as_deref(), Encode::text);
+            bytes.byte(u8::from(settings.fair_groups));
         }
     }
 
@@ -320,13 +333,6 @@ impl QueueRow {
         let is_extended = version == EXTENDED;
         let keep = |decoder: &mut Decoder| {
             Ok::<_, Malformed>(Keep { age: decoder.duration()?, count: decoder.number()? })
-        };
-        let pacing = |decoder: &mut Decoder| {
-            Ok::<_, Malformed>(Pacing {
-                starts: decoder
-                    .option(|decoder| Ok((decoder.number_as()?, decoder.duration()?)))?,
-                concurrency: decoder.option(Decoder::number_as)?,
-            })
         };
         let mut row = Self {
             name: decoder.text()?,
@@ -340,10 +346,11 @@ impl QueueRow {
                     dead: keep(&mut decoder)?,
                     cancelled: keep(&mut decoder)?,
                 },
-                pacing: pacing(&mut decoder)?,
-                group_pacing: pacing(&mut decoder)?,
+                pacing: decode_pacing(&mut decoder)?,
+                group_pacing: decode_pacing(&mut decoder)?,
                 order: Order::default(),
                 target: None,
+                fair_groups: false,
             },
             creator: None,
         };
@@ -355,6 +362,7 @@ impl QueueRow {
                 other => return Err(format!("order {other}")),
             };
             row.settings.target = decoder.option(Decoder::text)?;
+            row.settings.fair_groups = decoder.flag()?;
         }
         decoder.end()?;
         Ok(row)
@@ -608,9 +616,11 @@ mod tests {
             pacing: Pacing::starts(3, Duration::from_millis(7)).concurrency(2),
             ..QueueSettings::default()
         };
-        for order in [Order::DueTime, Order::Priority] {
+        for (order, fair_groups) in
+            [(Order::DueTime, false), (Order::DueTime, true), (Order::Priority, false)]
+        {
             for creator in [None, Some("token 7".into())] {
-                let settings = QueueSettings { order, ..settings.clone() };
+                let settings = QueueSettings { order, fair_groups, ..settings.clone() };
                 let queue = QueueRow { name: "mail".into(), paused: true, settings, creator };
                 assert_eq!(QueueRow::decode(encoded(|bytes| queue.encode(bytes))), Ok(queue));
             }

@@ -7,7 +7,7 @@
 //! | totals | 0 | counters of the whole store |
 //! | queue | 1, queue | name and settings |
 //! | counts | 2, queue | how many jobs are in which state, and low-water marks |
-//! | due | 3, queue, due, priority, sequence | id, and whether it has a status |
+//! | due | 3, queue, due, priority, sequence | id, whether it has a status, group |
 //! | status | 4, id | what has happened to a job since it was put |
 //! | lease | 5, queue, id | token, start and end of a lease, and its worker |
 //! | key | 6, queue, key | id of the live job with that key; the time of the first put if it replaced another |
@@ -21,10 +21,17 @@
 //! | history | 14, id | the last attempts of a job |
 //! | target | 19, name | its definition, as the caller of the queue encodes it |
 //! | target state | 20, name | how far its deliveries have come, likewise |
+//! | group settings | 15, queue, group | what is set for a group |
+//! | group counts | 16, queue, group | how many jobs of a group wait and run |
+//! | grouped | 17, queue, group, 255, priority, due, sequence | as the due row of the same job |
 //! | nothing | 255 | nothing, and never for long |
 //!
 //! Totals and counts are in the table of counters, the others in the index. In the table of jobs the
 //! key is the id; a 1 after the id is the key of the job's result.
+//!
+//! A waiting job with a group has a due row and a grouped row, so that the jobs of one group can be
+//! read without those of the others. UTF-8 has no byte 255: the rows of two groups never mix. A due
+//! row that format 1 wrote does not name its group and has no grouped row.
 
 use crate::model::id::JobId;
 use crate::model::job::State;
@@ -49,6 +56,9 @@ pub(crate) const IDEMPOTENCY_EXPIRY: u8 = 13;
 pub(crate) const HISTORY: u8 = 14;
 pub(crate) const TARGET: u8 = 19;
 const TARGET_STATE: u8 = 20;
+pub(crate) const GROUP_SETTINGS: u8 = 15;
+pub(crate) const GROUP_COUNTS: u8 = 16;
+pub(crate) const GROUPED: u8 = 17;
 
 /// A place in the order of delivery: by due time, then priority, then order of insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -125,17 +135,71 @@ pub(crate) fn place_of(key: &[u8]) -> Option<Place> {
     Some(Place { due: Time::from_millis(due), rank: key[13], seq })
 }
 
-/// The value of a due row.
-pub(crate) fn due_value(id: JobId, has_status: bool) -> [u8; 17] {
-    let mut value = [u8::from(has_status); 17];
-    value[..16].copy_from_slice(id.as_bytes());
-    value
+/// What a due row or a grouped row says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DueValue<'a> {
+    pub(crate) id: JobId,
+    pub(crate) has_status: bool,
+    /// Its group; also `None` if format 1 wrote the row.
+    pub(crate) group: Option<&'a str>,
 }
 
-/// What the value of a due row says.
-pub(crate) fn read_due_value(value: &[u8]) -> Option<(JobId, bool)> {
-    let (flag, id) = value.split_last()?;
-    Some((JobId::from_bytes(id.try_into().ok()?), *flag != 0))
+impl<'a> DueValue<'a> {
+    pub(crate) fn encode(self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(self.id.as_bytes());
+        bytes.push(u8::from(self.has_status));
+        bytes.extend_from_slice(self.group.unwrap_or_default().as_bytes());
+    }
+
+    pub(crate) fn decode(value: &'a [u8]) -> Option<Self> {
+        let (id, rest) = value.split_at_checked(16)?;
+        let (flag, group) = rest.split_first()?;
+        let group = Some(std::str::from_utf8(group).ok()?).filter(|group| !group.is_empty());
+        Some(Self { id: JobId::from_bytes(id.try_into().ok()?), has_status: *flag != 0, group })
+    }
+}
+
+/// Where the grouped rows of a group with this rank, due at this time or later, begin.
+pub(crate) fn grouped_from(queue: u32, group: &str, rank: u8, due: Time) -> Vec<u8> {
+    grouped(queue, group, Place { due, rank, seq: 0 })
+}
+
+/// Where the grouped rows of a group end.
+pub(crate) fn grouped_end(queue: u32, group: &str) -> Vec<u8> {
+    let mut key = of_group(GROUPED, queue, group);
+    key.extend_from_slice(&[u8::MAX; 19]);
+    key
+}
+
+/// Where the grouped rows of a group with this rank end.
+pub(crate) fn grouped_rank_end(queue: u32, group: &str, rank: u8) -> Vec<u8> {
+    match rank.checked_add(1) {
+        Some(next) => grouped_from(queue, group, next, Time::default()),
+        None => grouped_end(queue, group),
+    }
+}
+
+pub(crate) fn grouped(queue: u32, group: &str, place: Place) -> Vec<u8> {
+    let mut key = Vec::with_capacity(5 + group.len() + GROUPED_TAIL);
+    key.extend_from_slice(&of_queue(GROUPED, queue));
+    key.extend_from_slice(group.as_bytes());
+    key.extend_from_slice(&[u8::MAX, place.rank]);
+    key.extend_from_slice(&place.due.as_millis().to_be_bytes());
+    key.extend_from_slice(&place.seq.to_be_bytes());
+    key
+}
+
+/// Bytes after the group in the key of a grouped row.
+const GROUPED_TAIL: usize = 18;
+
+/// The queue, the group and the place in the key of a grouped row.
+pub(crate) fn read_grouped_key(key: &[u8]) -> Option<(u32, &str, Place)> {
+    let (head, tail) = key.split_at_checked(key.len().checked_sub(GROUPED_TAIL)?)?;
+    let (queue, group) = read_group_key(head)?;
+    let number = |bytes: &[u8]| Some(u64::from_be_bytes(bytes.try_into().ok()?));
+    let (due, seq) = (number(&tail[2..10])?, number(&tail[10..])?);
+    let place = Place { due: Time::from_millis(due), rank: tail[1], seq };
+    (tail[0] == u8::MAX).then_some((queue, group, place))
 }
 
 pub(crate) fn status(id: JobId) -> [u8; 17] {
@@ -164,15 +228,16 @@ pub(crate) fn key(queue: u32, key: &str) -> Vec<u8> {
     row
 }
 
-pub(crate) fn pace(queue: u32, group: &str) -> Vec<u8> {
+/// The key of a pace, or of the settings or the counts of a group.
+pub(crate) fn of_group(kind: u8, queue: u32, group: &str) -> Vec<u8> {
     let mut row = Vec::with_capacity(5 + group.len());
-    row.extend_from_slice(&of_queue(PACE, queue));
+    row.extend_from_slice(&of_queue(kind, queue));
     row.extend_from_slice(group.as_bytes());
     row
 }
 
-/// The queue and the group in the key of a pace row.
-pub(crate) fn read_pace_key(key: &[u8]) -> Option<(u32, &str)> {
+/// The queue and the group in the key of a pace, or of the settings or the counts of a group.
+pub(crate) fn read_group_key(key: &[u8]) -> Option<(u32, &str)> {
     let queue = u32::from_be_bytes(key.get(1..5)?.try_into().ok()?);
     Some((queue, std::str::from_utf8(key.get(5..)?).ok()?))
 }
@@ -317,7 +382,7 @@ pub(crate) fn read_finished(key: &[u8]) -> Option<(Time, JobId)> {
 /// The job that a due, lease or finished row belongs to.
 pub(crate) fn job_of(key: &[u8], value: &[u8]) -> Option<JobId> {
     match *key.first()? {
-        DUE => read_due_value(value).map(|(id, _)| id),
+        DUE => DueValue::decode(value).map(|value| value.id),
         LEASE => read_lease_key(key).map(|(_, id)| id),
         FINISHED => read_finished(key).map(|(_, id)| id),
         _ => None,
@@ -355,6 +420,24 @@ mod tests {
             prop_assert_eq!(one.cmp(&two), due(queue, one).cmp(&due(queue, two)));
             prop_assert_eq!(place_of(&due(queue, one)), Some(one));
             prop_assert!(due(queue, one).as_slice() < due_end(queue).as_slice());
+        }
+
+        #[test]
+        fn grouped_rows_sort_by_rank_and_never_mix(
+            one: (u64, i8, u64), two: (u64, i8, u64), group: String, other: String,
+        ) {
+            let place = |(due, priority, seq)| Place::new(Time::from_millis(due), priority, seq);
+            let (one, two) = (place(one), place(two));
+            let by_rank = |place: Place| (place.rank, place);
+            let key = grouped(7, &group, one);
+            prop_assert_eq!(by_rank(one).cmp(&by_rank(two)), key.cmp(&grouped(7, &group, two)));
+            prop_assert_eq!(read_grouped_key(&key), Some((7, &*group, one)));
+            prop_assert!(key >= grouped_from(7, &group, one.rank, one.due));
+            prop_assert!(key < grouped_rank_end(7, &group, one.rank));
+            if group != other {
+                let range = grouped_from(7, &other, 0, Time::default())..grouped_end(7, &other);
+                prop_assert!(!range.contains(&key));
+            }
         }
 
         #[test]

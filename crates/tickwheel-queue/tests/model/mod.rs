@@ -11,6 +11,7 @@ pub(crate) struct ModelJob {
     pub(crate) id: JobId,
     pub(crate) queue: usize,
     pub(crate) key: Option<String>,
+    pub(crate) group: Option<u8>,
     pub(crate) priority: i8,
     pub(crate) seq: u64,
     pub(crate) due: u64,
@@ -93,6 +94,12 @@ pub(crate) struct Model {
     pub(crate) fired: Vec<JobId>,
     /// Queues in priority order.
     pub(crate) by_priority: HashMap<usize, bool>,
+    /// Queues that serve their groups in turn.
+    pub(crate) is_fair: HashMap<usize, bool>,
+    /// How many jobs of each group of a queue may be leased at once.
+    pub(crate) concurrency: HashMap<usize, Option<u32>>,
+    /// What is set for a group: whether it is paused, and its own limit.
+    pub(crate) groups: HashMap<(usize, u8), (bool, Option<u32>)>,
     /// Follow-ups whose ids are not known yet.
     pub(crate) expected: Vec<ExpectedJob>,
 }
@@ -101,6 +108,7 @@ pub(crate) struct NewModelJob {
     pub(crate) id: JobId,
     pub(crate) queue: usize,
     pub(crate) key: Option<String>,
+    pub(crate) group: Option<u8>,
     pub(crate) priority: i8,
     pub(crate) delay: u64,
     pub(crate) max_attempts: u32,
@@ -158,6 +166,7 @@ impl Model {
                 id,
                 queue: schedule.queue,
                 key: None,
+                group: None,
                 priority: schedule.priority,
                 seq: self.next_seq,
                 due,
@@ -199,6 +208,7 @@ impl Model {
             id: found.id,
             queue,
             key: None,
+            group: None,
             priority: 0,
             seq: self.next_seq,
             due,
@@ -268,6 +278,7 @@ impl Model {
             id: job.id,
             queue: job.queue,
             key: job.key,
+            group: job.group,
             priority: job.priority,
             seq,
             due: (self.now + job.delay).min(latest),
@@ -316,7 +327,26 @@ impl Model {
         waiting
     }
 
-    /// The jobs that the next reserve has to give.
+    /// The live jobs of a group that are leased.
+    pub(crate) fn running(&self, queue: usize, group: u8) -> u32 {
+        let is_it = |job: &&ModelJob| {
+            (job.queue, job.group, job.state) == (queue, Some(group), State::Leased)
+        };
+        self.jobs.iter().filter(is_it).count() as u32
+    }
+
+    /// How many more jobs of a group may be delivered.
+    pub(crate) fn room_of(&self, queue: usize, group: u8) -> u32 {
+        let (paused, own) = self.groups.get(&(queue, group)).copied().unwrap_or_default();
+        if paused {
+            return 0;
+        }
+        let limit = own.or(self.concurrency.get(&queue).copied().flatten());
+        limit.map_or(u32::MAX, |limit| limit.saturating_sub(self.running(queue, group)))
+    }
+
+    /// The jobs that the next reserve has to give. If groups are served in turn, it may give them
+    /// in another order, and others of the same groups.
     pub(crate) fn next_ready(&self, queue: usize, jobs: usize) -> Vec<JobId> {
         if self.paused.get(&queue) == Some(&true) {
             return Vec::new();
@@ -326,6 +356,14 @@ impl Model {
         if self.by_priority.get(&queue) == Some(&true) {
             ready.sort_by_key(|job| -i16::from(job.priority));
         }
+        let mut rooms: HashMap<u8, u32> = HashMap::new();
+        ready.retain(|job| {
+            let Some(group) = job.group else { return true };
+            let room = rooms.entry(group).or_insert_with(|| self.room_of(queue, group));
+            let has_room = *room > 0;
+            *room = room.saturating_sub(1);
+            has_room
+        });
         ready.into_iter().take(jobs).map(|job| job.id).collect()
     }
 

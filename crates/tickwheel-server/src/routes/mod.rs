@@ -4,6 +4,7 @@
 mod batch;
 mod clock;
 mod events;
+mod groups;
 mod jobs;
 mod queues;
 mod schedules;
@@ -64,6 +65,8 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(queues::list))
         .routes(routes!(queues::get, queues::remove))
         .routes(routes!(queues::put_settings, queues::patch_settings))
+        .routes(routes!(groups::list))
+        .routes(routes!(groups::patch))
         .routes(routes!(queues::pause))
         .routes(routes!(queues::resume))
         .routes(routes!(queues::kick))

@@ -13,6 +13,7 @@
 //! | `stats` | counters and percentiles |
 
 mod event;
+mod group;
 mod job;
 mod payload;
 mod queue;
@@ -24,6 +25,7 @@ use tickwheel_queue::Time;
 use crate::api::{Code, Delay, JobId, JobState, Timestamp};
 use crate::problem::Failure;
 
+pub(crate) use group::group_patch_of;
 pub(crate) use job::{encoded_len, imported_job, new_job, result_of, when_of};
 pub(crate) use queue::{pacing_of, patch_of, settings_of};
 pub(crate) use schedule::new_schedule;

@@ -119,6 +119,7 @@ impl IntoWire for queue::QueueSettings {
                 queue::Order::Priority => Order::Priority,
             },
             target: self.target,
+            fair_groups: self.fair_groups,
         }
     }
 }
@@ -150,6 +151,7 @@ pub(crate) fn settings_of(settings: QueueSettings) -> Result<queue::QueueSetting
         group_pacing: pacing_of(&settings.group_pacing, "/group_pacing")?,
         order: settings.order.into_queue(),
         target: settings.target.filter(|target| !target.is_empty()),
+        fair_groups: settings.fair_groups,
     })
 }
 
@@ -169,6 +171,7 @@ pub(crate) fn patch_of(patch: QueueSettingsPatch) -> Result<queue::SettingsPatch
         group_pacing: pacing(patch.group_pacing, "/group_pacing")?,
         order: patch.order.map(IntoQueue::into_queue),
         target: patch.target.map(|target| Some(target).filter(|target| !target.is_empty())),
+        fair_groups: patch.fair_groups,
     })
 }
 
@@ -229,6 +232,7 @@ mod tests {
             group_pacing: queue::Pacing::default(),
             order: queue::Order::Priority,
             target: Some("partner".into()),
+            fair_groups: true,
         };
         let shown = settings.clone().into_wire();
         let text = serde_json::to_string(&shown).unwrap();

@@ -4,6 +4,7 @@ mod access;
 mod client;
 mod clock;
 mod events;
+mod groups;
 mod idempotency;
 mod jobs;
 mod lifecycle;

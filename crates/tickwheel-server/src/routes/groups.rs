@@ -1,0 +1,73 @@
+//! Groups of a queue.
+
+use axum::Json;
+use axum::extract::State;
+use tickwheel_queue::GroupList;
+
+use crate::api::{Group, GroupPage, GroupPatch};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::extract::{Body, Params, PathGroup, QueueName};
+use crate::problem::Failure;
+use crate::tokens::Scope;
+use crate::wire::{IntoWire, group_patch_of};
+
+/// List the groups of a queue that have live jobs or settings.
+#[utoipa::path(
+    get, path = "/v1/queues/{queue}/groups", tag = "queues", operation_id = "listGroups",
+    params(
+        ("prefix" = Option<String>, Query, max_length = 512,
+         description = "Only groups whose name begins with this"),
+        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
+         description = "The maximum number of groups in a page; defaults to 100"),
+        ("page" = Option<String>, Query, description = "`next` of the page before"),
+    ),
+    responses((status = 200, description = "A page of groups, by name", body = GroupPage))
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    caller: Caller,
+    QueueName(queue): QueueName,
+    params: Params,
+) -> Result<Json<GroupPage>, Failure> {
+    caller.may(Scope::Read, &queue)?;
+    params.only(&["prefix", "limit", "page"])?;
+    let list = GroupList {
+        prefix: params.get("prefix").unwrap_or_default().to_owned(),
+        limit: params.number("limit", 1, GroupList::MAX_LIMIT)?.unwrap_or(100),
+        after: params.get("page").map(str::to_owned),
+        ..GroupList::of(queue)
+    };
+    let page = app.queues_for(&caller, Scope::Read)?.groups(list).await?;
+    Ok(Json(page.into_wire()))
+}
+
+/// Change settings of a group: pause or resume it, or give it limits of its own.
+///
+/// A queue that does not exist is created.
+#[utoipa::path(
+    patch, path = "/v1/queues/{queue}/groups/{group}", tag = "queues",
+    operation_id = "patchGroup",
+    request_body = GroupPatch,
+    responses((status = 200, description = "The group as it is now", body = Group))
+)]
+pub(crate) async fn patch(
+    State(app): State<App>,
+    caller: Caller,
+    QueueName(queue): QueueName,
+    PathGroup(group): PathGroup,
+    Body(patch): Body<GroupPatch>,
+) -> Result<Json<Group>, Failure> {
+    caller.may(Scope::Admin, &queue)?;
+    let queues = app.queues_for(&caller, Scope::Admin)?;
+    let patch = group_patch_of(&patch)?;
+    let settings = queues.patch_group(queue.clone(), group.clone(), patch).await?;
+    // No other name with this prefix comes first.
+    let list = GroupList { prefix: group.clone(), limit: 1, ..GroupList::of(queue) };
+    let found = queues.groups(list).await?.groups.pop().filter(|found| found.name == group);
+    let (waiting, running, held) =
+        found.map_or((0, 0, 0), |found| (found.waiting, found.running, found.held));
+    let pacing = settings.pacing.map(IntoWire::into_wire);
+    let paused = settings.paused;
+    Ok(Json(Group { name: group, paused, pacing, waiting, running, held }))
+}

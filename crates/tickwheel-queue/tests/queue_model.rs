@@ -28,7 +28,7 @@ const GROUPS: u8 = 3;
 const START: u64 = 1_700_000_000_000;
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(crate) enum Step {
     Put(Put),
     PutMany { queue: usize, group: Option<u8>, count: usize, delay: u64, spread: u64 },
     Cancel(usize),
@@ -57,7 +57,7 @@ enum Step {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Put {
+pub(crate) struct Put {
     queue: usize,
     key: Option<u8>,
     group: Option<u8>,
@@ -77,7 +77,7 @@ fn millis() -> impl Strategy<Value = u64> {
     prop_oneof![3 => Just(0), 4 => 1..2_000_u64, 3 => 900..1_600_u64, 2 => 5_000..90_000_u64]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     let queue = || 0..QUEUES.len();
     let any_job = || 0..1_000_usize;
     let group = || prop::option::of(0..GROUPS);
@@ -143,7 +143,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// The disk of a test, which may lose its power.
-trait TestDisk: Disk + Clone + 'static {
+pub(crate) trait TestDisk: Disk + Clone + 'static {
     fn crash(&self) {}
 }
 
@@ -609,7 +609,7 @@ impl<D: TestDisk> Run<D> {
     }
 }
 
-fn run(disk: impl TestDisk, steps: &[Step]) {
+pub(crate) fn run(disk: impl TestDisk, steps: &[Step]) {
     let mut run = Run::new(disk);
     for step in steps {
         run.take(step);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tickwheel_queue::{Attempt, AttemptOutcome, Job, JobId, OnConflict, Retry, State, Time};
 
-use crate::rig::nth_occurrence_id;
+use super::rig::nth_occurrence_id;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ModelJob {

@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use crate::process::{Failure, root};
 
 /// The crates that this is asked of.
-const SOURCES: [&str; 4] = [
+const SOURCES: [&str; 5] = [
     "crates/tickwheel/src",
     "crates/tickwheel-queue/src",
     "crates/tickwheel-api/src",
+    "crates/tickwheel-client/src",
     "crates/tickwheel-server/src",
 ];
 

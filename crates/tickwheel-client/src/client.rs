@@ -1,0 +1,767 @@
+//! The client: every operation of the API, one method each.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use hyper::Method;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tickwheel_api::{
+    AckRequest, Acked, AdvanceRequest, Cancelled, Clock, Count, Delay, Deliveries, Delivery,
+    ExtendItem, ExtendRequest, Extended, FailItem, FailRequest, Failed, FinishedState, Health, Job,
+    JobId, JobItem, JobPage, JobState, KickRequest, Kicked, LeaseItem, NextRun, NextRuns,
+    PutResponse, Queue, QueueList, QueueSettings, QueueSettingsPatch, ReleaseItem, ReleaseRequest,
+    Released, RemoveFinishedRequest, RescheduleItem, RescheduleRequest, Rescheduled,
+    ReserveRequest, Results, Schedule, ScheduleList, ScheduleRequest, Stats,
+};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::Error;
+use crate::events::Events;
+use crate::job::{JobRef, Lease, NewJob};
+use crate::puts::{self, Waiting};
+use crate::trace;
+use crate::transport::{Call, Transport};
+use crate::worker::WorkerBuilder;
+
+/// Everything except what a path may hold as it is.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+
+/// How a failed delivery is to be retried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// As the job's retry policy says.
+    ByPolicy,
+    /// After this delay.
+    After(Duration),
+    /// Never: the job is dead.
+    Never,
+}
+
+/// Which jobs to list.
+///
+/// ```
+/// use tickwheel_client::List;
+/// use tickwheel_client::api::JobState;
+///
+/// let list = List { state: Some(JobState::Dead), ..List::of("mail") };
+/// assert_eq!(list.queue, "mail");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct List {
+    /// The queue.
+    pub queue: String,
+    /// Jobs in this state; all of them without it.
+    pub state: Option<JobState>,
+    /// Jobs due at this time or later, in milliseconds since 1970 or as RFC 3339.
+    pub due_from: Option<String>,
+    /// Jobs due before this time.
+    pub due_to: Option<String>,
+    /// Jobs whose key starts with this.
+    pub key_prefix: Option<String>,
+    /// Jobs in one page.
+    pub limit: Option<u32>,
+    /// Where the page begins: what the last page said.
+    pub page: Option<String>,
+}
+
+impl List {
+    /// All jobs of a queue.
+    pub fn of(queue: impl Into<String>) -> Self {
+        Self { queue: queue.into(), ..Self::default() }
+    }
+}
+
+/// How a client is made, if not by [`Client::new`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_client::Client;
+///
+/// let client = Client::builder("https://jobs.example.org")
+///     .token("twk_0123456789abcdef")
+///     .patience(Duration::from_secs(5))
+///     .build()?;
+/// # Ok::<(), tickwheel_client::Error>(())
+/// ```
+pub struct ClientBuilder {
+    url: String,
+    token: Option<String>,
+    patience: Duration,
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Without the token, which is a secret.
+        f.debug_struct("ClientBuilder").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl ClientBuilder {
+    /// With this token.
+    #[must_use]
+    pub fn token(mut self, token: impl Into<String>) -> Self {
+        self.token = Some(token.into());
+        self
+    }
+
+    /// How long a request is repeated while the server is busy or cannot be reached: 30 seconds
+    /// unless told.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// The client. No connection is made before the first call.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] if the address or the token cannot be used.
+    pub fn build(self) -> Result<Client, Error> {
+        let transport = Transport::new(&self.url, self.token.as_deref(), self.patience)?;
+        let inner = Inner { transport: Arc::new(transport), puts: OnceLock::new() };
+        Ok(Client { inner: Arc::new(inner) })
+    }
+}
+
+struct Inner {
+    transport: Arc<Transport>,
+    puts: OnceLock<mpsc::Sender<Waiting>>,
+}
+
+/// A Tickwheel server. Clones are cheap and share connections.
+///
+/// Calls have to be made inside a tokio runtime; [`blocking::Client`](crate::blocking::Client)
+/// needs none.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_client::{Client, NewJob};
+///
+/// # async fn example() -> Result<(), tickwheel_client::Error> {
+/// let client = Client::new("http://127.0.0.1:7300")?;
+/// let close = NewJob::text("orders", "close order 42").key("order-42");
+/// client.put(close.delay(Duration::from_secs(30 * 60))).await?;
+/// // The order is paid.
+/// client.cancel(("orders", "order-42")).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    inner: Arc<Inner>,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
+}
+
+impl Client {
+    /// A client of the server at this address, without a token.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Invalid`] if the address cannot be used.
+    pub fn new(url: impl Into<String>) -> Result<Self, Error> {
+        Self::builder(url).build()
+    }
+
+    /// A client with a token or other settings.
+    pub fn builder(url: impl Into<String>) -> ClientBuilder {
+        ClientBuilder { url: url.into(), token: None, patience: Duration::from_secs(30) }
+    }
+
+    /// A worker that handles jobs of this server's queues.
+    pub fn worker(&self) -> WorkerBuilder {
+        WorkerBuilder::new(self.clone())
+    }
+
+    /// Puts a job. Puts of concurrent callers travel together, and repeating a put after a broken
+    /// connection puts nothing twice.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if the server refuses the job, for example because its key is taken.
+    pub async fn put(&self, job: impl Into<NewJob>) -> Result<PutResponse, Error> {
+        let mut request = job.into().into_request();
+        trace::add_to(&mut request);
+        let transport = &self.inner.transport;
+        let puts = self.inner.puts.get_or_init(|| puts::start(Arc::clone(transport)));
+        let (caller, result) = oneshot::channel();
+        let gone = || Error::Invalid("the runtime of the client's first put has ended".to_owned());
+        puts.send((request, caller)).await.map_err(|_| gone())?;
+        result.await.map_err(|_| gone())?
+    }
+
+    /// Puts jobs in one request; the results are in the order of the jobs.
+    ///
+    /// # Errors
+    ///
+    /// If the request as a whole fails.
+    pub async fn put_all<J: Into<NewJob>>(
+        &self,
+        jobs: impl IntoIterator<Item = J>,
+    ) -> Result<Vec<Result<PutResponse, Error>>, Error> {
+        self.put_requests(jobs, None).await
+    }
+
+    /// Puts a job under an idempotency key of the caller's: for 24 hours, a repetition with the
+    /// same job gets the first answer and puts nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Refused`] if the server refuses the job, or the key was used with another one.
+    pub async fn put_once(
+        &self,
+        idempotency_key: &str,
+        job: impl Into<NewJob>,
+    ) -> Result<PutResponse, Error> {
+        let mut request = job.into().into_request();
+        trace::add_to(&mut request);
+        puts::put_one(&self.inner.transport, &request, Some(idempotency_key)).await
+    }
+
+    /// Puts jobs in one request under an idempotency key of the caller's; see
+    /// [`put_once`](Self::put_once).
+    ///
+    /// # Errors
+    ///
+    /// If the request as a whole fails, for example because the key was used with other jobs.
+    pub async fn put_all_once<J: Into<NewJob>>(
+        &self,
+        idempotency_key: &str,
+        jobs: impl IntoIterator<Item = J>,
+    ) -> Result<Vec<Result<PutResponse, Error>>, Error> {
+        self.put_requests(jobs, Some(idempotency_key)).await
+    }
+
+    async fn put_requests<J: Into<NewJob>>(
+        &self,
+        jobs: impl IntoIterator<Item = J>,
+        key: Option<&str>,
+    ) -> Result<Vec<Result<PutResponse, Error>>, Error> {
+        let mut requests: Vec<_> = jobs.into_iter().map(|job| job.into().into_request()).collect();
+        requests.iter_mut().for_each(trace::add_to);
+        puts::put_all(&self.inner.transport, &requests, key).await
+    }
+
+    /// Reads a job.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_not_found`] if there is no such job.
+    pub async fn get(&self, job: impl Into<JobRef>) -> Result<Job, Error> {
+        self.call(Call::new(Method::GET, job_path(&job.into()))).await
+    }
+
+    /// Cancels a live job; gives the state that it was in.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_not_found`] if there is no such job.
+    pub async fn cancel(&self, job: impl Into<JobRef>) -> Result<JobState, Error> {
+        let call = Call::new(Method::DELETE, job_path(&job.into())).once();
+        self.call(call).await.map(|cancelled: Cancelled| cancelled.was)
+    }
+
+    /// Moves a waiting job to another time; gives its new due time.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such job, or a worker has it.
+    pub async fn reschedule(
+        &self,
+        job: impl Into<JobRef>,
+        when: RescheduleRequest,
+    ) -> Result<Rescheduled, Error> {
+        self.post(format!("{}/reschedule", job_path(&job.into())), &when, true).await
+    }
+
+    /// Reserves up to `limit` jobs, waiting for the first one for up to `wait`.
+    ///
+    /// # Errors
+    ///
+    /// If the queue's name is invalid, or no answer comes.
+    pub async fn reserve(
+        &self,
+        queue: &str,
+        request: ReserveRequest,
+    ) -> Result<Vec<Delivery>, Error> {
+        let wait = request.wait.map_or(Duration::ZERO, |wait| wait.0);
+        let call = Call::new(Method::POST, queue_path(queue, "/reserve")).json(&request)?;
+        let deliveries: Deliveries = self.call(call.once().waiting(wait)).await?;
+        Ok(deliveries.deliveries)
+    }
+
+    /// Acknowledges a job, with a result if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_stale_lease`] if the lease ran out.
+    pub async fn ack(&self, lease: Lease, result: Option<&RawValue>) -> Result<JobState, Error> {
+        let request = AckRequest { token: lease.token, result: result.map(ToOwned::to_owned) };
+        let acked: Acked = self.post(lease_path(lease, "ack"), &request, false).await?;
+        Ok(acked.state)
+    }
+
+    /// Reports that an attempt failed; gives the state that the job is in then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_stale_lease`] if the lease ran out.
+    pub async fn fail(&self, lease: Lease, error: &str, retry: Retry) -> Result<JobState, Error> {
+        let FailItem { token, error, delay, dead, .. } = fail_item(lease, error, retry);
+        let request = FailRequest { token, error, delay, dead };
+        let failed: Failed = self.post(lease_path(lease, "fail"), &request, false).await?;
+        Ok(failed.state)
+    }
+
+    /// Extends a lease: it runs out after this time from now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_stale_lease`] if the lease ran out.
+    pub async fn extend(&self, lease: Lease, length: Duration) -> Result<Extended, Error> {
+        let request = ExtendRequest { token: lease.token, lease: Delay(length) };
+        self.post(lease_path(lease, "extend"), &request, true).await
+    }
+
+    /// Gives a job back without counting the attempt, due at once or after a delay.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_stale_lease`] if the lease ran out.
+    pub async fn release(&self, lease: Lease, delay: Option<Duration>) -> Result<(), Error> {
+        let request = ReleaseRequest { token: lease.token, delay: delay.map(Delay) };
+        let _: Released = self.post(lease_path(lease, "release"), &request, false).await?;
+        Ok(())
+    }
+
+    /// Makes a dead job ready again.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such job, or it is not dead.
+    pub async fn kick(&self, id: JobId) -> Result<JobState, Error> {
+        let kicked: Kicked = self.post(format!("/v1/jobs/{id}/kick"), &Empty {}, false).await?;
+        Ok(kicked.state)
+    }
+
+    /// Acknowledges jobs in one request.
+    ///
+    /// # Errors
+    ///
+    /// If the request as a whole fails.
+    pub async fn ack_all(&self, items: Vec<LeaseItem>) -> BatchResult<Acked> {
+        self.batch("/ack", items, false).await
+    }
+
+    /// Reports failed attempts in one request.
+    ///
+    /// # Errors
+    ///
+    /// If the request as a whole fails.
+    pub async fn fail_all(&self, items: Vec<FailItem>) -> BatchResult<Failed> {
+        self.batch("/fail", items, false).await
+    }
+
+    /// Extends leases in one request.
+    ///
+    /// # Errors
+    ///
+    /// If the request as a whole fails.
+    pub async fn extend_all(&self, items: Vec<ExtendItem>) -> BatchResult<Extended> {
+        self.batch("/extend", items, true).await
+    }
+
+    /// Gives jobs back in one request.
+    ///
+    /// # Errors
+    ///
+    /// If the request as a whole fails.
+    pub async fn release_all(&self, items: Vec<ReleaseItem>) -> BatchResult<Released> {
+        self.batch("/release", items, false).await
+    }
+
+    /// Cancels jobs in one request.
+    ///
+    /// # Errors
+    ///
+    /// If the request as a whole fails.
+    pub async fn cancel_all(&self, items: Vec<JobItem>) -> BatchResult<Cancelled> {
+        self.batch("/cancel", items, false).await
+    }
+
+    /// Moves jobs in one request.
+    ///
+    /// # Errors
+    ///
+    /// If the request as a whole fails.
+    pub async fn reschedule_all(&self, items: Vec<RescheduleItem>) -> BatchResult<Rescheduled> {
+        self.batch("/reschedule", items, true).await
+    }
+
+    /// Makes dead jobs ready again in one request.
+    ///
+    /// # Errors
+    ///
+    /// If the request as a whole fails.
+    pub async fn kick_all(&self, items: Vec<JobItem>) -> BatchResult<Kicked> {
+        self.batch("/kick", items, false).await
+    }
+
+    /// Lists one page of jobs.
+    ///
+    /// # Errors
+    ///
+    /// If the queue does not exist, or a filter is invalid.
+    pub async fn list(&self, list: &List) -> Result<JobPage, Error> {
+        let limit = list.limit.map(|limit| limit.to_string());
+        let state = list.state.map(|state| state.to_string());
+        let parameters = [
+            ("state", &state),
+            ("due_from", &list.due_from),
+            ("due_to", &list.due_to),
+            ("key_prefix", &list.key_prefix),
+            ("limit", &limit),
+            ("page", &list.page),
+        ];
+        let path = queue_path(&list.queue, &format!("/jobs{}", query(&parameters)));
+        self.call(Call::new(Method::GET, path)).await
+    }
+
+    /// Lists all jobs, page by page.
+    ///
+    /// # Errors
+    ///
+    /// If the queue does not exist, or a filter is invalid.
+    pub async fn list_all(&self, mut list: List) -> Result<Vec<Job>, Error> {
+        let mut jobs = Vec::new();
+        loop {
+            let page = self.list(&list).await?;
+            jobs.extend(page.jobs);
+            list.page = page.next;
+            if list.page.is_none() {
+                return Ok(jobs);
+            }
+        }
+    }
+
+    /// All queues.
+    ///
+    /// # Errors
+    ///
+    /// If no answer comes.
+    pub async fn queues(&self) -> Result<Vec<Queue>, Error> {
+        let list: QueueList = self.call(Call::new(Method::GET, "/v1/queues")).await?;
+        Ok(list.queues)
+    }
+
+    /// A queue: its settings and how many jobs it has.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_not_found`] if there is no such queue.
+    pub async fn queue(&self, queue: &str) -> Result<Queue, Error> {
+        self.call(Call::new(Method::GET, queue_path(queue, ""))).await
+    }
+
+    /// Replaces the settings of a queue, which is created if there is none.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is invalid.
+    pub async fn put_settings(
+        &self,
+        queue: &str,
+        settings: &QueueSettings,
+    ) -> Result<Queue, Error> {
+        let call = Call::new(Method::PUT, queue_path(queue, "/settings")).json(settings)?;
+        self.call(call).await
+    }
+
+    /// Changes some settings of a queue, which is created if there is none.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is invalid.
+    pub async fn patch_settings(
+        &self,
+        queue: &str,
+        patch: &QueueSettingsPatch,
+    ) -> Result<Queue, Error> {
+        let call = Call::new(Method::PATCH, queue_path(queue, "/settings")).json(patch)?;
+        self.call(call).await
+    }
+
+    /// Stops delivering jobs of a queue.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_not_found`] if there is no such queue.
+    pub async fn pause_queue(&self, queue: &str) -> Result<Queue, Error> {
+        self.post(queue_path(queue, "/pause"), &Empty {}, true).await
+    }
+
+    /// Delivers jobs of a paused queue again.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_not_found`] if there is no such queue.
+    pub async fn resume_queue(&self, queue: &str) -> Result<Queue, Error> {
+        self.post(queue_path(queue, "/resume"), &Empty {}, true).await
+    }
+
+    /// Makes dead jobs of a queue ready again; gives their number.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_not_found`] if there is no such queue.
+    pub async fn kick_queue(&self, queue: &str, limit: Option<u64>) -> Result<u64, Error> {
+        let request = KickRequest { limit };
+        let count: Count = self.post(queue_path(queue, "/kick"), &request, false).await?;
+        Ok(count.count)
+    }
+
+    /// Removes finished jobs of a queue, all of them or those that finished longer ago than
+    /// `older_than`; gives their number.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_not_found`] if there is no such queue.
+    pub async fn remove_finished(
+        &self,
+        queue: &str,
+        state: FinishedState,
+        older_than: Option<Duration>,
+    ) -> Result<u64, Error> {
+        let request = RemoveFinishedRequest { state, older_than: older_than.map(Delay) };
+        let count: Count =
+            self.post(queue_path(queue, "/remove-finished"), &request, false).await?;
+        Ok(count.count)
+    }
+
+    /// Cancels all waiting jobs of a queue; gives their number.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_not_found`] if there is no such queue.
+    pub async fn cancel_waiting(&self, queue: &str) -> Result<u64, Error> {
+        let count: Count =
+            self.post(queue_path(queue, "/cancel-waiting"), &Empty {}, false).await?;
+        Ok(count.count)
+    }
+
+    /// Removes a queue: an empty one, or with `force` any one with its jobs; gives their number.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such queue, or it has jobs and `force` is `false`.
+    pub async fn remove_queue(&self, queue: &str, force: bool) -> Result<u64, Error> {
+        let path = queue_path(queue, if force { "?force=true" } else { "" });
+        let count: Count = self.call(Call::new(Method::DELETE, path).once()).await?;
+        Ok(count.count)
+    }
+
+    /// Creates or replaces a schedule.
+    ///
+    /// # Errors
+    ///
+    /// If the schedule is invalid.
+    pub async fn put_schedule(
+        &self,
+        name: &str,
+        schedule: &ScheduleRequest,
+    ) -> Result<Schedule, Error> {
+        self.call(Call::new(Method::PUT, schedule_path(name, "")).json(schedule)?).await
+    }
+
+    /// All schedules.
+    ///
+    /// # Errors
+    ///
+    /// If no answer comes.
+    pub async fn schedules(&self) -> Result<Vec<Schedule>, Error> {
+        let list: ScheduleList = self.call(Call::new(Method::GET, "/v1/schedules")).await?;
+        Ok(list.schedules)
+    }
+
+    /// A schedule.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_not_found`] if there is no such schedule.
+    pub async fn schedule(&self, name: &str) -> Result<Schedule, Error> {
+        self.call(Call::new(Method::GET, schedule_path(name, ""))).await
+    }
+
+    /// Stops a schedule until it is resumed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_not_found`] if there is no such schedule.
+    pub async fn pause_schedule(&self, name: &str) -> Result<Schedule, Error> {
+        self.post(schedule_path(name, "/pause"), &Empty {}, true).await
+    }
+
+    /// Continues a paused schedule.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_not_found`] if there is no such schedule.
+    pub async fn resume_schedule(&self, name: &str) -> Result<Schedule, Error> {
+        self.post(schedule_path(name, "/resume"), &Empty {}, true).await
+    }
+
+    /// Removes a schedule; gives what it was.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_not_found`] if there is no such schedule.
+    pub async fn remove_schedule(&self, name: &str) -> Result<Schedule, Error> {
+        self.call(Call::new(Method::DELETE, schedule_path(name, "")).once()).await
+    }
+
+    /// The next times at which a schedule puts jobs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::is_not_found`] if there is no such schedule.
+    pub async fn next_runs(&self, name: &str, count: u32) -> Result<Vec<NextRun>, Error> {
+        let path = schedule_path(name, &format!("/next?n={count}"));
+        let runs: NextRuns = self.call(Call::new(Method::GET, path)).await?;
+        Ok(runs.next)
+    }
+
+    /// Counters of the whole server.
+    ///
+    /// # Errors
+    ///
+    /// If no answer comes.
+    pub async fn stats(&self) -> Result<Stats, Error> {
+        self.call(Call::new(Method::GET, "/v1/stats")).await
+    }
+
+    /// Whether the server runs, and its version.
+    ///
+    /// # Errors
+    ///
+    /// If no answer comes.
+    pub async fn health(&self) -> Result<Health, Error> {
+        self.call(Call::new(Method::GET, "/healthz")).await
+    }
+
+    /// What the server's clock shows.
+    ///
+    /// # Errors
+    ///
+    /// If no answer comes.
+    pub async fn clock(&self) -> Result<Clock, Error> {
+        self.call(Call::new(Method::GET, "/v1/clock")).await
+    }
+
+    /// Moves the clock of a server that runs with `--clock manual`.
+    ///
+    /// # Errors
+    ///
+    /// If the server runs with the real clock.
+    pub async fn advance(&self, by: Duration) -> Result<Clock, Error> {
+        self.post("/v1/clock/advance".to_owned(), &AdvanceRequest { by: Delay(by) }, false).await
+    }
+
+    /// Follows what happens to the jobs of one queue, or of all queues.
+    ///
+    /// # Errors
+    ///
+    /// If the stream cannot be opened.
+    pub async fn events(&self, queue: Option<&str>) -> Result<Events, Error> {
+        let path = queue.map_or("/v1/events".to_owned(), |queue| queue_path(queue, "/events"));
+        Events::open(Arc::clone(&self.inner.transport), path).await
+    }
+
+    async fn batch<I: Serialize, T: DeserializeOwned>(
+        &self,
+        operation: &str,
+        items: Vec<I>,
+        repeatable: bool,
+    ) -> BatchResult<T> {
+        #[derive(Serialize)]
+        struct Items<I> {
+            items: Vec<I>,
+        }
+        let path = format!("/v1/jobs/batch{operation}");
+        let results: Results<T> = self.post(path, &Items { items }, repeatable).await?;
+        Ok(results.results.into_iter().map(puts::result).collect())
+    }
+
+    async fn post<T: DeserializeOwned>(
+        &self,
+        path: String,
+        body: &impl Serialize,
+        repeatable: bool,
+    ) -> Result<T, Error> {
+        let call = Call::new(Method::POST, path).json(body)?;
+        self.call(if repeatable { call } else { call.once() }).await
+    }
+
+    async fn call<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
+        self.inner.transport.call(call).await
+    }
+}
+
+/// A result for each item of a batch, in order.
+pub type BatchResult<T> = Result<Vec<Result<T, Error>>, Error>;
+
+/// A body without fields.
+#[derive(Serialize)]
+struct Empty {}
+
+pub(crate) fn fail_item(lease: Lease, error: &str, retry: Retry) -> FailItem {
+    let (delay, dead) = match retry {
+        Retry::ByPolicy => (None, false),
+        Retry::After(delay) => (Some(Delay(delay)), false),
+        Retry::Never => (None, true),
+    };
+    FailItem { id: lease.id, token: lease.token, error: error.to_owned(), delay, dead }
+}
+
+fn encoded(text: &str) -> String {
+    // A path of dots alone would be taken for another folder.
+    if matches!(text, "." | "..") {
+        return text.replace('.', "%2E");
+    }
+    utf8_percent_encode(text, PATH).to_string()
+}
+
+pub(crate) fn queue_path(queue: &str, rest: &str) -> String {
+    format!("/v1/queues/{}{rest}", encoded(queue))
+}
+
+fn schedule_path(name: &str, rest: &str) -> String {
+    format!("/v1/schedules/{}{rest}", encoded(name))
+}
+
+fn job_path(job: &JobRef) -> String {
+    match job {
+        JobRef::Id(id) => format!("/v1/jobs/{id}"),
+        JobRef::Key(queue, key) => queue_path(queue, &format!("/keys/{}", encoded(key))),
+    }
+}
+
+fn lease_path(lease: Lease, operation: &str) -> String {
+    format!("/v1/jobs/{}/{operation}", lease.id)
+}
+
+fn query(parameters: &[(&str, &Option<String>)]) -> String {
+    let given = parameters.iter().filter_map(|(name, value)| {
+        value.as_ref().map(|value| format!("{name}={}", encoded(value)))
+    });
+    let text = given.collect::<Vec<_>>().join("&");
+    if text.is_empty() { text } else { format!("?{text}") }
+}

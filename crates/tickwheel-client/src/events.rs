@@ -1,0 +1,132 @@
+//! The stream of events: server-sent events, with reconnection.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use http_body_util::BodyExt;
+use hyper::Method;
+use hyper::body::Incoming;
+use tickwheel_api::{Event, Reset};
+
+use crate::error::Error;
+use crate::transport::{Call, Transport};
+
+/// What a stream tells.
+#[derive(Clone, Debug)]
+pub enum Told {
+    /// Something happened to a job.
+    Event(Event),
+    /// Events were missed, so what was derived from them has to be read again.
+    Reset(Reset),
+}
+
+/// What happens to jobs, as it happens. After a broken connection the stream continues behind the
+/// last event.
+///
+/// ```
+/// # async fn example(client: tickwheel_client::Client) -> Result<(), tickwheel_client::Error> {
+/// use tickwheel_client::Told;
+///
+/// let mut events = client.events(Some("orders")).await?;
+/// loop {
+///     if let Told::Event(event) = events.next().await? {
+///         println!("{} {}", event.event, event.job);
+///     }
+/// }
+/// # }
+/// ```
+pub struct Events {
+    transport: Arc<Transport>,
+    path: String,
+    body: Incoming,
+    /// Bytes of a line that is not complete.
+    rest: Vec<u8>,
+    lines: VecDeque<String>,
+    /// The id of the last event.
+    last: Option<String>,
+    kind: String,
+    data: String,
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl Events {
+    pub(crate) async fn open(transport: Arc<Transport>, path: String) -> Result<Self, Error> {
+        let body = connect(&transport, &path, None).await?;
+        let (rest, lines, last) = (Vec::new(), VecDeque::new(), None);
+        let (kind, data) = (String::new(), String::new());
+        Ok(Self { transport, path, body, rest, lines, last, kind, data })
+    }
+
+    /// The next event.
+    ///
+    /// # Errors
+    ///
+    /// If the stream broke and cannot be opened again within the client's patience.
+    pub async fn next(&mut self) -> Result<Told, Error> {
+        loop {
+            while let Some(line) = self.lines.pop_front() {
+                if let Some(told) = self.take(&line)? {
+                    return Ok(told);
+                }
+            }
+            match self.body.frame().await {
+                Some(Ok(frame)) => self.split(frame.data_ref().map_or(&[][..], |data| data)),
+                Some(Err(_)) | None => self.reconnect().await?,
+            }
+        }
+    }
+
+    async fn reconnect(&mut self) -> Result<(), Error> {
+        self.rest.clear();
+        self.data.clear();
+        self.body = connect(&self.transport, &self.path, self.last.as_deref()).await?;
+        Ok(())
+    }
+
+    fn split(&mut self, bytes: &[u8]) {
+        self.rest.extend_from_slice(bytes);
+        while let Some(end) = self.rest.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line);
+            self.lines.push_back(line.trim_end_matches(['\r', '\n']).to_owned());
+        }
+    }
+
+    /// Takes a line; an empty one ends an event.
+    fn take(&mut self, line: &str) -> Result<Option<Told>, Error> {
+        let (field, value) = line.split_once(':').unwrap_or((line, ""));
+        let value = value.strip_prefix(' ').unwrap_or(value);
+        match field {
+            "event" => value.clone_into(&mut self.kind),
+            "id" => self.last = Some(value.to_owned()),
+            "data" => self.data.push_str(value),
+            "" if line.is_empty() && !self.data.is_empty() => {
+                let (kind, data) = (std::mem::take(&mut self.kind), std::mem::take(&mut self.data));
+                let unreadable = |error| Error::Answer(format!("an event {data:?}: {error}"));
+                let told = if kind == "reset" {
+                    serde_json::from_str(&data).map(Told::Reset)
+                } else {
+                    serde_json::from_str(&data).map(Told::Event)
+                };
+                return told.map(Some).map_err(unreadable);
+            }
+            // A sign of life, or a field that this client does not know.
+            _ => {}
+        }
+        Ok(None)
+    }
+}
+
+async fn connect(transport: &Transport, path: &str, last: Option<&str>) -> Result<Incoming, Error> {
+    let mut call = Call::new(Method::GET, path).header("accept", "text/event-stream");
+    if let Some(last) = last {
+        call = call.header("last-event-id", last);
+    }
+    transport.send(&call).await
+}

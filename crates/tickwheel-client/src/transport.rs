@@ -1,0 +1,255 @@
+//! One request at a time: sent, repeated while that is safe, and read.
+//!
+//! Ground rules:
+//! * A request that was refused with 429 or 503 changed nothing, so it is repeated after the time
+//!   that `Retry-After` names. The exception is `outcome-unknown`.
+//! * A request that may have arrived is repeated only if repeating it is harmless: it reads, or it
+//!   carries an idempotency key, or it sets something to a value.
+//! * Repeating ends when the client's patience is over; the last error is returned.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::{
+    AUTHORIZATION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, USER_AGENT,
+};
+use hyper::{Method, Request, Response};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client as HttpClient;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tickwheel_api::{Code, Problem};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::error::Error;
+
+/// How long a server may take to accept a connection.
+const CONNECT: Duration = Duration::from_secs(5);
+/// How long a server may take for an answer, beyond the time that it was asked to wait.
+const ANSWER: Duration = Duration::from_secs(60);
+/// The first pause before a request is repeated, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+
+/// A request, before it is known how often it is sent.
+pub(crate) struct Call {
+    method: Method,
+    /// With the query.
+    path: String,
+    body: Bytes,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    /// How long the server was asked to wait before it answers.
+    wait: Duration,
+    /// Whether a second execution does no harm.
+    repeatable: bool,
+}
+
+impl Call {
+    /// A request that reads, or sets something to a value: it can be repeated.
+    pub(crate) fn new(method: Method, path: impl Into<String>) -> Self {
+        let (body, headers, wait) = (Bytes::new(), Vec::new(), Duration::ZERO);
+        Self { method, path: path.into(), body, headers, wait, repeatable: true }
+    }
+
+    /// With a body of JSON.
+    pub(crate) fn json(mut self, body: &impl Serialize) -> Result<Self, Error> {
+        let json = serde_json::to_vec(body).map_err(|error| Error::Invalid(error.to_string()))?;
+        self.body = json.into();
+        self.headers.push((CONTENT_TYPE, HeaderValue::from_static("application/json")));
+        Ok(self)
+    }
+
+    /// With a key that makes it repeatable.
+    pub(crate) fn idempotent(mut self, key: &str) -> Result<Self, Error> {
+        let value = HeaderValue::from_str(key).map_err(|_| {
+            Error::Invalid(format!("{key:?} cannot be an idempotency key: use visible ASCII"))
+        })?;
+        self.headers.push((HeaderName::from_static("idempotency-key"), value));
+        self.repeatable = true;
+        Ok(self)
+    }
+
+    /// A second execution would do something else than the first.
+    pub(crate) fn once(mut self) -> Self {
+        self.repeatable = false;
+        self
+    }
+
+    /// The server may wait for this long before it answers.
+    pub(crate) fn waiting(mut self, wait: Duration) -> Self {
+        self.wait = wait;
+        self
+    }
+
+    pub(crate) fn header(mut self, name: &'static str, value: &str) -> Self {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            self.headers.push((HeaderName::from_static(name), value));
+        }
+        self
+    }
+}
+
+/// How an attempt failed.
+struct Failed {
+    error: Error,
+    repeat: Repeat,
+}
+
+/// Whether a request can be sent again after it failed.
+enum Repeat {
+    /// It was not executed, and the server may have asked for a pause.
+    After(Duration),
+    /// It may have been executed.
+    IfHarmless,
+    /// The answer would be the same.
+    Never,
+}
+
+pub(crate) struct Transport {
+    http: HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    /// Without a slash at its end.
+    url: String,
+    authorization: Option<HeaderValue>,
+    patience: Duration,
+}
+
+impl Transport {
+    pub(crate) fn new(url: &str, token: Option<&str>, patience: Duration) -> Result<Self, Error> {
+        let wrong = |why: &str| Error::Invalid(format!("{url:?} is no address of a server: {why}"));
+        let uri: hyper::Uri = url.parse().map_err(|_| wrong("write http://host:port"))?;
+        if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none() {
+            return Err(wrong("write http://host:port or https://host:port"));
+        }
+        let authorization = match token.filter(|token| !token.is_empty()) {
+            None => None,
+            Some(token) => {
+                let mut value =
+                    HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| {
+                        Error::Invalid("the token has characters that no token has".to_owned())
+                    })?;
+                value.set_sensitive(true);
+                Some(value)
+            }
+        };
+        let mut tcp = HttpConnector::new();
+        tcp.set_connect_timeout(Some(CONNECT));
+        tcp.set_nodelay(true);
+        tcp.enforce_http(false);
+        let tls = HttpsConnectorBuilder::new().with_webpki_roots();
+        let connector = tls.https_or_http().enable_http1().wrap_connector(tcp);
+        let http = HttpClient::builder(TokioExecutor::new()).build(connector);
+        Ok(Self { http, url: url.trim_end_matches('/').to_owned(), authorization, patience })
+    }
+
+    /// Sends a request until it is answered, and reads the answer.
+    pub(crate) async fn call<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
+        let body = self.send(&call).await?.collect().await;
+        let body = body.map_err(|error| self.unreachable(&error))?.to_bytes();
+        serde_json::from_slice(&body).map_err(|error| Error::Answer(error.to_string()))
+    }
+
+    /// Sends a request until it succeeds; gives the body, which still has to be read.
+    pub(crate) async fn send(&self, call: &Call) -> Result<Incoming, Error> {
+        let end = Instant::now() + self.patience + call.wait;
+        let mut pause = PAUSES.0;
+        loop {
+            let failed = match self.attempt(call).await {
+                Ok(response) => return Ok(response.into_body()),
+                Err(failed) => failed,
+            };
+            let jittered = pause.mul_f64(0.5 + fastrand::f64());
+            let wait = match failed.repeat {
+                Repeat::After(wanted) => jittered.max(wanted),
+                Repeat::IfHarmless if call.repeatable => jittered,
+                Repeat::IfHarmless | Repeat::Never => return Err(failed.error),
+            };
+            if Instant::now() + wait > end {
+                return Err(failed.error);
+            }
+            tracing::debug!(error = %failed.error, ?wait, path = call.path, "repeating a request");
+            sleep(wait).await;
+            pause = (pause * 2).min(PAUSES.1);
+        }
+    }
+
+    async fn attempt(&self, call: &Call) -> Result<Response<Incoming>, Failed> {
+        let uri = format!("{}{}", self.url, call.path);
+        let agent = concat!("tickwheel-client/", env!("CARGO_PKG_VERSION"));
+        let mut request =
+            Request::builder().method(&call.method).uri(uri).header(USER_AGENT, agent);
+        if let Some(authorization) = &self.authorization {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        for (name, value) in &call.headers {
+            request = request.header(name, value);
+        }
+        let request = request.body(Full::new(call.body.clone())).map_err(|error| Failed {
+            error: Error::Invalid(error.to_string()),
+            repeat: Repeat::Never,
+        })?;
+        let response = match timeout(ANSWER + call.wait, self.http.request(request)).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => {
+                let is_unsent = error.is_connect();
+                let repeat =
+                    if is_unsent { Repeat::After(Duration::ZERO) } else { Repeat::IfHarmless };
+                return Err(Failed { error: self.unreachable(&error), repeat });
+            }
+            Err(_) => {
+                let why = format!("no answer within {:?}", ANSWER + call.wait);
+                let error = Error::Unreachable { url: self.url.clone(), why };
+                return Err(Failed { error, repeat: Repeat::IfHarmless });
+            }
+        };
+        if response.status().is_success() {
+            Ok(response)
+        } else {
+            Err(self.refusal(response).await)
+        }
+    }
+
+    /// Reads why the server refused a request.
+    async fn refusal(&self, response: Response<Incoming>) -> Failed {
+        let status = response.status().as_u16();
+        let retry_after = response.headers().get(RETRY_AFTER);
+        let seconds = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+        let retry_after = seconds.map(Duration::from_secs).unwrap_or_default();
+        let body = match response.into_body().collect().await {
+            Ok(body) => body.to_bytes(),
+            Err(error) => {
+                let error = self.unreachable(&error);
+                return Failed { error, repeat: Repeat::IfHarmless };
+            }
+        };
+        let Ok(problem) = serde_json::from_slice::<Problem>(&body) else {
+            let text: String = String::from_utf8_lossy(&body).chars().take(200).collect();
+            let error = Error::Answer(format!("status {status}: {text:?}"));
+            // Something between client and server answered, such as a proxy.
+            let is_down = matches!(status, 502..=504);
+            return Failed {
+                error,
+                repeat: if is_down { Repeat::IfHarmless } else { Repeat::Never },
+            };
+        };
+        let repeat = match (status, problem.code) {
+            (_, Code::OutcomeUnknown) => Repeat::IfHarmless,
+            (429 | 503, code) if code != Code::Full => Repeat::After(retry_after),
+            _ => Repeat::Never,
+        };
+        Failed { error: Error::Refused(Box::new(problem)), repeat }
+    }
+
+    pub(crate) fn unreachable(&self, error: &dyn std::error::Error) -> Error {
+        // The reason is in the sources: a bare "client error (Connect)" helps nobody.
+        let mut why = error.to_string();
+        let mut source = error.source();
+        while let Some(error) = source {
+            why = format!("{why}: {error}");
+            source = error.source();
+        }
+        Error::Unreachable { url: self.url.clone(), why }
+    }
+}

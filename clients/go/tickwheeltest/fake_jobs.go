@@ -264,7 +264,8 @@ func (f *Fake) onLease(job *fakeJob, verb string, call *fakeCall) any {
 		delete(f.jobs, job.ID)
 		return fields{"state": tickwheel.Done}
 	case "extend":
-		job.Lease.Until = tickwheel.Timestamp(f.now + millisOf(call.Lease))
+		// A new value: copies of the job that were handed out share the old one.
+		job.Lease = &tickwheel.Lease{Until: tickwheel.Timestamp(f.now + millisOf(call.Lease))}
 		return fields{"until_ms": job.Lease.Until}
 	case "release":
 		job.Attempts--

@@ -36,14 +36,6 @@ impl Queues {
     }
 
     /// Brings many dead jobs back, in one commit.
-    ///
-    /// ```
-    /// use tickwheel_queue::{JobId, Queues, Time};
-    /// let queues = Queues::in_memory();
-    /// let results = queues.kick_all([JobId::new(Time::from_millis(0))]).wait()?;
-    /// assert!(results[0].is_err()); // there is no such job
-    /// # Ok::<(), tickwheel_queue::Error>(())
-    /// ```
     pub fn kick_all(&self, ids: impl IntoIterator<Item = JobId>) -> Answer<Vec<Result<(), Error>>> {
         self.send(Command::Kick(ids.into_iter().collect()), response::units)
     }
@@ -60,15 +52,6 @@ impl Queues {
 
     /// Returns the ids of the jobs that a short id stands for, finished jobs included: one if it is
     /// unambiguous, and at most ten.
-    ///
-    /// ```
-    /// use tickwheel_queue::{NewJob, Queues, ShortId};
-    ///
-    /// let queues = Queues::in_memory();
-    /// let id = queues.put(NewJob::new("mail", "hello")).wait()?.id;
-    /// assert_eq!(queues.find_ids(ShortId::of(id)).wait()?, [id]);
-    /// # Ok::<(), tickwheel_queue::Error>(())
-    /// ```
     pub fn find_ids(&self, short: ShortId) -> Answer<Vec<JobId>> {
         self.read(Read::Ids(IdSearch::new(short)), response::ids)
     }
@@ -254,37 +237,16 @@ impl Queues {
     }
 
     /// A queue: its settings, and how many jobs it has.
-    ///
-    /// ```
-    /// use tickwheel_queue::Queues;
-    /// assert_eq!(Queues::in_memory().queue("mail").wait()?, None);
-    /// # Ok::<(), tickwheel_queue::Error>(())
-    /// ```
     pub fn queue(&self, name: impl Into<String>) -> Answer<Option<QueueInfo>> {
         self.ask(Ask::Queues(Some(name.into())), response::queue)
     }
 
     /// All queues.
-    ///
-    /// ```
-    /// use tickwheel_queue::{NewJob, Queues};
-    ///
-    /// let queues = Queues::in_memory();
-    /// queues.put(NewJob::new("mail", "")).wait()?;
-    /// assert_eq!(queues.queues().wait()?[0].name, "mail");
-    /// # Ok::<(), tickwheel_queue::Error>(())
-    /// ```
     pub fn queues(&self) -> Answer<Vec<QueueInfo>> {
         self.ask(Ask::Queues(None), response::queues)
     }
 
     /// What happened since the queues were opened, and what is there now.
-    ///
-    /// ```
-    /// use tickwheel_queue::{Durability, Queues};
-    /// assert_eq!(Queues::in_memory().stats().wait()?.durability, Durability::Sync);
-    /// # Ok::<(), tickwheel_queue::Error>(())
-    /// ```
     pub fn stats(&self) -> Answer<Stats> {
         self.ask(Ask::Stats, response::stats)
     }

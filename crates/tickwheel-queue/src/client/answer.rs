@@ -64,15 +64,6 @@ impl<T> Answer<T> {
 
     /// Does it, and waits for it on this thread.
     ///
-    /// ```
-    /// use tickwheel_queue::{NewJob, Queues};
-    ///
-    /// let queues = Queues::in_memory();
-    /// let put = queues.put(NewJob::new("mail", "hello")).wait()?;
-    /// assert!(queues.get(put.id).wait()?.is_some());
-    /// # Ok::<(), tickwheel_queue::Error>(())
-    /// ```
-    ///
     /// # Errors
     ///
     /// What the operation says.

@@ -76,12 +76,6 @@ impl Default for Builder {
 
 impl Builder {
     /// How durable an answer is; [`Durability::Sync`] without this.
-    ///
-    /// ```
-    /// use tickwheel_queue::{Durability, Queues};
-    /// let queues = Queues::builder().durability(Durability::None).in_memory()?;
-    /// # Ok::<(), tickwheel_queue::OpenError>(())
-    /// ```
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
@@ -89,13 +83,6 @@ impl Builder {
     }
 
     /// How far ahead jobs are kept in memory; five minutes without this.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel_queue::Queues;
-    /// let queues = Queues::builder().horizon(Duration::from_secs(10)).in_memory()?;
-    /// # Ok::<(), tickwheel_queue::OpenError>(())
-    /// ```
     #[must_use]
     pub fn horizon(mut self, horizon: Duration) -> Self {
         self.horizon = horizon;
@@ -104,12 +91,6 @@ impl Builder {
 
     /// About how many jobs are kept in memory, each about 100 bytes; 500,000 without this. A
     /// queue may always hold a few.
-    ///
-    /// ```
-    /// use tickwheel_queue::Queues;
-    /// let queues = Queues::builder().near(10_000).in_memory()?;
-    /// # Ok::<(), tickwheel_queue::OpenError>(())
-    /// ```
     #[must_use]
     pub fn near(mut self, jobs: usize) -> Self {
         self.near = jobs;
@@ -118,13 +99,6 @@ impl Builder {
 
     /// How long a commit waits at most for callers who shared the last one; 200 µs without this.
     /// A single caller never waits, and nobody does where commits are not synced.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel_queue::Queues;
-    /// let queues = Queues::builder().patience(Duration::ZERO).in_memory()?;
-    /// # Ok::<(), tickwheel_queue::OpenError>(())
-    /// ```
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
@@ -132,13 +106,6 @@ impl Builder {
     }
 
     /// What bounds everything.
-    ///
-    /// ```
-    /// use tickwheel_queue::{Limits, Queues};
-    /// let limits = Limits { payload: 1_000, ..Limits::default() };
-    /// let queues = Queues::builder().limits(limits).in_memory()?;
-    /// # Ok::<(), tickwheel_queue::OpenError>(())
-    /// ```
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
@@ -146,12 +113,6 @@ impl Builder {
     }
 
     /// Bytes of cache for what is read from disk; 32 MiB without this.
-    ///
-    /// ```
-    /// use tickwheel_queue::Queues;
-    /// let queues = Queues::builder().cache(8 << 20).in_memory()?;
-    /// # Ok::<(), tickwheel_queue::OpenError>(())
-    /// ```
     #[must_use]
     pub fn cache(mut self, bytes: u64) -> Self {
         self.cache = bytes;
@@ -160,13 +121,6 @@ impl Builder {
 
     /// Files of tables that are kept open, at least 10; 900 without this. Some others are open for a
     /// moment now and then.
-    ///
-    /// ```
-    /// use tickwheel_queue::Queues;
-    /// let folder = tempfile::tempdir()?;
-    /// let queues = Queues::builder().open_files(100).open(folder.path())?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     #[must_use]
     pub fn open_files(mut self, files: usize) -> Self {
         self.open_files = files;
@@ -193,12 +147,6 @@ impl Builder {
 
     /// How many events are kept for those who listen, each about 100 bytes; 10,000 without this.
     /// Nothing is kept while nobody listens.
-    ///
-    /// ```
-    /// use tickwheel_queue::Queues;
-    /// let queues = Queues::builder().events(100_000).in_memory()?;
-    /// # Ok::<(), tickwheel_queue::OpenError>(())
-    /// ```
     #[must_use]
     pub fn events(mut self, events: usize) -> Self {
         self.events = events;
@@ -212,13 +160,6 @@ impl Builder {
     /// logged with its file, and [`Stats::damaged`](crate::Stats::damaged) counts the parts and
     /// the lost jobs. This takes a while where there are millions of jobs, so it is for the one
     /// opening after damage was reported.
-    ///
-    /// ```
-    /// use tickwheel_queue::Queues;
-    /// let folder = tempfile::tempdir()?;
-    /// let queues = Queues::builder().salvage(true).open(folder.path())?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     #[must_use]
     pub fn salvage(mut self, salvage: bool) -> Self {
         self.salvage = salvage;
@@ -232,13 +173,6 @@ impl Builder {
     /// They are released when the disk is full. While they last, jobs can still be reserved,
     /// acknowledged, cancelled and purged; an acknowledgement takes about 300 bytes. They are
     /// allocated again once there is room.
-    ///
-    /// ```
-    /// use tickwheel_queue::Queues;
-    /// let folder = tempfile::tempdir()?;
-    /// let queues = Queues::builder().reserve(64 << 20).open(folder.path())?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     #[must_use]
     pub fn reserve(mut self, bytes: u64) -> Self {
         self.reserve = bytes;
@@ -268,13 +202,6 @@ impl Builder {
 
     /// Opens the queues of a directory, or makes them.
     ///
-    /// ```
-    /// use tickwheel_queue::Queues;
-    /// let folder = tempfile::tempdir()?;
-    /// let queues = Queues::builder().open(folder.path().join("new"))?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     ///
     /// If that is not possible; the error says why and what to do.
@@ -284,12 +211,6 @@ impl Builder {
     }
 
     /// Opens queues that are gone when they are closed.
-    ///
-    /// ```
-    /// use tickwheel_queue::Queues;
-    /// let queues = Queues::builder().in_memory()?;
-    /// # Ok::<(), tickwheel_queue::OpenError>(())
-    /// ```
     ///
     /// # Errors
     ///

@@ -80,13 +80,6 @@ impl Queues {
 
     /// Opens the queues of a directory, or makes them.
     ///
-    /// ```
-    /// use tickwheel_queue::Queues;
-    /// let folder = tempfile::tempdir()?;
-    /// let queues = Queues::open(folder.path())?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
     /// # Errors
     ///
     /// If that is not possible; the error says why and what to do.
@@ -96,12 +89,6 @@ impl Queues {
 
     /// Queues that are gone when they are closed.
     ///
-    /// ```
-    /// use tickwheel_queue::Queues;
-    /// assert_eq!(Queues::in_memory().stats().wait()?.pending, 0);
-    /// # Ok::<(), tickwheel_queue::Error>(())
-    /// ```
-    ///
     /// # Panics
     ///
     /// If the operating system refuses a thread.
@@ -110,12 +97,6 @@ impl Queues {
     }
 
     /// Queues with settings of your own.
-    ///
-    /// ```
-    /// use tickwheel_queue::Queues;
-    /// let queues = Queues::builder().near(1_000).in_memory()?;
-    /// # Ok::<(), tickwheel_queue::OpenError>(())
-    /// ```
     pub fn builder() -> Builder {
         Builder::default()
     }

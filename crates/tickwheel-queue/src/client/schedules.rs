@@ -85,12 +85,6 @@ impl Queues {
     }
 
     /// A schedule, and how far it has come; `None` if there is none of this name.
-    ///
-    /// ```
-    /// use tickwheel_queue::Queues;
-    /// assert_eq!(Queues::in_memory().schedule("sweep").wait()?, None);
-    /// # Ok::<(), tickwheel_queue::Error>(())
-    /// ```
     pub fn schedule(&self, name: impl Into<String>) -> Answer<Option<Schedule>> {
         self.read(Read::Schedule(name.into()), response::schedule)
     }

@@ -170,11 +170,6 @@ pub enum EventKind {
 
 impl EventKind {
     /// Its name, in small letters.
-    ///
-    /// ```
-    /// use tickwheel_queue::{EventKind, Time};
-    /// assert_eq!(EventKind::Put { due: Time::from_millis(0) }.as_str(), "put");
-    /// ```
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Put { .. } => "put",

@@ -30,14 +30,6 @@ pub struct JobId(Uuid);
 
 impl JobId {
     /// A new id for a job that is made at the given time.
-    ///
-    /// ```
-    /// use tickwheel_queue::{JobId, Time};
-    ///
-    /// let earlier = JobId::new(Time::from_millis(1_000));
-    /// let later = JobId::new(Time::from_millis(1_001));
-    /// assert!(earlier < later);
-    /// ```
     pub fn new(time: Time) -> Self {
         Self::from_parts(time, fastrand::u128(..))
     }
@@ -93,22 +85,11 @@ impl JobId {
     }
 
     /// The id with these bytes.
-    ///
-    /// ```
-    /// use tickwheel_queue::JobId;
-    /// let id = JobId::from_bytes([7; 16]);
-    /// assert_eq!(id.as_bytes(), &[7; 16]);
-    /// ```
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))
     }
 
     /// Its bytes.
-    ///
-    /// ```
-    /// use tickwheel_queue::JobId;
-    /// assert_eq!(JobId::from_bytes([1; 16]).as_bytes()[0], 1);
-    /// ```
     pub const fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()
     }

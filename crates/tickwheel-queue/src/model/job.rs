@@ -147,12 +147,6 @@ impl NewJob {
     }
 
     /// A job that is due at once.
-    ///
-    /// ```
-    /// use tickwheel_queue::NewJob;
-    /// let job = NewJob::new("mail", vec![1, 2, 3]);
-    /// assert_eq!(&job.payload[..], [1, 2, 3]);
-    /// ```
     pub fn new(queue: impl Into<String>, payload: impl Into<Bytes>) -> Self {
         Self {
             queue: queue.into(),
@@ -173,13 +167,6 @@ impl NewJob {
     }
 
     /// Due this long after the queue takes it up.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel_queue::{NewJob, When};
-    /// let job = NewJob::new("mail", "").delay(Duration::from_secs(1));
-    /// assert_eq!(job.when, When::After(Duration::from_secs(1)));
-    /// ```
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.when = When::After(delay);
@@ -187,12 +174,6 @@ impl NewJob {
     }
 
     /// Due at this time.
-    ///
-    /// ```
-    /// use tickwheel_queue::{NewJob, Time, When};
-    /// let job = NewJob::new("mail", "").at(Time::from_millis(5));
-    /// assert_eq!(job.when, When::At(Time::from_millis(5)));
-    /// ```
     #[must_use]
     pub fn at(mut self, time: impl Into<Time>) -> Self {
         self.when = When::At(time.into());
@@ -200,11 +181,6 @@ impl NewJob {
     }
 
     /// With a key, unique among the live jobs of the queue: the scheduled, ready and leased ones.
-    ///
-    /// ```
-    /// use tickwheel_queue::NewJob;
-    /// assert_eq!(NewJob::new("mail", "").key("a").key.as_deref(), Some("a"));
-    /// ```
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
@@ -212,12 +188,6 @@ impl NewJob {
     }
 
     /// What happens if the key is taken; without this the new job replaces the old one.
-    ///
-    /// ```
-    /// use tickwheel_queue::{NewJob, OnConflict};
-    /// let job = NewJob::new("mail", "").key("a").on_conflict(OnConflict::Keep);
-    /// assert_eq!(job.on_conflict, OnConflict::Keep);
-    /// ```
     #[must_use]
     pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
         self.on_conflict = on_conflict;
@@ -226,11 +196,6 @@ impl NewJob {
 
     /// With a priority; 0 without this. Of two jobs due in the same millisecond the higher goes
     /// first.
-    ///
-    /// ```
-    /// use tickwheel_queue::NewJob;
-    /// assert_eq!(NewJob::new("mail", "").priority(-3).priority, -3);
-    /// ```
     #[must_use]
     pub fn priority(mut self, priority: i8) -> Self {
         self.priority = priority;
@@ -238,12 +203,6 @@ impl NewJob {
     }
 
     /// With one more header.
-    ///
-    /// ```
-    /// use tickwheel_queue::NewJob;
-    /// let job = NewJob::new("mail", "").header("trace", "7").header("trace", "8");
-    /// assert_eq!(job.headers.len(), 2);
-    /// ```
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
@@ -251,11 +210,6 @@ impl NewJob {
     }
 
     /// Delivered at most this often; dead after that.
-    ///
-    /// ```
-    /// use tickwheel_queue::NewJob;
-    /// assert_eq!(NewJob::new("mail", "").max_attempts(1).max_attempts, Some(1));
-    /// ```
     #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = Some(attempts);
@@ -263,13 +217,6 @@ impl NewJob {
     }
 
     /// With its own way of waiting between attempts.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel_queue::{NewJob, RetryPolicy};
-    /// let job = NewJob::new("mail", "").retry(RetryPolicy::fixed(Duration::from_secs(1)));
-    /// assert!(job.retry.is_some());
-    /// ```
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = Some(policy);
@@ -277,11 +224,6 @@ impl NewJob {
     }
 
     /// In a group, for queues that pace their groups: one limit for each customer, say.
-    ///
-    /// ```
-    /// use tickwheel_queue::NewJob;
-    /// assert_eq!(NewJob::new("calls", "").group("customer-7").group.as_deref(), Some("customer-7"));
-    /// ```
     #[must_use]
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.group = Some(group.into());
@@ -441,30 +383,15 @@ pub enum State {
 
 impl State {
     /// Every state.
-    ///
-    /// ```
-    /// use tickwheel_queue::State;
-    /// assert_eq!(State::ALL.len(), 6);
-    /// ```
     pub const ALL: [Self; 6] =
         [Self::Scheduled, Self::Ready, Self::Leased, Self::Dead, Self::Done, Self::Cancelled];
 
     /// Whether the job is still to be worked on: scheduled, ready or leased.
-    ///
-    /// ```
-    /// use tickwheel_queue::State;
-    /// assert!(State::Leased.is_live());
-    /// ```
     pub const fn is_live(self) -> bool {
         matches!(self, Self::Scheduled | Self::Ready | Self::Leased)
     }
 
     /// Its name, in small letters.
-    ///
-    /// ```
-    /// use tickwheel_queue::State;
-    /// assert_eq!(State::Done.as_str(), "done");
-    /// ```
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",

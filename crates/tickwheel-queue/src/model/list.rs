@@ -53,11 +53,6 @@ impl List {
     pub const MAX_LIMIT: usize = 10_000;
 
     /// All jobs of a queue, 100 to a page.
-    ///
-    /// ```
-    /// use tickwheel_queue::List;
-    /// assert_eq!(List::of("mail").limit, 100);
-    /// ```
     pub fn of(queue: impl Into<String>) -> Self {
         Self {
             queue: queue.into(),
@@ -72,11 +67,6 @@ impl List {
     }
 
     /// Only jobs in this state.
-    ///
-    /// ```
-    /// use tickwheel_queue::{List, State};
-    /// assert_eq!(List::of("mail").state(State::Dead).state, Some(State::Dead));
-    /// ```
     #[must_use]
     pub fn state(mut self, state: State) -> Self {
         self.state = Some(state);
@@ -84,12 +74,6 @@ impl List {
     }
 
     /// Only jobs due within these times, both included.
-    ///
-    /// ```
-    /// use tickwheel_queue::{List, Time};
-    /// let list = List::of("mail").due(Time::from_millis(1), Time::from_millis(9));
-    /// assert_eq!(list.due_to, Time::from_millis(9));
-    /// ```
     #[must_use]
     pub fn due(mut self, from: impl Into<Time>, to: impl Into<Time>) -> Self {
         (self.due_from, self.due_to) = (from.into(), to.into());
@@ -97,11 +81,6 @@ impl List {
     }
 
     /// Only live jobs whose key begins with this, in order of their keys.
-    ///
-    /// ```
-    /// use tickwheel_queue::List;
-    /// assert_eq!(List::of("mail").key_prefix("order-").key_prefix.as_deref(), Some("order-"));
-    /// ```
     #[must_use]
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.key_prefix = Some(prefix.into());
@@ -109,11 +88,6 @@ impl List {
     }
 
     /// Sets the largest number of jobs in a page.
-    ///
-    /// ```
-    /// use tickwheel_queue::List;
-    /// assert_eq!(List::of("mail").limit(7).limit, 7);
-    /// ```
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;

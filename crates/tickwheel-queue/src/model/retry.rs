@@ -54,25 +54,11 @@ impl RetryPolicy {
     }
 
     /// Always the same delay.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel_queue::RetryPolicy;
-    /// let policy = RetryPolicy::fixed(Duration::from_secs(5));
-    /// assert_eq!(policy, RetryPolicy::Fixed(Duration::from_secs(5)));
-    /// ```
     pub fn fixed(delay: Duration) -> Self {
         Self::Fixed(delay)
     }
 
     /// Twice as long each time, up to a maximum, without jitter.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel_queue::RetryPolicy;
-    /// let policy = RetryPolicy::exponential(Duration::from_secs(1), Duration::from_secs(60));
-    /// assert!(matches!(policy, RetryPolicy::Exponential { jitter: 0, .. }));
-    /// ```
     pub fn exponential(first: Duration, max: Duration) -> Self {
         Self::Exponential { first, max, jitter: 0 }
     }

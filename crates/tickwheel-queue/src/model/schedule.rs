@@ -137,16 +137,6 @@ impl NewSchedule {
     }
 
     /// What is done about occurrences that were missed.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel_queue::cron::Misfire;
-    /// use tickwheel_queue::{NewJob, NewSchedule};
-    ///
-    /// let hour = Duration::from_secs(3_600);
-    /// let schedule = NewSchedule::new("hourly", hour, NewJob::new("reports", ""));
-    /// assert_eq!(schedule.misfire(Misfire::Skip).misfire, Misfire::Skip);
-    /// ```
     #[must_use]
     pub fn misfire(mut self, misfire: Misfire) -> Self {
         self.misfire = misfire;
@@ -154,15 +144,6 @@ impl NewSchedule {
     }
 
     /// How late an occurrence may be dealt with and still not count as missed.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel_queue::{NewJob, NewSchedule};
-    ///
-    /// let hour = Duration::from_secs(3_600);
-    /// let schedule = NewSchedule::new("hourly", hour, NewJob::new("reports", ""));
-    /// assert_eq!(schedule.grace(Duration::from_secs(60)).grace, Duration::from_secs(60));
-    /// ```
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;

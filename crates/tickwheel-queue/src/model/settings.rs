@@ -25,19 +25,9 @@ pub struct Keep {
 
 impl Keep {
     /// Dropped at once.
-    ///
-    /// ```
-    /// use tickwheel_queue::Keep;
-    /// assert_eq!(Keep::NOTHING.count, 0);
-    /// ```
     pub const NOTHING: Self = Self { age: Duration::ZERO, count: 0 };
 
     /// Kept until somebody purges it.
-    ///
-    /// ```
-    /// use tickwheel_queue::Keep;
-    /// assert_eq!(Keep::FOREVER.count, u64::MAX);
-    /// ```
     pub const FOREVER: Self = Self { age: Duration::MAX, count: u64::MAX };
 
     pub(crate) fn is_nothing(self) -> bool {
@@ -64,11 +54,6 @@ pub struct Retention {
 
 impl Retention {
     /// How jobs of this finished state are kept; for ever for those that are not finished.
-    ///
-    /// ```
-    /// use tickwheel_queue::{Keep, Retention, State};
-    /// assert_eq!(Retention::default().of(State::Done), Keep::NOTHING);
-    /// ```
     pub fn of(&self, state: State) -> Keep {
         match state {
             State::Done => self.done,
@@ -110,22 +95,11 @@ impl Pacing {
     pub const MAX_STARTS: u32 = 100_000;
 
     /// So many deliveries in any window of this length.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickwheel_queue::Pacing;
-    /// assert!(Pacing::starts(10, Duration::from_secs(1)).concurrency.is_none());
-    /// ```
     pub fn starts(starts: u32, window: Duration) -> Self {
         Self { starts: Some((starts, window)), concurrency: None }
     }
 
     /// So many leased at once.
-    ///
-    /// ```
-    /// use tickwheel_queue::Pacing;
-    /// assert_eq!(Pacing::default().concurrency(3).concurrency, Some(3));
-    /// ```
     #[must_use]
     pub fn concurrency(mut self, jobs: u32) -> Self {
         self.concurrency = Some(jobs);

@@ -42,14 +42,6 @@ const COMMIT_BYTES: usize = 4 << 20;
 const LAST_KEY: [u8; 64] = [u8::MAX; 64];
 
 /// What a backup, or a store, holds.
-///
-/// ```
-/// use tickwheel_queue::store::{BackupSummary, Disk, MemoryDisk, StoreOptions};
-///
-/// let store = MemoryDisk::new().open(&StoreOptions::default())?;
-/// assert_eq!(BackupSummary::of(&*store, &mut |_| ())?.rows, 0);
-/// # Ok::<(), tickwheel_queue::store::StoreError>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupSummary {
@@ -149,26 +141,6 @@ impl AllRows {
 
 /// A backup that is being made: all rows that a store has at one moment, whatever is committed
 /// meanwhile.
-///
-/// ```
-/// use tickwheel_queue::store::{Backup, Disk, MemoryDisk, Persist, StoreOptions, Table, WriteBatch};
-/// use tickwheel_queue::store::restore;
-///
-/// let store = MemoryDisk::new().open(&StoreOptions::default())?;
-/// let mut batch = WriteBatch::new();
-/// batch.put(Table::Index, b"a", b"1");
-/// store.commit(&batch, Persist::Sync)?;
-///
-/// let mut backup = Backup::of(&*store)?;
-/// let mut bytes = Vec::new();
-/// while let Some(piece) = backup.next_piece()? {
-///     bytes.extend(piece);
-/// }
-/// let copy = MemoryDisk::new().open(&StoreOptions::default())?;
-/// assert_eq!(restore(&mut &bytes[..], &*copy, &mut |_, _| ())?.rows, 1);
-/// assert_eq!(copy.get(Table::Index, b"a")?.as_deref(), Some(&b"1"[..]));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 pub struct Backup {
     rows: AllRows,
     /// Bytes of the store on disk, until the head is made.
@@ -228,15 +200,6 @@ fn block(kind: u8, contents: &[u8]) -> Vec<u8> {
 }
 
 /// Why a backup could not be restored.
-///
-/// ```
-/// use tickwheel_queue::store::{Disk, MemoryDisk, RestoreError, StoreOptions, restore};
-///
-/// let store = MemoryDisk::new().open(&StoreOptions::default())?;
-/// let error = restore(&mut &b"something else"[..], &*store, &mut |_, _| ()).unwrap_err();
-/// assert!(matches!(error, RestoreError::NotABackup));
-/// # Ok::<(), tickwheel_queue::store::StoreError>(())
-/// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RestoreError {
@@ -329,21 +292,6 @@ fn number(bytes: &[u8]) -> u64 {
 /// Fills an empty store with the rows of a backup, syncs it, and returns what it should hold now.
 /// `progress` is called with the bytes read so far and about how many there are.
 /// [`BackupSummary::of`] the store, once it is opened again, must be the same.
-///
-/// ```
-/// use tickwheel_queue::store::{Backup, BackupSummary, Disk, MemoryDisk, StoreOptions, restore};
-///
-/// let store = MemoryDisk::new().open(&StoreOptions::default())?;
-/// let mut backup = Backup::of(&*store)?;
-/// let mut bytes = Vec::new();
-/// while let Some(piece) = backup.next_piece()? {
-///     bytes.extend(piece);
-/// }
-/// let copy = MemoryDisk::new().open(&StoreOptions::default())?;
-/// let restored = restore(&mut &bytes[..], &*copy, &mut |_, _| ())?;
-/// assert_eq!(restored, BackupSummary::of(&*copy, &mut |_| ())?);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 ///
 /// # Errors
 ///

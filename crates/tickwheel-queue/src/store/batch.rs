@@ -11,19 +11,6 @@ use std::ops::Range;
 use super::Table;
 
 /// Changes that are applied together; see [`Store::commit`](super::Store::commit).
-///
-/// ```
-/// use tickwheel_queue::store::{Table, WriteBatch};
-///
-/// let mut batch = WriteBatch::new();
-/// batch.put(Table::Index, b"a", b"1");
-/// batch.put(Table::Index, b"a", b"2");
-/// batch.remove(Table::Index, b"b");
-/// assert_eq!(batch.get(Table::Index, b"a"), Some(Some(&b"2"[..])));
-/// assert_eq!(batch.get(Table::Index, b"b"), Some(None)); // removed
-/// assert_eq!(batch.get(Table::Index, b"c"), None); // not touched
-/// assert_eq!(batch.rows().count(), 2);
-/// ```
 #[derive(Debug, Default)]
 pub struct WriteBatch {
     bytes: Vec<u8>,
@@ -43,15 +30,6 @@ struct Entry {
 }
 
 /// A row of a batch: a value for a key, or its removal.
-///
-/// ```
-/// use tickwheel_queue::store::{Table, WriteBatch};
-///
-/// let mut batch = WriteBatch::new();
-/// batch.put(Table::Jobs, b"key", b"value");
-/// let row = batch.rows().next().unwrap();
-/// assert_eq!((row.table, row.key, row.value), (Table::Jobs, &b"key"[..], Some(&b"value"[..])));
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row<'a> {
     /// The table.
@@ -64,23 +42,11 @@ pub struct Row<'a> {
 
 impl WriteBatch {
     /// An empty batch.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::WriteBatch;
-    /// assert!(WriteBatch::new().is_empty());
-    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Sets the value of a key.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Table, WriteBatch};
-    /// let mut batch = WriteBatch::new();
-    /// batch.put(Table::Jobs, b"key", b"value");
-    /// assert!(!batch.is_empty());
-    /// ```
     pub fn put(&mut self, table: Table, key: &[u8], value: &[u8]) {
         self.put_with(table, key, |bytes| bytes.extend_from_slice(value));
     }
@@ -95,13 +61,6 @@ impl WriteBatch {
     }
 
     /// Removes a key.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Table, WriteBatch};
-    /// let mut batch = WriteBatch::new();
-    /// batch.remove(Table::Jobs, b"key");
-    /// assert_eq!(batch.removals(), 1);
-    /// ```
     pub fn remove(&mut self, table: Table, key: &[u8]) {
         let key = self.push_key(table, key);
         self.removals += 1;
@@ -121,11 +80,6 @@ impl WriteBatch {
     }
 
     /// What the batch does to a key: `None` if nothing, `Some(None)` if it removes it.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Table, WriteBatch};
-    /// assert_eq!(WriteBatch::new().get(Table::Jobs, b"key"), None);
-    /// ```
     pub fn get(&self, table: Table, key: &[u8]) -> Option<Option<&[u8]>> {
         let row = &self.rows[self.find(table, key)?];
         Some(row.value.clone().map(|value| &self.bytes[value]))
@@ -147,14 +101,6 @@ impl WriteBatch {
     }
 
     /// Every changed key once, with what it changes to.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Table, WriteBatch};
-    /// let mut batch = WriteBatch::new();
-    /// batch.put(Table::Jobs, b"key", b"value");
-    /// batch.remove(Table::Jobs, b"key");
-    /// assert_eq!(batch.rows().map(|row| row.value).collect::<Vec<_>>(), [None]);
-    /// ```
     pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         self.rows.iter().filter(|row| !row.superseded).map(|row| Row {
             table: row.table,
@@ -164,56 +110,26 @@ impl WriteBatch {
     }
 
     /// How many keys it changes.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::WriteBatch;
-    /// assert_eq!(WriteBatch::new().len(), 0);
-    /// ```
     pub fn len(&self) -> usize {
         self.rows.len() - self.superseded
     }
 
     /// Whether it changes nothing.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::WriteBatch;
-    /// assert!(WriteBatch::new().is_empty());
-    /// ```
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
     /// How many keys it removes.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::WriteBatch;
-    /// assert_eq!(WriteBatch::new().removals(), 0);
-    /// ```
     pub fn removals(&self) -> usize {
         self.removals
     }
 
     /// Bytes of its keys and values.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Table, WriteBatch};
-    /// let mut batch = WriteBatch::new();
-    /// batch.put(Table::Jobs, b"key", b"value");
-    /// assert_eq!(batch.bytes(), 8);
-    /// ```
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
     /// Forgets all changes; the memory is used again.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Table, WriteBatch};
-    /// let mut batch = WriteBatch::new();
-    /// batch.put(Table::Jobs, b"key", b"value");
-    /// batch.clear();
-    /// assert!(batch.is_empty());
-    /// ```
     pub fn clear(&mut self) {
         /// What is kept for the next batch; a larger buffer was an exception.
         const KEPT_BYTES: usize = 4 << 20;

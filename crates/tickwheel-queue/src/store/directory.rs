@@ -38,16 +38,6 @@ pub(super) const FAILED: &str = "failed";
 pub(super) const ACKNOWLEDGED: &str = "acknowledged";
 
 /// A directory with the embedded store in it.
-///
-/// ```
-/// use tickwheel_queue::store::{Directory, Disk, StoreError, StoreOptions};
-///
-/// let folder = tempfile::tempdir()?;
-/// std::fs::write(folder.path().join("FORMAT"), "tickwheel queue, format 99\n")?;
-/// let error = Directory::new(folder.path()).open(&StoreOptions::default()).err();
-/// assert_eq!(error, Some(StoreError::NewerVersion { found: 99, known: 2 }));
-/// # Ok::<(), std::io::Error>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct Directory {
     path: PathBuf,
@@ -55,21 +45,11 @@ pub struct Directory {
 
 impl Directory {
     /// The directory at a path; created when it is opened.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::Directory;
-    /// assert_eq!(Directory::new("queue").path(), std::path::Path::new("queue"));
-    /// ```
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
     /// Where it is.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::Directory;
-    /// assert!(Directory::new("queue").path().is_relative());
-    /// ```
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -27,16 +27,6 @@ const UPGRADE_LINE: &str = "upgrade from 1\n";
 pub(super) const FILE: &str = "FORMAT";
 
 /// The random id of a store, which it keeps for life.
-///
-/// ```
-/// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
-///
-/// let (one, other) = (MemoryDisk::new(), MemoryDisk::new());
-/// let id = one.open(&StoreOptions::default())?.id();
-/// assert_eq!(one.open(&StoreOptions::default())?.id(), id);
-/// assert_ne!(other.open(&StoreOptions::default())?.id(), id);
-/// # Ok::<(), tickwheel_queue::store::StoreError>(())
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StoreId(u128);
 

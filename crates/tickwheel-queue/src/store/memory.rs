@@ -17,25 +17,6 @@ use super::{
 type Content = BTreeMap<(Table, Bytes), Bytes>;
 
 /// A disk in memory. Clones are the same disk.
-///
-/// ```
-/// use tickwheel_queue::store::{Disk, MemoryDisk, Persist, StoreOptions, Table, View, WriteBatch};
-///
-/// let disk = MemoryDisk::new();
-/// let store = disk.open(&StoreOptions::default())?;
-/// let mut batch = WriteBatch::new();
-/// batch.put(Table::Index, b"synced", b"");
-/// store.commit(&batch, Persist::Sync)?;
-/// batch.clear();
-/// batch.put(Table::Index, b"buffered", b"");
-/// store.commit(&batch, Persist::Buffer)?;
-///
-/// disk.crash(); // the power fails
-/// let store = disk.open(&StoreOptions::default())?;
-/// assert!(store.get(Table::Index, b"synced")?.is_some());
-/// assert!(store.get(Table::Index, b"buffered")?.is_none());
-/// # Ok::<(), tickwheel_queue::store::StoreError>(())
-/// ```
 #[derive(Clone)]
 pub struct MemoryDisk {
     id: StoreId,
@@ -88,26 +69,11 @@ fn change(content: &mut Content, key: (Table, Bytes), value: Option<Bytes>) {
 
 impl MemoryDisk {
     /// An empty disk.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::MemoryDisk;
-    /// let disk = MemoryDisk::new();
-    /// assert_eq!(disk.syncs(), 0);
-    /// ```
     pub fn new() -> Self {
         Self::default()
     }
 
     /// The power fails: what was not synced is gone, and open stores fail from now on.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
-    /// let disk = MemoryDisk::new();
-    /// let store = disk.open(&StoreOptions::default())?;
-    /// disk.crash();
-    /// assert!(store.sync().is_err());
-    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
-    /// ```
     pub fn crash(&self) {
         let mut inner = self.lock();
         inner.forget_unsynced();
@@ -116,82 +82,31 @@ impl MemoryDisk {
     }
 
     /// After this many more commits every commit fails, as on a full disk; `None` heals it.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Disk, MemoryDisk, Persist, StoreOptions, Table, WriteBatch};
-    /// let disk = MemoryDisk::new();
-    /// let store = disk.open(&StoreOptions::default())?;
-    /// disk.fail_commits_after(Some(0));
-    /// let mut batch = WriteBatch::new();
-    /// batch.put(Table::Index, b"a", b"");
-    /// assert!(store.commit(&batch, Persist::Sync).is_err());
-    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
-    /// ```
     pub fn fail_commits_after(&self, commits: Option<u64>) {
         self.lock().commits_until_failure = commits;
     }
 
     /// Whether syncs fail: what they should have synced then is gone after a crash.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
-    /// let disk = MemoryDisk::new();
-    /// let store = disk.open(&StoreOptions::default())?;
-    /// disk.fail_syncs(true);
-    /// assert!(store.sync().is_err());
-    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
-    /// ```
     pub fn fail_syncs(&self, fail: bool) {
         self.lock().fail_syncs = fail;
     }
 
     /// Whether it cannot be opened.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
-    /// let disk = MemoryDisk::new();
-    /// disk.fail_opening(true);
-    /// assert!(disk.open(&StoreOptions::default()).is_err());
-    /// ```
     pub fn fail_opening(&self, fail: bool) {
         self.lock().fail_opening = fail;
     }
 
     /// How many syncs there were: group commit keeps this far below the number of commands.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
-    /// let disk = MemoryDisk::new();
-    /// disk.open(&StoreOptions::default())?.sync()?;
-    /// assert_eq!(disk.syncs(), 1);
-    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
-    /// ```
     pub fn syncs(&self) -> u64 {
         self.lock().syncs
     }
 
     /// How many commits there were.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::MemoryDisk;
-    /// assert_eq!(MemoryDisk::new().commits(), 0);
-    /// ```
     pub fn commits(&self) -> u64 {
         self.lock().commits
     }
 
     /// Changes or removes what is stored, behind everybody's back: for tests of damage.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions, Table, View};
-    /// let disk = MemoryDisk::new();
-    /// disk.tamper(|rows| {
-    ///     rows.insert((Table::Index, b"a"[..].into()), b"garbage"[..].into());
-    /// });
-    /// let store = disk.open(&StoreOptions::default())?;
-    /// assert!(store.get(Table::Index, b"a")?.is_some());
-    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
-    /// ```
     pub fn tamper(&self, change: impl FnOnce(&mut BTreeMap<(Table, Bytes), Bytes>)) {
         let mut inner = self.lock();
         let mut content = Content::clone(&inner.live);

@@ -44,11 +44,6 @@ pub use memory::MemoryDisk;
 pub use space::Space;
 
 /// One of the tables.
-///
-/// ```
-/// use tickwheel_queue::store::Table;
-/// assert_ne!(Table::Jobs, Table::Index);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Table {
     /// What callers handed in: one row a job, with its payload. Read by its key only.
@@ -66,11 +61,6 @@ impl Table {
 }
 
 /// How durable a commit shall be when it returns.
-///
-/// ```
-/// use tickwheel_queue::store::Persist;
-/// assert_ne!(Persist::Sync, Persist::Buffer);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persist {
     /// On stable storage: it survives a power failure.
@@ -80,27 +70,8 @@ pub enum Persist {
 }
 
 /// What a store can be asked for.
-///
-/// ```
-/// use tickwheel_queue::store::{Disk, MemoryDisk, Persist, StoreOptions, Table, WriteBatch};
-///
-/// let store = MemoryDisk::new().open(&StoreOptions::default())?;
-/// let mut batch = WriteBatch::new();
-/// batch.put(Table::Index, b"a", b"1");
-/// store.commit(&batch, Persist::Sync)?;
-/// assert_eq!(store.get(Table::Index, b"a")?.as_deref(), Some(&b"1"[..]));
-/// # Ok::<(), tickwheel_queue::store::StoreError>(())
-/// ```
 pub trait View: Send {
     /// The value of a key.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions, Table};
-    ///
-    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
-    /// assert_eq!(store.get(Table::Jobs, b"none")?, None);
-    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
-    /// ```
     ///
     /// # Errors
     ///
@@ -108,58 +79,15 @@ pub trait View: Send {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
 
     /// The rows from one key on, in order, up to but without another.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Disk, MemoryDisk, Persist, StoreOptions, Table, WriteBatch};
-    ///
-    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
-    /// let mut batch = WriteBatch::new();
-    /// for key in [b"a", b"b", b"c"] {
-    ///     batch.put(Table::Index, key, b"");
-    /// }
-    /// store.commit(&batch, Persist::Sync)?;
-    /// assert_eq!(store.scan(Table::Index, b"a", b"c").count(), 2);
-    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
-    /// ```
     fn scan<'a>(&'a self, table: Table, from: &[u8], to: &[u8]) -> Rows<'a>;
 }
 
 /// The rows of a scan.
-///
-/// ```
-/// use tickwheel_queue::store::{Disk, MemoryDisk, Rows, StoreOptions, Table};
-///
-/// let store = MemoryDisk::new().open(&StoreOptions::default())?;
-/// let mut rows: Rows<'_> = store.scan(Table::Jobs, b"a", b"z");
-/// assert!(rows.next().is_none());
-/// # drop(rows);
-/// # Ok::<(), tickwheel_queue::store::StoreError>(())
-/// ```
 pub type Rows<'a> = Box<dyn Iterator<Item = Result<(Bytes, Bytes), StoreError>> + 'a>;
 
 /// A store that is open.
-///
-/// ```
-/// use tickwheel_queue::store::{Disk, MemoryDisk, Persist, StoreOptions, Table, WriteBatch};
-///
-/// let store = MemoryDisk::new().open(&StoreOptions::default())?;
-/// let before = store.view();
-/// let mut batch = WriteBatch::new();
-/// batch.put(Table::Index, b"a", b"1");
-/// store.commit(&batch, Persist::Sync)?;
-/// assert_eq!(before.get(Table::Index, b"a")?, None); // a view does not change
-/// # Ok::<(), tickwheel_queue::store::StoreError>(())
-/// ```
 pub trait Store: View + Sync {
     /// Returns the id of the store, which it keeps for life.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
-    ///
-    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
-    /// assert_eq!(store.id().to_string().len(), 32);
-    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
-    /// ```
     fn id(&self) -> StoreId;
 
     /// Returns what was damaged and left out when the store was opened with `salvage`.
@@ -198,28 +126,9 @@ pub trait Store: View + Sync {
     }
 
     /// What is there now, for reading at leisure on another thread.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions, Table};
-    ///
-    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
-    /// let view = store.view();
-    /// std::thread::spawn(move || view.get(Table::Jobs, b"key")).join().unwrap()?;
-    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
-    /// ```
     fn view(&self) -> Box<dyn View>;
 
     /// Applies a batch, whole or not at all.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Disk, MemoryDisk, Persist, StoreOptions, Table, WriteBatch};
-    ///
-    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
-    /// let mut batch = WriteBatch::new();
-    /// batch.put(Table::Jobs, b"key", b"value");
-    /// store.commit(&batch, Persist::Sync)?;
-    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
-    /// ```
     ///
     /// # Errors
     ///
@@ -228,28 +137,12 @@ pub trait Store: View + Sync {
 
     /// Makes all that was committed durable.
     ///
-    /// ```
-    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
-    ///
-    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
-    /// store.sync()?;
-    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
-    /// ```
-    ///
     /// # Errors
     ///
     /// If it may not be durable. The store takes nothing more after that.
     fn sync(&self) -> Result<(), StoreError>;
 
     /// Bytes on disk.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
-    ///
-    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
-    /// assert_eq!(store.disk_space()?, 0);
-    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
-    /// ```
     ///
     /// # Errors
     ///
@@ -277,14 +170,6 @@ pub trait Store: View + Sync {
     /// Gives space of removed rows back to the operating system. May take long; called on a
     /// thread that has nothing else to do.
     ///
-    /// ```
-    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions};
-    ///
-    /// let store = MemoryDisk::new().open(&StoreOptions::default())?;
-    /// store.compact()?;
-    /// # Ok::<(), tickwheel_queue::store::StoreError>(())
-    /// ```
-    ///
     /// # Errors
     ///
     /// If it failed.
@@ -292,27 +177,8 @@ pub trait Store: View + Sync {
 }
 
 /// Where a store can be opened, and opened again.
-///
-/// ```
-/// use tickwheel_queue::store::{Directory, Disk, StoreOptions};
-///
-/// let folder = tempfile::tempdir()?;
-/// let disk = Directory::new(folder.path().join("queue"));
-/// let store = disk.open(&StoreOptions::default())?;
-/// assert!(store.disk_space()? > 0);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 pub trait Disk: Send + Sync + fmt::Debug {
     /// Opens the store, or makes a new one.
-    ///
-    /// ```
-    /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreError, StoreOptions};
-    ///
-    /// let disk = MemoryDisk::new();
-    /// let store = disk.open(&StoreOptions::default())?;
-    /// assert_eq!(disk.open(&StoreOptions::default()).err(), Some(StoreError::Locked));
-    /// # Ok::<(), StoreError>(())
-    /// ```
     ///
     /// # Errors
     ///
@@ -321,11 +187,6 @@ pub trait Disk: Send + Sync + fmt::Debug {
 }
 
 /// How to open a store.
-///
-/// ```
-/// use tickwheel_queue::store::StoreOptions;
-/// assert_eq!(StoreOptions::default().cache, 32 << 20);
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
     /// Bytes of cache for blocks read from disk.
@@ -349,16 +210,6 @@ pub struct StoreOptions {
 }
 
 /// What a salvage has left out of a store.
-///
-/// ```
-/// use tickwheel_queue::store::{Directory, Disk, LeftOut, StoreOptions};
-///
-/// let folder = tempfile::tempdir()?;
-/// let salvaging = StoreOptions { salvage: true, ..StoreOptions::default() };
-/// let store = Directory::new(folder.path()).open(&salvaging)?;
-/// assert_eq!(store.left_out(), LeftOut { parts: 0, jobs: 0 }); // nothing was damaged
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Parts that cannot be read.
@@ -369,20 +220,6 @@ pub struct LeftOut {
 }
 
 /// The store that was open before a failure.
-///
-/// ```
-/// use tickwheel_queue::store::{Directory, Disk, Opened, StoreError, StoreOptions};
-///
-/// let folder = tempfile::tempdir()?;
-/// let disk = Directory::new(folder.path().join("queue"));
-/// let store = disk.open(&StoreOptions::default())?;
-/// let reopens = Some(Opened { id: store.id(), commit: 0 });
-/// drop(store);
-/// std::fs::remove_dir_all(disk.path())?; // or its volume is unmounted
-/// let error = disk.open(&StoreOptions { reopens, ..StoreOptions::default() }).err();
-/// assert!(matches!(error, Some(StoreError::Replaced(_))));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
     /// Its id.
@@ -407,11 +244,6 @@ impl Default for StoreOptions {
 }
 
 /// What went wrong in a store.
-///
-/// ```
-/// use tickwheel_queue::store::StoreError;
-/// assert_eq!(StoreError::Io("no space left".into()).to_string(), "no space left");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreError {

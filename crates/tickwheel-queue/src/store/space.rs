@@ -15,15 +15,6 @@ use super::directory::sync_directory;
 pub(super) const SCARCE: u64 = 16 << 20;
 
 /// What a store takes on the disk, and what is left.
-///
-/// ```
-/// use tickwheel_queue::store::{Directory, Disk, StoreOptions};
-///
-/// let folder = tempfile::tempdir()?;
-/// let space = Directory::new(folder.path()).open(&StoreOptions::default())?.space()?;
-/// assert!(space.used > space.reserve && !space.is_lean);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Space {

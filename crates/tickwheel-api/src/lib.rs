@@ -60,11 +60,12 @@ pub use job::{
 pub use payload::{Content, JSON_TYPE, TEXT_TYPE, check_json, compact, escaped_len};
 pub use problem::{Code, Problem};
 pub use queue::{
-    Count, Counts, Exponential, FinishedState, Keep, KickRequest, Order, Pacing, Queue, QueueList,
-    QueueSettings, QueueSettingsPatch, RemoveFinishedRequest, Retention, RetentionPatch, Retry,
+    Count, Counts, Exponential, FinishedState, Keep, KickRequest, Order, Pacing, Queue,
+    QueueCounters, QueueList, QueueSettings, QueueSettingsPatch, RemoveFinishedRequest, Retention,
+    RetentionPatch, Retry,
 };
 pub use schedule::{Misfire, NextRun, NextRuns, Schedule, ScheduleList, ScheduleRequest};
-pub use stats::{Durability, Health, Percentiles, Stats};
+pub use stats::{Activity, Durability, Health, Percentiles, Stats};
 pub use target::{
     HeaderLine, RotateRequest, SecretInfo, Target, TargetCounts, TargetEvent, TargetList,
     TargetMethod, TargetPatch, TargetSettings, TargetState, TargetTest,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Delay;
+use super::{Delay, Percentiles};
 
 /// The delay before a failed job is retried.
 ///
@@ -330,6 +330,52 @@ pub struct Queue {
     pub more_ready: bool,
     /// The settings.
     pub settings: QueueSettings,
+    /// When the job was due that has been ready for the longest time; absent if none is ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(format = DateTime, nullable = false))]
+    pub oldest_ready: Option<String>,
+    /// The same in milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub oldest_ready_ms: Option<u64>,
+    /// What has happened since the queue was created.
+    #[serde(default)]
+    pub counters: QueueCounters,
+    /// How long after their due time jobs were delivered, since the start of the server.
+    #[serde(default)]
+    pub lateness: Percentiles,
+}
+
+/// What has happened in a queue since it was created. A restart does not reset these numbers.
+///
+/// ```
+/// use tickwheel_api::QueueCounters;
+/// let counters: QueueCounters = serde_json::from_str(r#"{"put": 12, "acked": 9}"#)?;
+/// assert_eq!((counters.put, counters.failed), (12, 0));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct QueueCounters {
+    /// Jobs put.
+    pub put: u64,
+    /// Deliveries to workers.
+    pub delivered: u64,
+    /// Jobs acknowledged.
+    pub acked: u64,
+    /// Attempts that workers reported as failed.
+    pub failed: u64,
+    /// Leases that expired.
+    pub expired: u64,
+    /// Jobs released by workers.
+    pub released: u64,
+    /// Jobs that died.
+    pub died: u64,
+    /// Jobs cancelled or replaced.
+    pub cancelled: u64,
+    /// Dead jobs made ready again.
+    pub kicked: u64,
 }
 
 /// All queues that the caller may see.

@@ -102,6 +102,53 @@ pub struct Stats {
     pub commit_time: Option<Percentiles>,
     /// How long after their due time jobs were delivered.
     pub lateness: Option<Percentiles>,
+    /// What happened lately, if the request asks for it with `since`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub recent: Option<Activity>,
+}
+
+/// What happened since a time, in all queues.
+///
+/// ```
+/// use tickwheel_api::Activity;
+/// let recent: Activity = serde_json::from_str(
+///     r#"{"since": "1970-01-01T00:00:01.000Z", "since_ms": 1000, "put": 12}"#,
+/// )?;
+/// assert_eq!((recent.put, recent.failed), (12, 0));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Activity {
+    /// When the window begins: the time that was asked for, or the start of the server.
+    #[cfg_attr(feature = "openapi", schema(format = DateTime))]
+    pub since: String,
+    /// The same in milliseconds since 1970.
+    pub since_ms: u64,
+    /// The length of the window until now, in milliseconds.
+    pub window_ms: u64,
+    /// Jobs put.
+    pub put: u64,
+    /// Deliveries to workers.
+    pub delivered: u64,
+    /// Jobs acknowledged.
+    pub acked: u64,
+    /// Attempts that workers reported as failed.
+    pub failed: u64,
+    /// Leases that expired.
+    pub expired: u64,
+    /// Jobs released by workers.
+    pub released: u64,
+    /// Jobs that died.
+    pub died: u64,
+    /// Jobs cancelled or replaced.
+    pub cancelled: u64,
+    /// Dead jobs made ready again.
+    pub kicked: u64,
+    /// How long after their due time jobs were delivered.
+    pub lateness: Percentiles,
 }
 
 impl Stats {
@@ -131,6 +178,7 @@ impl Stats {
             failures: None,
             commit_time: None,
             lateness: None,
+            recent: None,
         }
     }
 }

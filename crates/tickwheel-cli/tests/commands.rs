@@ -590,6 +590,19 @@ fn watch_shows_what_happens() {
 }
 
 #[test]
+fn stats_tell_what_happened_lately_and_queues_what_they_did() {
+    let server = Server::start();
+    put(&server, &["q", "x"]);
+    let told = server.run(&["stats", "--since", "5m"]).text();
+    assert!(told.contains("In the last") && told.contains("/s)"), "{told}");
+    let line = told.lines().find(|line| line.starts_with("put ")).expect("a line");
+    assert!(line.split_whitespace().nth(1) == Some("1"), "{told}");
+    assert!(server.run(&["stats", "--since", "2h"]).code(2).contains("since"));
+    let shown = server.run(&["queue", "show", "q"]).text();
+    assert!(shown.contains("oldest ready") && shown.contains("Since the queue"), "{shown}");
+}
+
+#[test]
 fn stats_are_told() {
     let server = Server::start();
     put(&server, &["q", "x"]);

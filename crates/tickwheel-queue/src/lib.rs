@@ -64,6 +64,7 @@ pub use client::events::Events;
 pub use client::queues::Queues;
 pub use engine::{Put, PutKind};
 pub use model::access::Access;
+pub use model::activity::{Activity, Lateness};
 pub use model::admission::Offer;
 pub use model::error::{Error, Limit, OpenError};
 pub use model::event::{Event, EventId, EventKind, EventsError, ParseEventIdError};

@@ -27,12 +27,13 @@ const LONGEST_URI: usize = 8 << 10;
 const OPEN: [&str; 5] = ["/", "/healthz", "/readyz", "/openapi.json", "/docs"];
 
 /// Routes whose answers to GET have parameters.
-const WITH_QUERY: [&str; 5] = [
+const WITH_QUERY: [&str; 6] = [
     "/v1/queues/{queue}/groups",
     "/v1/queues/{queue}/jobs",
     "/v1/queues/{queue}/events",
     "/v1/events",
     "/v1/schedules/{name}/next",
+    "/v1/stats",
 ];
 
 pub(crate) async fn front(State(app): State<App>, mut request: Request, next: Next) -> Response {

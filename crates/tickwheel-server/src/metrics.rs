@@ -9,17 +9,21 @@ use std::time::{Duration, SystemTime};
 
 use axum::http::StatusCode;
 use tickwheel::Histogram;
-use tickwheel_queue::{QueueInfo, Stats};
+use tickwheel_queue::{QueueCounters, QueueInfo, Stats, Time};
 
 use crate::api::{Target, TargetCounts, TargetState};
 use crate::app::App;
 use crate::problem::Failure;
 
 /// The upper bounds of the buckets that are shown, in seconds.
-const BOUNDS: [f64; 16] = [
-    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
-    60.0, 3_600.0,
+const BOUNDS: [f64; 24] = [
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0,
+    3.0, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0, 300.0, 3_600.0,
 ];
+
+/// The number of queues that have metrics of their own: those with the most puts. This bounds the
+/// size of the page.
+const MAX_QUEUES: usize = 200;
 
 /// What HTTP does. Requests to what is no route are counted together.
 pub(crate) struct HttpCounts {
@@ -108,12 +112,13 @@ pub(crate) async fn stats(app: &App, seen: &[QueueInfo]) -> Result<Stats, Failur
 pub(crate) fn text(
     stats: &Stats,
     queues: &[QueueInfo],
+    now: Time,
     http: &HttpCounts,
     memory: usize,
     targets: &[Target],
 ) -> String {
     let mut page = Page(String::with_capacity(16 << 10));
-    of_queues(&mut page, queues);
+    of_queues(&mut page, queues, now);
     of_the_queue(&mut page, stats);
     of_http(&mut page, http);
     of_targets(&mut page, targets);
@@ -126,13 +131,41 @@ pub(crate) fn text(
 }
 
 /// The numbers of some queues alone.
-pub(crate) fn text_of_queues(queues: &[QueueInfo]) -> String {
+pub(crate) fn text_of_queues(queues: &[QueueInfo], now: Time) -> String {
     let mut page = Page(String::new());
-    of_queues(&mut page, queues);
+    of_queues(&mut page, queues, now);
     page.0
 }
 
-fn of_queues(page: &mut Page, queues: &[QueueInfo]) {
+/// Returns the queues with the most puts, by name. The number of puts only grows, so the choice
+/// changes rarely.
+fn busiest(queues: &[QueueInfo]) -> Vec<&QueueInfo> {
+    let mut busiest: Vec<&QueueInfo> = queues.iter().collect();
+    busiest.sort_by_key(|queue| std::cmp::Reverse(queue.counters.put));
+    busiest.truncate(MAX_QUEUES);
+    busiest.sort_by(|a, b| a.name.cmp(&b.name));
+    busiest
+}
+
+fn of_queues(page: &mut Page, all: &[QueueInfo], now: Time) {
+    let queues = &busiest(all);
+    page.gauge(
+        "tickwheel_queues_without_metrics",
+        "Queues that have no metrics of their own, since there are too many",
+        (all.len() - queues.len()) as u64,
+    );
+    counters_of_queues(page, queues);
+    page.head(
+        "tickwheel_queue_oldest_ready_age_seconds",
+        "gauge",
+        "How long the oldest ready job of a queue has been due; 0 if none is ready",
+    );
+    for queue in queues {
+        let age = queue.oldest_ready.map_or(0.0, |due| now.since(due).as_secs_f64());
+        let labels = format!("queue=\"{}\"", queue.name);
+        page.labelled("tickwheel_queue_oldest_ready_age_seconds", &labels, age);
+    }
+    lateness_of_queues(page, queues);
     page.head("tickwheel_queue_jobs", "gauge", "Jobs of a queue by state");
     for queue in queues {
         for (state, count) in [
@@ -151,6 +184,46 @@ fn of_queues(page: &mut Page, queues: &[QueueInfo]) {
     for queue in queues {
         let labels = format!("queue=\"{}\"", queue.name);
         page.labelled("tickwheel_queue_paused", &labels, u64::from(queue.paused));
+    }
+}
+
+fn counters_of_queues(page: &mut Page, queues: &[&QueueInfo]) {
+    type Counter = (&'static str, &'static str, fn(&QueueCounters) -> u64);
+    let counters: [Counter; 9] = [
+        ("jobs_put", "Jobs put", |it| it.put),
+        ("jobs_delivered", "Deliveries to workers", |it| it.delivered),
+        ("jobs_acked", "Jobs acknowledged", |it| it.acked),
+        ("jobs_failed", "Attempts reported as failed", |it| it.failed),
+        ("leases_expired", "Leases that expired", |it| it.expired),
+        ("jobs_released", "Jobs given back by workers", |it| it.released),
+        ("jobs_died", "Jobs whose last attempt failed", |it| it.died),
+        ("jobs_cancelled", "Jobs cancelled or replaced", |it| it.cancelled),
+        ("jobs_kicked", "Dead jobs brought back", |it| it.kicked),
+    ];
+    for (what, help, count) in counters {
+        let name = format!("tickwheel_queue_{what}_total");
+        page.head(&name, "counter", &format!("{help}, by queue, since it was created"));
+        for queue in queues {
+            let labels = format!("queue=\"{}\"", queue.name);
+            page.labelled(&name, &labels, count(&queue.counters));
+        }
+    }
+}
+
+fn lateness_of_queues(page: &mut Page, queues: &[&QueueInfo]) {
+    let name = "tickwheel_queue_delivery_lateness_seconds";
+    page.head(name, "histogram", "By how much jobs of a queue were delivered after they were due");
+    for queue in queues.iter().filter(|queue| queue.lateness.count() > 0) {
+        let mut total = 0;
+        for (bound, count) in queue.lateness.buckets() {
+            total += count;
+            let bound = bound.map_or("+Inf".to_owned(), |it| it.as_secs_f64().to_string());
+            let labels = format!("queue=\"{}\",le=\"{bound}\"", queue.name);
+            page.labelled(&format!("{name}_bucket"), &labels, total);
+        }
+        let labels = format!("queue=\"{}\"", queue.name);
+        page.labelled(&format!("{name}_sum"), &labels, queue.lateness.sum().as_secs_f64());
+        page.labelled(&format!("{name}_count"), &labels, total);
     }
 }
 
@@ -317,7 +390,21 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
+    use tickwheel_queue::{NewJob, Queues};
+
     use super::*;
+
+    #[test]
+    fn ten_thousand_queues_make_a_page_of_bounded_size() {
+        let queues = Queues::in_memory();
+        let puts = (0..10_000).map(|number| NewJob::new(format!("queue-{number}"), ""));
+        queues.put_all(puts).wait().unwrap();
+        queues.put(NewJob::new("queue-9999", "")).wait().unwrap();
+        let page = text_of_queues(&queues.queues().wait().unwrap(), Time::MAX);
+        assert!(page.len() < 1 << 20, "{} bytes", page.len());
+        assert!(page.contains("tickwheel_queues_without_metrics 9800\n"));
+        assert!(page.contains("tickwheel_queue_jobs_put_total{queue=\"queue-9999\"} 2\n"));
+    }
 
     #[test]
     fn a_histogram_is_cumulative() {

@@ -383,5 +383,10 @@ pub(crate) struct WatchArgs {
 #[command(after_help = "\
 Examples:
   tickwheel stats
+  tickwheel stats --since 5m                         the last five minutes, with rates
   tickwheel stats --json | jq .")]
-pub(crate) struct StatsArgs {}
+pub(crate) struct StatsArgs {
+    /// Show what happened in a window of this length up to now, from 10s to 1h
+    #[arg(long, value_name = "DURATION", value_parser = values::delay)]
+    pub(crate) since: Option<Delay>,
+}

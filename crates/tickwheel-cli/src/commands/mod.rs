@@ -13,7 +13,7 @@ mod queue;
 mod schedule;
 mod serve;
 mod shell;
-mod stats;
+pub(crate) mod stats;
 mod target;
 mod token;
 mod watch;
@@ -58,7 +58,7 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
         Command::Export(args) => export::export(&context()?, &args),
         Command::Import(args) => export::import(&context()?, &args),
         Command::Clock(command) => clock::run(&context()?, &command),
-        Command::Stats(_) => stats::run(&context()?),
+        Command::Stats(args) => stats::run(&context()?, &args),
         Command::Token(command) => token::run(output, command),
         Command::Config(args) => config::run(output, &args),
         Command::Completions(args) => shell::completions(output, &args),

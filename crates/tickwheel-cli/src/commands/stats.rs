@@ -2,23 +2,33 @@
 
 use std::time::Duration;
 
-use tickwheel_api::{Percentiles, Stats};
+use tickwheel_api::{Activity, Percentiles, Stats};
 
 use super::Context;
+use crate::args::StatsArgs;
 use crate::client::Path;
 use crate::failure::Failure;
 use crate::output::table::Table;
 use crate::output::text::{bytes, grouped};
 use crate::output::time::rough;
 
-pub(crate) fn run(context: &Context) -> Result<(), Failure> {
-    let answer = context.client.get(&Path::new(&["stats"]))?;
+pub(crate) fn run(context: &Context, args: &StatsArgs) -> Result<(), Failure> {
+    let mut path = Path::new(&["stats"]);
+    if let Some(window) = args.since {
+        path = path.query("since", &window.to_string());
+    }
+    let answer = context.client.get(&path)?;
     context.output.answer(&answer, |stats: &Stats| {
         context.output.line("Now")?;
         context.output.table(&now(stats))?;
         // A token that is limited to some queues sees no more.
         if stats.put.is_none() {
             return Ok(());
+        }
+        if let Some(recent) = &stats.recent {
+            let window = rough(Duration::from_millis(recent.window_ms));
+            context.output.line(format!("\nIn the last {window}"))?;
+            return context.output.table(&lately(recent));
         }
         context.output.line("\nSince the server started")?;
         context.output.table(&since(stats))
@@ -64,7 +74,28 @@ fn since(stats: &Stats) -> Table {
     table
 }
 
-fn percentiles(times: Option<&Percentiles>) -> String {
+fn lately(recent: &Activity) -> Table {
+    let seconds = (recent.window_ms as f64 / 1_000.0).max(0.001);
+    let mut table = Table::of_fields();
+    for (name, count) in [
+        ("put", recent.put),
+        ("delivered", recent.delivered),
+        ("acked", recent.acked),
+        ("failed", recent.failed),
+        ("leases run out", recent.expired),
+        ("released", recent.released),
+        ("died", recent.died),
+        ("cancelled", recent.cancelled),
+        ("kicked", recent.kicked),
+    ] {
+        let rate = count as f64 / seconds;
+        table.field(name, format!("{} ({rate:.1}/s)", grouped(count)));
+    }
+    table.field("lateness", percentiles(Some(&recent.lateness)));
+    table
+}
+
+pub(crate) fn percentiles(times: Option<&Percentiles>) -> String {
     let Some(times) = times.filter(|times| times.count > 0) else { return "-".to_owned() };
     let told = |micros| match Duration::from_micros(micros) {
         short if short < Duration::from_millis(1) => format!("{micros}µs"),

@@ -6,6 +6,7 @@ use super::Output;
 use super::style::Style;
 use super::table::{Cell, Table};
 use super::text::{count, grouped, safe};
+use crate::commands::stats::percentiles;
 use crate::failure::Failure;
 
 pub(crate) fn list(output: &Output, queues: &[Queue]) -> Result<(), Failure> {
@@ -59,7 +60,7 @@ fn paused_cell(paused: bool) -> Cell {
 }
 
 pub(crate) fn show(output: &Output, queue: &Queue) -> Result<(), Failure> {
-    let Queue { name, paused, jobs, more_ready, settings } = queue;
+    let Queue { name, paused, jobs, more_ready, settings, counters, .. } = queue;
     let mut table = Table::of_fields();
     table.field("queue", safe(name));
     table.field("deliveries", if *paused { paused_cell(true) } else { Cell::new("running") });
@@ -69,10 +70,30 @@ pub(crate) fn show(output: &Output, queue: &Queue) -> Result<(), Failure> {
     table.field("dead", grouped(jobs.dead));
     table.field("done", grouped(jobs.done));
     table.field("cancelled", grouped(jobs.cancelled));
+    if let Some(due) = queue.oldest_ready_ms {
+        table.field("oldest ready", output.wall.both(due));
+    }
+    table.field("lateness", percentiles(Some(&queue.lateness)));
     output.table(&table)?;
     if *more_ready {
         output.line("(more are ready than memory holds: those are counted as scheduled)")?;
     }
+    output.line("\nSince the queue was created")?;
+    let mut table = Table::of_fields();
+    for (what, count) in [
+        ("put", counters.put),
+        ("delivered", counters.delivered),
+        ("acked", counters.acked),
+        ("failed", counters.failed),
+        ("leases run out", counters.expired),
+        ("released", counters.released),
+        ("died", counters.died),
+        ("cancelled", counters.cancelled),
+        ("kicked", counters.kicked),
+    ] {
+        table.field(what, grouped(count));
+    }
+    output.table(&table)?;
     output.line("")?;
     let mut table = Table::of_fields();
     table.field("lease", settings.lease.to_string());

@@ -1,9 +1,12 @@
 //! What is done to whole queues, and to jobs that are dead.
 
+use std::time::Duration;
+
 use crate::client::answer::Answer;
 use crate::client::queues::Queues;
 use crate::client::response;
 use crate::engine::{Command, Put, Removal, Sweep};
+use crate::model::activity::Activity;
 use crate::model::error::Error;
 use crate::model::group::{GroupList, GroupPage, GroupPatch, GroupSettings};
 use crate::model::id::JobId;
@@ -249,5 +252,13 @@ impl Queues {
     /// What happened since the queues were opened, and what is there now.
     pub fn stats(&self) -> Answer<Stats> {
         self.ask(Ask::Stats, response::stats)
+    }
+
+    /// Returns what happened in all queues in a window that ends now. The window is 10 seconds to an
+    /// hour long, and its beginning is exact to 5 seconds.
+    ///
+    /// See [`Activity`] for an example.
+    pub fn activity(&self, window: Duration) -> Answer<Activity> {
+        self.ask(Ask::Activity(window), response::activity)
     }
 }

@@ -1,6 +1,7 @@
 //! From the outcome of a request to what its caller was promised.
 
 use crate::engine::{Outcome, Put};
+use crate::model::activity::Activity;
 use crate::model::error::Error;
 use crate::model::group::{GroupPage, GroupSettings};
 use crate::model::id::JobId;
@@ -160,6 +161,14 @@ pub(crate) fn page(outcome: Response) -> Result<Page, Error> {
 
 pub(crate) fn stats(outcome: Response) -> Result<Stats, Error> {
     if let Response::Stats(stats) = outcome { Ok(*stats) } else { mismatch(outcome) }
+}
+
+pub(crate) fn activity(outcome: Response) -> Result<Activity, Error> {
+    if let Response::Activity(activity) = outcome {
+        activity.map(|activity| *activity)
+    } else {
+        mismatch(outcome)
+    }
 }
 
 pub(crate) fn queues(outcome: Response) -> Result<Vec<QueueInfo>, Error> {

@@ -194,6 +194,8 @@ impl Engine {
         counts.lifetime.delivered += 1;
         self.pending += 1;
         self.tally.delivered(self.now, place.due);
+        let lateness = self.now.since(place.due);
+        self.queue(number).lateness.get_or_insert_default().record(lateness);
         self.note_start(number, row.group.as_deref());
         self.write_lease(number, entry.id, &row);
         let (attempts, until) = (row.attempts, row.until);

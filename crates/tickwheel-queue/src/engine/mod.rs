@@ -200,6 +200,7 @@ impl Engine {
         self.now = now;
         self.random.seed(seed);
         self.caller = Access::default();
+        self.tally.sample(now.time());
         if now.time().as_millis() < was {
             self.clock_was_set_back();
         }

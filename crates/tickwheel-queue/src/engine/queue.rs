@@ -9,6 +9,7 @@ use super::Engine;
 use super::groups::{Groups, Next};
 use super::pace::Pace;
 use super::ready::{ReadyJobs, Turn};
+use crate::model::activity::Lateness;
 use crate::model::error::{Error, Limit};
 use crate::model::job::NewJob;
 use crate::model::settings::{Order, QueueSettings, SettingsPatch};
@@ -27,6 +28,8 @@ pub(crate) struct Queue {
     pub(crate) settings: QueueSettings,
     pub(crate) paused: bool,
     pub(super) counts: Counts,
+    /// How late its jobs were delivered; `None` before the first delivery.
+    pub(super) lateness: Option<Box<Lateness>>,
     /// Jobs whose time has come, in order of delivery.
     pub(super) ready: ReadyJobs,
     /// Its groups, those of which nothing has to be known left out.
@@ -96,6 +99,7 @@ impl Queue {
             settings: row.settings,
             paused: row.paused,
             counts,
+            lateness: None,
             groups: Groups::default(),
             pace: Pace::default(),
             near: HashMap::new(),
@@ -119,6 +123,10 @@ impl Queue {
 
     pub(crate) fn in_memory(&self) -> usize {
         self.ready.len() + self.groups.ready + self.near.len()
+    }
+
+    pub(crate) fn lateness(&self) -> Lateness {
+        self.lateness.as_deref().cloned().unwrap_or_default()
     }
 
     pub(crate) fn counts(&self) -> &Counts {

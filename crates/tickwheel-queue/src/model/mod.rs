@@ -4,6 +4,7 @@
 //! the clock, for the runtime.
 
 pub(crate) mod access;
+pub(crate) mod activity;
 pub(crate) mod admission;
 pub(crate) mod error;
 pub(crate) mod event;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tickwheel::Histogram;
 
+use crate::model::activity::{Activity, Lateness, Samples};
 use crate::model::settings::QueueSettings;
 use crate::model::time::{Now, Time};
 
@@ -113,12 +114,46 @@ pub(crate) struct Tally {
     pub(crate) kicked: u64,
     pub(crate) damaged: u64,
     lateness: Histogram,
+    /// The same in few buckets, of which samples are taken.
+    coarse_lateness: Lateness,
+    samples: Samples,
 }
 
 impl Tally {
     pub(crate) fn delivered(&mut self, now: Now, due: Time) {
         self.delivered += 1;
-        self.lateness.record(now.since(due));
+        let lateness = now.since(due);
+        self.lateness.record(lateness);
+        self.coarse_lateness.record(lateness);
+    }
+
+    /// Takes a sample of the counts from time to time. Called at the beginning of each group.
+    pub(crate) fn sample(&mut self, now: Time) {
+        let mut samples = std::mem::take(&mut self.samples);
+        samples.take(now, || self.totals());
+        self.samples = samples;
+    }
+
+    /// Returns what happened in a window that ends now.
+    pub(crate) fn window(&self, now: Time, window: Duration) -> Activity {
+        self.samples.window(now, window, &self.totals())
+    }
+
+    fn totals(&self) -> Activity {
+        Activity {
+            since: Time::default(),
+            put: self.put,
+            fired: self.fired,
+            delivered: self.delivered,
+            acked: self.acked,
+            failed: self.failed,
+            expired: self.expired,
+            released: self.released,
+            died: self.died,
+            cancelled: self.cancelled,
+            kicked: self.kicked,
+            lateness: self.coarse_lateness.clone(),
+        }
     }
 
     pub(crate) fn add_to(&self, stats: &mut Stats) {
@@ -178,6 +213,9 @@ pub struct QueueInfo {
     pub oldest_ready: Option<Time>,
     /// What has happened in the queue since it was created.
     pub counters: QueueCounters,
+    /// By how much its jobs were delivered after they were due, since the queues were opened. A job
+    /// that waits for a worker counts as late.
+    pub lateness: Lateness,
 }
 
 /// What has happened in a queue since it was created. A restart does not reset these numbers.

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tickwheel::cron::Misfire;
 
+use crate::model::activity::Activity;
 use crate::model::error::{Error, Limit};
 use crate::model::group::{GroupList, GroupSettings};
 use crate::model::history::{Attempt, prefix};
@@ -85,6 +86,16 @@ pub(crate) fn check_purged(state: State) -> Result<(), Error> {
             "must be dead, done or cancelled, got {state}; to cancel waiting jobs, use cancel_waiting"
         );
         return Err(invalid("state", why));
+    }
+    Ok(())
+}
+
+/// Checks the length of a window of the past.
+pub(crate) fn check_window(window: Duration) -> Result<(), Error> {
+    let (shortest, longest) = (Activity::MIN_WINDOW, Activity::MAX_WINDOW);
+    if !(shortest..=longest).contains(&window) {
+        let why = format!("must be between {shortest:?} and {longest:?}, got {window:?}");
+        return Err(invalid("window", why));
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::engine::{Command, Outcome, Reserve};
 use crate::model::access::Access;
+use crate::model::activity::Activity;
 use crate::model::error::Error;
 use crate::model::group::GroupPage;
 use crate::model::id::JobId;
@@ -56,6 +57,8 @@ impl Request {
 #[derive(Debug)]
 pub(crate) enum Ask {
     Stats,
+    /// What happened in a window of this length that ends now.
+    Activity(Duration),
     /// One queue, or all.
     Queues(Option<String>),
 }
@@ -73,6 +76,7 @@ pub(crate) enum Response {
     Upcoming(Result<Vec<Time>, Error>),
     Targets(Result<Vec<StoredTarget>, Error>),
     Stats(Box<Stats>),
+    Activity(Result<Box<Activity>, Error>),
     Queues(Vec<QueueInfo>),
     /// Nothing of it was done, or it is unknown.
     Refused(Error),
@@ -104,7 +108,7 @@ impl Request {
             )
             | Self::Ask(Ask::Queues(Some(name))) => name.len(),
             Self::Read(Read::Schedules | Read::Ids(_) | Read::Targets(None))
-            | Self::Ask(Ask::Stats | Ask::Queues(None)) => 0,
+            | Self::Ask(Ask::Stats | Ask::Activity(_) | Ask::Queues(None)) => 0,
         };
         FIXED + more
     }

@@ -22,6 +22,7 @@ use crate::model::error::Error;
 use crate::model::event::{Event, EventId};
 use crate::model::stats::{Durability, QueueInfo, Stats};
 use crate::model::time::{Clock, instant_now};
+use crate::model::validation::check_window;
 use crate::runtime::alarm::Alarm;
 use crate::runtime::core::Core;
 use crate::runtime::housekeeping::{Housekeeping, LEAN};
@@ -461,6 +462,10 @@ impl WriterOptions {
                 engine.tally.add_to(&mut stats);
                 Response::Stats(Box::new(stats))
             }
+            Ask::Activity(window) => {
+                let activity = || Box::new(engine.tally.window(clock.now().time(), *window));
+                Response::Activity(check_window(*window).map(|()| activity()))
+            }
             Ask::Queues(name) => {
                 let wanted = |queue: &&engine::Queue| {
                     name.as_ref().is_none_or(|name| **name == *queue.name)
@@ -492,6 +497,7 @@ fn info(queue: &engine::Queue, now: crate::model::time::Time) -> QueueInfo {
         cancelled: counts.cancelled,
         oldest_ready: queue.oldest_ready(now),
         counters: counts.lifetime,
+        lateness: queue.lateness(),
     }
 }
 

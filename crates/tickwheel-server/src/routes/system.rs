@@ -6,16 +6,17 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
+use tickwheel_queue::Error;
 
 use super::queues::seen_by;
-use crate::api::{Code, Health, Stats};
+use crate::api::{Code, Delay, Health, Stats};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{PathCode, off_thread};
+use crate::extract::{Params, PathCode, off_thread};
 use crate::http::answer;
 use crate::problem::Failure;
 use crate::tokens::Scope;
-use crate::wire::IntoWire;
+use crate::wire::{IntoWire, activity};
 use crate::{docs_page, metrics};
 
 /// A service that takes longer to answer than this is not ready.
@@ -27,11 +28,28 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// other numbers are those of the whole service, and `null` without a token for all queues.
 #[utoipa::path(
     get, path = "/v1/stats", tag = "system", operation_id = "getStats",
+    params(("since" = Option<String>, Query,
+            description = "Adds what happened in a window up to now, such as `5m`: 10s to 1h")),
     responses((status = 200, description = "The numbers", body = Stats))
 )]
-pub(crate) async fn stats(State(app): State<App>, caller: Caller) -> Result<Json<Stats>, Failure> {
+pub(crate) async fn stats(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+) -> Result<Json<Stats>, Failure> {
+    params.only(&["since"])?;
+    let window = params.parse("since", str::parse::<Delay>)?;
     let queues = seen_by(&app, &caller).await?;
-    let stats = metrics::stats(&app, &queues).await?.into_wire();
+    let mut stats = metrics::stats(&app, &queues).await?.into_wire();
+    if let Some(window) = window {
+        let recent = app.queues().activity(window.0).await.map_err(|error| match error {
+            Error::Invalid { why, .. } => {
+                Failure::new(Code::InvalidParameter, format!("since {why}")).at("since")
+            }
+            other => other.into(),
+        })?;
+        stats.recent = Some(activity(&recent, app.now()));
+    }
     Ok(Json(if caller.access().is_limited() { stats.of_some_queues() } else { stats }))
 }
 
@@ -56,7 +74,7 @@ pub(crate) async fn healthz() -> Json<Health> {
 )]
 pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Failure> {
     if app.shutdown().has_begun() {
-        return Err(tickwheel_queue::Error::Closed.into());
+        return Err(Error::Closed.into());
     }
     // A read goes to the store, and the counts to the writer: both have to answer.
     let nobody = tickwheel_queue::JobId::from_bytes([0; 16]);
@@ -83,11 +101,11 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Failu
 pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<Response, Failure> {
     let queues = seen_by(&app, &caller).await?;
     let text = if caller.access().is_limited() {
-        metrics::text_of_queues(&queues)
+        metrics::text_of_queues(&queues, app.now())
     } else {
         let stats = metrics::stats(&app, &queues).await?;
         let targets = app.push().list();
-        metrics::text(&stats, &queues, app.counts(), app.memory().used(), &targets)
+        metrics::text(&stats, &queues, app.now(), app.counts(), app.memory().used(), &targets)
     };
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tickwheel_queue as queue;
 
-use super::{IntoQueue, IntoWire, missing};
+use super::{IntoQueue, IntoWire, missing, rfc3339};
 use crate::api::{
-    Counts, Delay, Exponential, FinishedState, Keep, Order, Pacing, Queue, QueueSettings,
-    QueueSettingsPatch, Retention, Retry,
+    Counts, Delay, Exponential, FinishedState, Keep, Order, Pacing, Queue, QueueCounters,
+    QueueSettings, QueueSettingsPatch, Retention, Retry,
 };
 use crate::problem::Failure;
 
@@ -175,6 +175,24 @@ pub(crate) fn patch_of(patch: QueueSettingsPatch) -> Result<queue::SettingsPatch
     })
 }
 
+impl IntoWire for queue::QueueCounters {
+    type Wire = QueueCounters;
+
+    fn into_wire(self) -> QueueCounters {
+        QueueCounters {
+            put: self.put,
+            delivered: self.delivered,
+            acked: self.acked,
+            failed: self.failed,
+            expired: self.expired,
+            released: self.released,
+            died: self.died,
+            cancelled: self.cancelled,
+            kicked: self.kicked,
+        }
+    }
+}
+
 impl IntoWire for queue::QueueInfo {
     type Wire = Queue;
 
@@ -192,6 +210,10 @@ impl IntoWire for queue::QueueInfo {
             },
             more_ready: self.more_ready,
             settings: self.settings.into_wire(),
+            oldest_ready: self.oldest_ready.map(rfc3339),
+            oldest_ready_ms: self.oldest_ready.map(queue::Time::as_millis),
+            counters: self.counters.into_wire(),
+            lateness: self.lateness.into_wire(),
         }
     }
 }

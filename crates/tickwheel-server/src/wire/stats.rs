@@ -3,8 +3,8 @@
 use tickwheel::Histogram;
 use tickwheel_queue as queue;
 
-use super::IntoWire;
-use crate::api::{Delay, Durability, Percentiles, Stats};
+use super::{IntoWire, rfc3339};
+use crate::api::{Activity, Delay, Durability, Percentiles, Stats};
 
 impl IntoWire for queue::Durability {
     type Wire = Durability;
@@ -34,6 +34,40 @@ impl IntoWire for &Histogram {
     }
 }
 
+impl IntoWire for &queue::Lateness {
+    type Wire = Percentiles;
+
+    fn into_wire(self) -> Percentiles {
+        let micros = |share| self.quantile(share).map_or(0, |time| time.as_micros() as u64);
+        Percentiles {
+            count: self.count(),
+            p50_us: micros(0.5),
+            p99_us: micros(0.99),
+            p999_us: micros(0.999),
+            max_us: micros(1.0),
+        }
+    }
+}
+
+/// Returns what happened lately, up to now.
+pub(crate) fn activity(recent: &queue::Activity, now: queue::Time) -> Activity {
+    Activity {
+        since: rfc3339(recent.since),
+        since_ms: recent.since.as_millis(),
+        window_ms: now.since(recent.since).as_millis() as u64,
+        put: recent.put,
+        delivered: recent.delivered,
+        acked: recent.acked,
+        failed: recent.failed,
+        expired: recent.expired,
+        released: recent.released,
+        died: recent.died,
+        cancelled: recent.cancelled,
+        kicked: recent.kicked,
+        lateness: recent.lateness.into_wire(),
+    }
+}
+
 impl IntoWire for &queue::Stats {
     type Wire = Stats;
 
@@ -60,6 +94,7 @@ impl IntoWire for &queue::Stats {
             failures: Some(self.failures),
             commit_time: Some(self.commit_time.into_wire()),
             lateness: Some(self.lateness.into_wire()),
+            recent: None,
         }
     }
 }

@@ -113,6 +113,11 @@ async fn metrics_count_jobs_and_requests() {
     for line in [
         "tickwheel_queue_jobs{queue=\"q\",state=\"scheduled\"} 1",
         "tickwheel_queue_paused{queue=\"q\"} 0",
+        "tickwheel_queue_jobs_put_total{queue=\"q\"} 2",
+        "tickwheel_queue_jobs_acked_total{queue=\"q\"} 1",
+        "tickwheel_queue_oldest_ready_age_seconds{queue=\"q\"} 0",
+        "tickwheel_queue_delivery_lateness_seconds_bucket{queue=\"q\",le=\"+Inf\"} 1",
+        "tickwheel_queues_without_metrics 0",
         "tickwheel_jobs_put_total 2",
         "tickwheel_jobs_delivered_total 1",
         "tickwheel_jobs_acked_total 1",
@@ -138,10 +143,24 @@ async fn metrics_count_jobs_and_requests() {
         let head = |it: &str| answer.body.contains(&format!("# TYPE {it} "));
         assert!(head(name) || head(base), "{line}");
     }
+    let recent = service.get("/v1/stats?since=5m").await.json()["recent"].clone();
+    assert_eq!((&recent["put"], &recent["acked"]), (&json!(2), &json!(1)));
+    assert_eq!(recent["lateness"]["count"], 1);
+    assert!(recent["window_ms"].as_u64().unwrap() <= 300_000);
+    for window in ["soon", "9s", "2h"] {
+        let refused = service.get(&format!("/v1/stats?since={window}")).await;
+        assert_eq!(refused.problem(400, "invalid-parameter").as_deref(), Some("since"), "{window}");
+    }
+    let queue = service.get("/v1/queues/q").await.json();
+    assert_eq!((&queue["counters"]["put"], &queue["lateness"]["count"]), (&json!(2), &json!(1)));
+    assert_eq!(queue.get("oldest_ready_ms"), None);
+    service.put_text("q", "").await;
+    let queue = service.get("/v1/queues/q").await.json();
+    assert!(queue["oldest_ready_ms"].as_u64().is_some());
     let stats = service.get("/v1/stats").await.json();
     assert_eq!(
         (&stats["put"], &stats["acked"], &stats["durability"]),
-        (&json!(2), &json!(1), &json!("sync"))
+        (&json!(3), &json!(1), &json!("sync"))
     );
     service.stop().await;
 }

@@ -54,7 +54,7 @@ mod client;
 mod engine;
 mod model;
 mod runtime;
-#[doc(hidden)] // Public for tests that replace the disk.
+#[doc(hidden)] // Public for backups, and for tests that replace the disk.
 pub mod store;
 
 pub use client::answer::Answer;

@@ -112,7 +112,12 @@ impl App {
 
     /// The present, as the queue has it.
     pub(crate) fn now(&self) -> Time {
-        now(self.0.manual_time.as_deref())
+        begun(self.wall())
+    }
+
+    /// The present, with every fraction of a millisecond that the clock shows.
+    pub(crate) fn wall(&self) -> SystemTime {
+        wall(self.0.manual_time.as_deref())
     }
 
     /// The manual clock, if time does not come from the machine.
@@ -170,12 +175,14 @@ impl App {
     }
 }
 
+/// Returns what the clock shows.
+pub(crate) fn wall(manual_time: Option<&ManualTime>) -> SystemTime {
+    manual_time.map_or_else(SystemTime::now, |time| time.clock().wall())
+}
+
 /// Returns the millisecond that has begun, as the queue does when it decides what is due.
-pub(crate) fn now(manual_time: Option<&ManualTime>) -> Time {
-    if let Some(time) = manual_time {
-        return time.now();
-    }
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+pub(crate) fn begun(time: SystemTime) -> Time {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Time::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 

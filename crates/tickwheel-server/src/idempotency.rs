@@ -65,7 +65,7 @@ pub(crate) struct Repeatable {
 impl Repeatable {
     /// Puts, or tells what became of it earlier.
     pub(crate) async fn put(self, requests: Vec<PutRequest>) -> Result<Answered, Failure> {
-        let (app, caller, now) = (&self.app, &self.caller, self.app.now());
+        let (app, caller, now) = (&self.app, &self.caller, self.app.wall());
         let name = self.name();
         if app.old_markers().has(app, &name).await? {
             let why = "this idempotency key was used before the service was upgraded, and what became \

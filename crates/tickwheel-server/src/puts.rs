@@ -1,6 +1,8 @@
 //! Putting jobs: what a request plans, and what became of it.
 
-use tickwheel_queue::{IdempotencyKey, NewJob, Put, PutKind, Time};
+use std::time::SystemTime;
+
+use tickwheel_queue::{IdempotencyKey, NewJob, Put, PutKind};
 
 use crate::api::{Code, PutOutcome, PutRequest, PutResponse};
 use crate::app::App;
@@ -38,7 +40,7 @@ pub(crate) fn plan(
     caller: &Caller,
     request: PutRequest,
     queue: Option<&str>,
-    now: Time,
+    now: SystemTime,
 ) -> Result<NewJob, Failure> {
     let job = new_job(request, queue, now, app.queue_limits().payload)?;
     caller.may(Scope::Produce, &job.queue)?;

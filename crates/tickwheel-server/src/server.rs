@@ -346,7 +346,7 @@ fn open(config: &Config, files: usize) -> Result<Opened, StartError> {
         queues = queues.clock(time.clock().clone());
     }
     let queues = queues.open(config.data.join("queue")).map_err(StartError::Queue)?;
-    let now = crate::app::now(manual_time.as_ref());
+    let now = crate::app::begun(crate::app::wall(manual_time.as_ref()));
     let old_markers = OldMarkers::find(&queues, now).map_err(StartError::Markers)?;
     Ok((Arc::new(gate), certificate, queues, old_markers, manual_time.map(Arc::new)))
 }

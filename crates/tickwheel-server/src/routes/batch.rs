@@ -71,7 +71,7 @@ pub(crate) async fn put(
     check_size(&app, request.items.len(), field)?;
     let Answered { verdicts, replayed } = match key {
         None => {
-            let (jobs, now) = (request.items.into_iter(), app.now());
+            let (jobs, now) = (request.items.into_iter(), app.wall());
             let plan = jobs.map(|job| puts::plan(&app, &caller, job, None, now)).collect();
             puts::put_planned(&app, &caller, plan, None).await?
         }
@@ -261,7 +261,7 @@ pub(crate) async fn import(
     caller: Caller,
     Body(request): Body<Batch<ImportRequest>>,
 ) -> Result<Json<Results<Imported>>, Failure> {
-    let (now, max_payload) = (app.now(), app.queue_limits().payload);
+    let (now, max_payload) = (app.wall(), app.queue_limits().payload);
     let Screened { queues, refused, sent } =
         screen(&app, &caller, Scope::Admin, request.items, |item| {
             imported_job(item, now, max_payload)

@@ -48,7 +48,7 @@ pub(crate) async fn put(
     caller.may(Scope::Produce, &queue)?;
     let Answered { mut verdicts, replayed } = match key {
         None => {
-            let plan = puts::plan(&app, &caller, request, Some(&queue), app.now())?;
+            let plan = puts::plan(&app, &caller, request, Some(&queue), app.wall())?;
             puts::put_planned(&app, &caller, vec![Ok(plan)], None).await?
         }
         Some(key) => {

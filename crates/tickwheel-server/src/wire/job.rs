@@ -1,6 +1,6 @@
 //! Puts, jobs and deliveries.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use serde_json::value::{RawValue, to_raw_value};
@@ -12,6 +12,7 @@ use crate::api::{
     Attempt, AttemptOutcome, Conflict, Content, Delay, Delivery, FollowUp, ImportRequest,
     JSON_TYPE, Job, LeaseInfo, LeaseToken, PutRequest, Retry, Timestamp, escaped_len,
 };
+use crate::app::begun;
 use crate::extract::{NAME_RULE, is_name};
 use crate::problem::Failure;
 
@@ -39,17 +40,17 @@ impl IntoWire for queue::OnConflict {
     }
 }
 
-/// Returns when a delay from now is over. Zero is now; any other delay counts from the next whole
-/// millisecond, so that it is never short.
-fn after(now: Time, delay: Duration) -> Time {
-    if delay.is_zero() { now } else { now.after(delay.saturating_add(Duration::from_millis(1))) }
+/// Returns when a delay from now is over. Zero is the millisecond that has begun; any other delay is
+/// rounded up to a whole millisecond, so that it is never short.
+fn after(now: SystemTime, delay: Duration) -> Time {
+    if delay.is_zero() { begun(now) } else { Time::from(now).after(delay) }
 }
 
 /// Returns the due time of a put: at most one of the two is given.
 fn due_of(
     delay: Option<Delay>,
     due: Option<Timestamp>,
-    now: Time,
+    now: SystemTime,
 ) -> Result<Option<Time>, Failure> {
     match (delay, due) {
         (Some(_), Some(_)) => Err(invalid("/due", "give only one of `delay` and `due`")),
@@ -95,11 +96,11 @@ impl Traits {
 pub(crate) fn new_job(
     request: PutRequest,
     path_queue: Option<&str>,
-    now: Time,
+    now: SystemTime,
     max_payload: u64,
 ) -> Result<NewJob, Failure> {
     let queue = queue_of(path_queue, request.queue)?;
-    let due = due_of(request.delay, request.due, now)?.unwrap_or(now);
+    let due = due_of(request.delay, request.due, now)?.unwrap_or_else(|| begun(now));
     let parcel = Parcel {
         payload: request.payload,
         text: request.text,
@@ -132,7 +133,7 @@ pub(crate) fn new_job(
 /// Returns the job that a request imports.
 pub(crate) fn imported_job(
     request: ImportRequest,
-    now: Time,
+    now: SystemTime,
     max_payload: u64,
 ) -> Result<ImportedJob, Failure> {
     if request.put.id.is_none() {

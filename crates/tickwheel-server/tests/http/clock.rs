@@ -28,11 +28,11 @@ async fn a_timeout_of_half_an_hour_takes_no_time() {
     let job = json!({"text": "close", "delay": "30m"});
     let due = service.post("/v1/queues/q/jobs", job).await.json()["due_ms"].as_u64().unwrap();
     let start = clock["now_ms"].as_u64().unwrap();
-    assert!((start + 1_800_000..=start + 1_800_001).contains(&due), "{start} {due}");
+    assert_eq!(due, start + 1_800_000);
 
     assert_eq!(advance(&service, "29m").await, start + 29 * 60_000);
     assert_eq!(ready(&service, "q").await, 0);
-    advance(&service, "61s").await;
+    advance(&service, "1m").await;
     assert_eq!(ready(&service, "q").await, 1);
     let (first, _) = service.reserve_one("q").await;
     // The default lease of 30 s expires, and the job is retried after a second or a bit more.

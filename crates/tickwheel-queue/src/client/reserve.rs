@@ -90,7 +90,8 @@ impl Queues {
     ///
     /// # Errors
     ///
-    /// [`Error::NotAdmitted`] if jobs are ready and the first of them is refused.
+    /// [`Error::NotAdmitted`](crate::Error::NotAdmitted) if jobs are ready and the first of them is
+    /// refused.
     pub fn reserve_while(
         &self,
         queue: impl Into<String>,

@@ -1,4 +1,4 @@
-//! The client: every operation of the API, one method each.
+//! The client, and what it does with single jobs: put, find, reserve and report.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -10,12 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tickwheel_api::{
-    AckRequest, Acked, AdvanceRequest, Cancelled, Clock, Count, Delay, Deliveries, Delivery,
-    ExtendItem, ExtendRequest, Extended, FailItem, FailRequest, Failed, FinishedState, Health, Job,
-    JobId, JobItem, JobPage, JobState, KickRequest, Kicked, LeaseItem, NextRun, NextRuns,
-    PutResponse, Queue, QueueList, QueueSettings, QueueSettingsPatch, ReleaseItem, ReleaseRequest,
-    Released, RemoveFinishedRequest, RescheduleItem, RescheduleRequest, Rescheduled,
-    ReserveRequest, Results, Schedule, ScheduleList, ScheduleRequest, Stats,
+    AckRequest, Acked, Cancelled, Delay, Deliveries, Delivery, ExtendRequest, Extended, FailItem,
+    FailRequest, Failed, Job, JobId, JobPage, JobState, Kicked, PutResponse, ReleaseRequest,
+    Released, RescheduleRequest, Rescheduled, ReserveRequest,
 };
 use tokio::sync::{mpsc, oneshot};
 
@@ -353,69 +350,6 @@ impl Client {
         Ok(kicked.state)
     }
 
-    /// Acknowledges jobs in one request.
-    ///
-    /// # Errors
-    ///
-    /// If the request as a whole fails.
-    pub async fn ack_all(&self, items: Vec<LeaseItem>) -> BatchResult<Acked> {
-        self.batch("/ack", items, false).await
-    }
-
-    /// Reports failed attempts in one request.
-    ///
-    /// # Errors
-    ///
-    /// If the request as a whole fails.
-    pub async fn fail_all(&self, items: Vec<FailItem>) -> BatchResult<Failed> {
-        self.batch("/fail", items, false).await
-    }
-
-    /// Extends leases in one request.
-    ///
-    /// # Errors
-    ///
-    /// If the request as a whole fails.
-    pub async fn extend_all(&self, items: Vec<ExtendItem>) -> BatchResult<Extended> {
-        self.batch("/extend", items, true).await
-    }
-
-    /// Gives jobs back in one request.
-    ///
-    /// # Errors
-    ///
-    /// If the request as a whole fails.
-    pub async fn release_all(&self, items: Vec<ReleaseItem>) -> BatchResult<Released> {
-        self.batch("/release", items, false).await
-    }
-
-    /// Cancels jobs in one request.
-    ///
-    /// # Errors
-    ///
-    /// If the request as a whole fails.
-    pub async fn cancel_all(&self, items: Vec<JobItem>) -> BatchResult<Cancelled> {
-        self.batch("/cancel", items, false).await
-    }
-
-    /// Moves jobs in one request.
-    ///
-    /// # Errors
-    ///
-    /// If the request as a whole fails.
-    pub async fn reschedule_all(&self, items: Vec<RescheduleItem>) -> BatchResult<Rescheduled> {
-        self.batch("/reschedule", items, true).await
-    }
-
-    /// Makes dead jobs ready again in one request.
-    ///
-    /// # Errors
-    ///
-    /// If the request as a whole fails.
-    pub async fn kick_all(&self, items: Vec<JobItem>) -> BatchResult<Kicked> {
-        self.batch("/kick", items, false).await
-    }
-
     /// Lists one page of jobs.
     ///
     /// # Errors
@@ -453,228 +387,6 @@ impl Client {
         }
     }
 
-    /// All queues.
-    ///
-    /// # Errors
-    ///
-    /// If no answer comes.
-    pub async fn queues(&self) -> Result<Vec<Queue>, Error> {
-        let list: QueueList = self.call(Call::new(Method::GET, "/v1/queues")).await?;
-        Ok(list.queues)
-    }
-
-    /// A queue: its settings and how many jobs it has.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::is_not_found`] if there is no such queue.
-    pub async fn queue(&self, queue: &str) -> Result<Queue, Error> {
-        self.call(Call::new(Method::GET, queue_path(queue, ""))).await
-    }
-
-    /// Replaces the settings of a queue, which is created if there is none.
-    ///
-    /// # Errors
-    ///
-    /// If a setting is invalid.
-    pub async fn put_settings(
-        &self,
-        queue: &str,
-        settings: &QueueSettings,
-    ) -> Result<Queue, Error> {
-        let call = Call::new(Method::PUT, queue_path(queue, "/settings")).json(settings)?;
-        self.call(call).await
-    }
-
-    /// Changes some settings of a queue, which is created if there is none.
-    ///
-    /// # Errors
-    ///
-    /// If a setting is invalid.
-    pub async fn patch_settings(
-        &self,
-        queue: &str,
-        patch: &QueueSettingsPatch,
-    ) -> Result<Queue, Error> {
-        let call = Call::new(Method::PATCH, queue_path(queue, "/settings")).json(patch)?;
-        self.call(call).await
-    }
-
-    /// Stops delivering jobs of a queue.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::is_not_found`] if there is no such queue.
-    pub async fn pause_queue(&self, queue: &str) -> Result<Queue, Error> {
-        self.post(queue_path(queue, "/pause"), &Empty {}, true).await
-    }
-
-    /// Delivers jobs of a paused queue again.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::is_not_found`] if there is no such queue.
-    pub async fn resume_queue(&self, queue: &str) -> Result<Queue, Error> {
-        self.post(queue_path(queue, "/resume"), &Empty {}, true).await
-    }
-
-    /// Makes dead jobs of a queue ready again; gives their number.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::is_not_found`] if there is no such queue.
-    pub async fn kick_queue(&self, queue: &str, limit: Option<u64>) -> Result<u64, Error> {
-        let request = KickRequest { limit };
-        let count: Count = self.post(queue_path(queue, "/kick"), &request, false).await?;
-        Ok(count.count)
-    }
-
-    /// Removes finished jobs of a queue, all of them or those that finished longer ago than
-    /// `older_than`; gives their number.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::is_not_found`] if there is no such queue.
-    pub async fn remove_finished(
-        &self,
-        queue: &str,
-        state: FinishedState,
-        older_than: Option<Duration>,
-    ) -> Result<u64, Error> {
-        let request = RemoveFinishedRequest { state, older_than: older_than.map(Delay) };
-        let count: Count =
-            self.post(queue_path(queue, "/remove-finished"), &request, false).await?;
-        Ok(count.count)
-    }
-
-    /// Cancels all waiting jobs of a queue; gives their number.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::is_not_found`] if there is no such queue.
-    pub async fn cancel_waiting(&self, queue: &str) -> Result<u64, Error> {
-        let count: Count =
-            self.post(queue_path(queue, "/cancel-waiting"), &Empty {}, false).await?;
-        Ok(count.count)
-    }
-
-    /// Removes a queue: an empty one, or with `force` any one with its jobs; gives their number.
-    ///
-    /// # Errors
-    ///
-    /// If there is no such queue, or it has jobs and `force` is `false`.
-    pub async fn remove_queue(&self, queue: &str, force: bool) -> Result<u64, Error> {
-        let path = queue_path(queue, if force { "?force=true" } else { "" });
-        let count: Count = self.call(Call::new(Method::DELETE, path).once()).await?;
-        Ok(count.count)
-    }
-
-    /// Creates or replaces a schedule.
-    ///
-    /// # Errors
-    ///
-    /// If the schedule is invalid.
-    pub async fn put_schedule(
-        &self,
-        name: &str,
-        schedule: &ScheduleRequest,
-    ) -> Result<Schedule, Error> {
-        self.call(Call::new(Method::PUT, schedule_path(name, "")).json(schedule)?).await
-    }
-
-    /// All schedules.
-    ///
-    /// # Errors
-    ///
-    /// If no answer comes.
-    pub async fn schedules(&self) -> Result<Vec<Schedule>, Error> {
-        let list: ScheduleList = self.call(Call::new(Method::GET, "/v1/schedules")).await?;
-        Ok(list.schedules)
-    }
-
-    /// A schedule.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::is_not_found`] if there is no such schedule.
-    pub async fn schedule(&self, name: &str) -> Result<Schedule, Error> {
-        self.call(Call::new(Method::GET, schedule_path(name, ""))).await
-    }
-
-    /// Stops a schedule until it is resumed.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::is_not_found`] if there is no such schedule.
-    pub async fn pause_schedule(&self, name: &str) -> Result<Schedule, Error> {
-        self.post(schedule_path(name, "/pause"), &Empty {}, true).await
-    }
-
-    /// Continues a paused schedule.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::is_not_found`] if there is no such schedule.
-    pub async fn resume_schedule(&self, name: &str) -> Result<Schedule, Error> {
-        self.post(schedule_path(name, "/resume"), &Empty {}, true).await
-    }
-
-    /// Removes a schedule; gives what it was.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::is_not_found`] if there is no such schedule.
-    pub async fn remove_schedule(&self, name: &str) -> Result<Schedule, Error> {
-        self.call(Call::new(Method::DELETE, schedule_path(name, "")).once()).await
-    }
-
-    /// The next times at which a schedule puts jobs.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::is_not_found`] if there is no such schedule.
-    pub async fn next_runs(&self, name: &str, count: u32) -> Result<Vec<NextRun>, Error> {
-        let path = schedule_path(name, &format!("/next?n={count}"));
-        let runs: NextRuns = self.call(Call::new(Method::GET, path)).await?;
-        Ok(runs.next)
-    }
-
-    /// Counters of the whole server.
-    ///
-    /// # Errors
-    ///
-    /// If no answer comes.
-    pub async fn stats(&self) -> Result<Stats, Error> {
-        self.call(Call::new(Method::GET, "/v1/stats")).await
-    }
-
-    /// Whether the server runs, and its version.
-    ///
-    /// # Errors
-    ///
-    /// If no answer comes.
-    pub async fn health(&self) -> Result<Health, Error> {
-        self.call(Call::new(Method::GET, "/healthz")).await
-    }
-
-    /// What the server's clock shows.
-    ///
-    /// # Errors
-    ///
-    /// If no answer comes.
-    pub async fn clock(&self) -> Result<Clock, Error> {
-        self.call(Call::new(Method::GET, "/v1/clock")).await
-    }
-
-    /// Moves the clock of a server that runs with `--clock manual`.
-    ///
-    /// # Errors
-    ///
-    /// If the server runs with the real clock.
-    pub async fn advance(&self, by: Duration) -> Result<Clock, Error> {
-        self.post("/v1/clock/advance".to_owned(), &AdvanceRequest { by: Delay(by) }, false).await
-    }
-
     /// Follows what happens to the jobs of one queue, or of all queues.
     ///
     /// # Errors
@@ -685,22 +397,7 @@ impl Client {
         Events::open(Arc::clone(&self.inner.transport), path).await
     }
 
-    async fn batch<I: Serialize, T: DeserializeOwned>(
-        &self,
-        operation: &str,
-        items: Vec<I>,
-        repeatable: bool,
-    ) -> BatchResult<T> {
-        #[derive(Serialize)]
-        struct Items<I> {
-            items: Vec<I>,
-        }
-        let path = format!("/v1/jobs/batch{operation}");
-        let results: Results<T> = self.post(path, &Items { items }, repeatable).await?;
-        Ok(results.results.into_iter().map(puts::result).collect())
-    }
-
-    async fn post<T: DeserializeOwned>(
+    pub(crate) async fn post<T: DeserializeOwned>(
         &self,
         path: String,
         body: &impl Serialize,
@@ -710,17 +407,14 @@ impl Client {
         self.call(if repeatable { call } else { call.once() }).await
     }
 
-    async fn call<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
+    pub(crate) async fn call<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
         self.inner.transport.call(call).await
     }
 }
 
-/// A result for each item of a batch, in order.
-pub type BatchResult<T> = Result<Vec<Result<T, Error>>, Error>;
-
 /// A body without fields.
 #[derive(Serialize)]
-struct Empty {}
+pub(crate) struct Empty {}
 
 pub(crate) fn fail_item(lease: Lease, error: &str, retry: Retry) -> FailItem {
     let (delay, dead) = match retry {
@@ -731,7 +425,7 @@ pub(crate) fn fail_item(lease: Lease, error: &str, retry: Retry) -> FailItem {
     FailItem { id: lease.id, token: lease.token, error: error.to_owned(), delay, dead }
 }
 
-fn encoded(text: &str) -> String {
+pub(crate) fn encoded(text: &str) -> String {
     // A path of dots alone would be taken for another folder.
     if matches!(text, "." | "..") {
         return text.replace('.', "%2E");
@@ -741,10 +435,6 @@ fn encoded(text: &str) -> String {
 
 pub(crate) fn queue_path(queue: &str, rest: &str) -> String {
     format!("/v1/queues/{}{rest}", encoded(queue))
-}
-
-fn schedule_path(name: &str, rest: &str) -> String {
-    format!("/v1/schedules/{}{rest}", encoded(name))
 }
 
 fn job_path(job: &JobRef) -> String {

@@ -3,14 +3,20 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http_body_util::BodyExt;
 use hyper::Method;
 use hyper::body::Incoming;
 use tickwheel_api::{Event, Reset};
+use tokio::time::timeout;
 
 use crate::error::Error;
 use crate::transport::{Call, Transport};
+
+/// The server sends something at least every 15 seconds. After this time without anything the
+/// connection is taken for broken.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
 
 /// What a stream tells.
 #[derive(Clone, Debug)]
@@ -75,9 +81,9 @@ impl Events {
                     return Ok(told);
                 }
             }
-            match self.body.frame().await {
-                Some(Ok(frame)) => self.split(frame.data_ref().map_or(&[][..], |data| data)),
-                Some(Err(_)) | None => self.reconnect().await?,
+            match timeout(SIGN_OF_LIFE, self.body.frame()).await {
+                Ok(Some(Ok(frame))) => self.split(frame.data_ref().map_or(&[][..], |data| data)),
+                Ok(Some(Err(_)) | None) | Err(_) => self.reconnect().await?,
             }
         }
     }
@@ -128,5 +134,5 @@ async fn connect(transport: &Transport, path: &str, last: Option<&str>) -> Resul
     if let Some(last) = last {
         call = call.header("last-event-id", last);
     }
-    transport.send(&call).await
+    transport.stream(&call).await
 }

@@ -28,7 +28,9 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `client` | every operation |
+//! | `client` | the client, and operations on single jobs |
+//! | `batches` | operations on many jobs in one request |
+//! | `administration` | queues, schedules, the server |
 //! | `puts` | puts of concurrent callers, sent together |
 //! | `worker` | handlers, leases and shutdown |
 //! | `transport` | requests, and when they are repeated |
@@ -37,6 +39,8 @@
 //! | `trace` | traces that jobs pass on |
 #![forbid(unsafe_code)]
 
+mod administration;
+mod batches;
 pub mod blocking;
 mod client;
 mod error;
@@ -51,7 +55,8 @@ mod worker;
 /// What requests and answers look like as JSON.
 pub use tickwheel_api as api;
 
-pub use client::{BatchResult, Client, ClientBuilder, List, Retry};
+pub use batches::BatchResult;
+pub use client::{Client, ClientBuilder, List, Retry};
 pub use error::Error;
 pub use events::{Events, Told};
 pub use job::{JobRef, Lease, NewJob, Payload};

@@ -80,7 +80,10 @@ async fn send(transport: &Transport, mut batch: Vec<Waiting>) {
                 }
                 return;
             }
-            Err(Error::Refused(_)) => batch = puts.into_iter().zip(callers).collect(),
+            // One of the puts, or their size, is at fault.
+            Err(Error::Refused(problem)) if matches!(problem.status, 400 | 413 | 422) => {
+                batch = puts.into_iter().zip(callers).collect();
+            }
             Err(error) => {
                 for caller in callers {
                     caller.send(Err(error.clone())).ok();

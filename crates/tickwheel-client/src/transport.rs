@@ -108,6 +108,39 @@ enum Repeat {
     Never,
 }
 
+/// The attempts of one call, with growing pauses between them.
+struct Repeats<'a> {
+    call: &'a Call,
+    start: Instant,
+    patience: Duration,
+    pause: Duration,
+}
+
+impl<'a> Repeats<'a> {
+    fn new(call: &'a Call, patience: Duration) -> Self {
+        let patience = patience.saturating_add(call.wait);
+        Self { call, start: Instant::now(), patience, pause: PAUSES.0 }
+    }
+
+    /// Waits until the next attempt may be made; gives the error back if there is to be none.
+    async fn wait(&mut self, failed: Failed) -> Result<(), Error> {
+        let jittered = self.pause.mul_f64(0.5 + fastrand::f64());
+        let wait = match failed.repeat {
+            Repeat::After(wanted) => jittered.max(wanted),
+            Repeat::IfHarmless if self.call.repeatable => jittered,
+            Repeat::IfHarmless | Repeat::Never => return Err(failed.error),
+        };
+        // A server may ask for any pause, and a caller may have any patience.
+        if self.start.elapsed().saturating_add(wait) > self.patience {
+            return Err(failed.error);
+        }
+        tracing::debug!(error = %failed.error, ?wait, path = self.call.path, "repeating a request");
+        sleep(wait).await;
+        self.pause = (self.pause * 2).min(PAUSES.1);
+        Ok(())
+    }
+}
+
 pub(crate) struct Transport {
     http: HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
     /// Without a slash at its end.
@@ -146,33 +179,38 @@ impl Transport {
 
     /// Sends a request until it is answered, and reads the answer.
     pub(crate) async fn call<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {
-        let body = self.send(&call).await?.collect().await;
-        let body = body.map_err(|error| self.unreachable(&error))?.to_bytes();
-        serde_json::from_slice(&body).map_err(|error| Error::Answer(error.to_string()))
+        let mut repeats = Repeats::new(&call, self.patience);
+        loop {
+            match self.answer(&call).await {
+                Ok(body) => {
+                    let answer = serde_json::from_slice(&body);
+                    return answer.map_err(|error| Error::Answer(error.to_string()));
+                }
+                Err(failed) => repeats.wait(failed).await?,
+            }
+        }
     }
 
     /// Sends a request until it succeeds; gives the body, which still has to be read.
-    pub(crate) async fn send(&self, call: &Call) -> Result<Incoming, Error> {
-        let end = Instant::now() + self.patience + call.wait;
-        let mut pause = PAUSES.0;
+    pub(crate) async fn stream(&self, call: &Call) -> Result<Incoming, Error> {
+        let mut repeats = Repeats::new(call, self.patience);
         loop {
-            let failed = match self.attempt(call).await {
+            match self.attempt(call).await {
                 Ok(response) => return Ok(response.into_body()),
-                Err(failed) => failed,
-            };
-            let jittered = pause.mul_f64(0.5 + fastrand::f64());
-            let wait = match failed.repeat {
-                Repeat::After(wanted) => jittered.max(wanted),
-                Repeat::IfHarmless if call.repeatable => jittered,
-                Repeat::IfHarmless | Repeat::Never => return Err(failed.error),
-            };
-            if Instant::now() + wait > end {
-                return Err(failed.error);
+                Err(failed) => repeats.wait(failed).await?,
             }
-            tracing::debug!(error = %failed.error, ?wait, path = call.path, "repeating a request");
-            sleep(wait).await;
-            pause = (pause * 2).min(PAUSES.1);
         }
+    }
+
+    /// Sends a request once, and reads the whole answer.
+    async fn answer(&self, call: &Call) -> Result<Bytes, Failed> {
+        let body = self.attempt(call).await?.into_body();
+        let error = match timeout(ANSWER, body.collect()).await {
+            Ok(Ok(body)) => return Ok(body.to_bytes()),
+            Ok(Err(error)) => self.unreachable(&error),
+            Err(_) => self.too_late(ANSWER),
+        };
+        Err(Failed { error, repeat: Repeat::IfHarmless })
     }
 
     async fn attempt(&self, call: &Call) -> Result<Response<Incoming>, Failed> {
@@ -190,20 +228,20 @@ impl Transport {
             error: Error::Invalid(error.to_string()),
             repeat: Repeat::Never,
         })?;
-        let response = match timeout(ANSWER + call.wait, self.http.request(request)).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
-                let is_unsent = error.is_connect();
-                let repeat =
-                    if is_unsent { Repeat::After(Duration::ZERO) } else { Repeat::IfHarmless };
-                return Err(Failed { error: self.unreachable(&error), repeat });
-            }
-            Err(_) => {
-                let why = format!("no answer within {:?}", ANSWER + call.wait);
-                let error = Error::Unreachable { url: self.url.clone(), why };
-                return Err(Failed { error, repeat: Repeat::IfHarmless });
-            }
-        };
+        let response =
+            match timeout(ANSWER.saturating_add(call.wait), self.http.request(request)).await {
+                Ok(Ok(response)) => response,
+                Ok(Err(error)) => {
+                    let is_unsent = error.is_connect();
+                    let repeat =
+                        if is_unsent { Repeat::After(Duration::ZERO) } else { Repeat::IfHarmless };
+                    return Err(Failed { error: self.unreachable(&error), repeat });
+                }
+                Err(_) => {
+                    let error = self.too_late(ANSWER.saturating_add(call.wait));
+                    return Err(Failed { error, repeat: Repeat::IfHarmless });
+                }
+            };
         if response.status().is_success() {
             Ok(response)
         } else {
@@ -242,8 +280,13 @@ impl Transport {
         Failed { error: Error::Refused(Box::new(problem)), repeat }
     }
 
-    pub(crate) fn unreachable(&self, error: &dyn std::error::Error) -> Error {
-        // The reason is in the sources: a bare "client error (Connect)" helps nobody.
+    fn too_late(&self, limit: Duration) -> Error {
+        let why = format!("nothing came within {limit:?}");
+        Error::Unreachable { url: self.url.clone(), why }
+    }
+
+    fn unreachable(&self, error: &dyn std::error::Error) -> Error {
+        // hyper's own text is "client error (Connect)"; the reason is in the sources of the error.
         let mut why = error.to_string();
         let mut source = error.source();
         while let Some(error) = source {

@@ -353,7 +353,7 @@ impl Worker {
             queues.spawn(serve_queue(shared, queue, handler, stopped.clone()));
         }
         stop.await;
-        // The tasks hold receivers, so somebody is told.
+        // Without handlers there is no receiver, and nothing to stop.
         stopping.send(true).ok();
         while queues.join_next().await.is_some() {}
     }

@@ -75,8 +75,12 @@ const BY_ID: [Route; 15] = [
     route("POST", "/v1/jobs/batch/kick", r#"{"items":[{"id":"{id}"}]}"#, "admin"),
 ];
 
+/// Imports a job into a queue.
+const IMPORT: &str = r#"{"items":[{"created":1,"attempts":0,
+    "put":{"id":"0190163d-8694-739b-aea5-966c26f8adff","queue":"{queue}","text":"x","delay":"1h"}}]}"#;
+
 /// Routes that name a queue, a key in it, or a schedule.
-const BY_NAME: [Route; 27] = [
+const BY_NAME: [Route; 28] = [
     route("POST", "/v1/queues/{queue}/jobs", r#"{"text":"x","delay":"1h"}"#, "produce"),
     route(
         "POST",
@@ -113,8 +117,28 @@ const BY_NAME: [Route; 27] = [
     route("POST", "/v1/schedules/{schedule}/pause", "", "admin"),
     route("POST", "/v1/schedules/{schedule}/resume", "", "admin"),
     route("DELETE", "/v1/schedules/{schedule}", "", "admin"),
+    route("POST", "/v1/jobs/batch/import", IMPORT, "admin"),
     route("DELETE", "/v1/queues/{queue}?force=true", "", "admin"),
 ];
+
+/// Routes that concern all queues: a token for some of them is refused, whatever its scope.
+const FOR_ALL_QUEUES: [Route; 13] = [
+    route("GET", "/v1/backup", "", "admin"),
+    route("GET", "/v1/targets", "", "read"),
+    route("GET", "/v1/target-events", "", "read"),
+    route("GET", "/v1/targets/{target}", "", "read"),
+    route("PUT", "/v1/targets/{target}", r#"{"url":"https://attacker.example"}"#, "admin"),
+    route("PUT", "/v1/targets/a-new", r#"{"url":"https://attacker.example"}"#, "admin"),
+    route("PATCH", "/v1/targets/{target}", r#"{"url":"https://attacker.example"}"#, "admin"),
+    route("POST", "/v1/targets/{target}/pause", "", "admin"),
+    route("POST", "/v1/targets/{target}/resume", "", "admin"),
+    route("POST", "/v1/targets/{target}/rotate", "{}", "admin"),
+    route("POST", "/v1/targets/{target}/test", "{}", "admin"),
+    route("DELETE", "/v1/targets/{target}", "", "admin"),
+    route("PATCH", "/v1/queues/a-own/settings", r#"{"target":"{target}"}"#, "admin"),
+];
+/// The target that belongs to the operator.
+const TARGET: &str = "b-partner";
 
 /// Routes that concern everything: what they show has to be filtered.
 const LISTS: [&str; 4] = ["/v1/queues", "/v1/schedules", "/v1/stats", "/metrics"];
@@ -203,6 +227,8 @@ pub(crate) fn run(_: &Scale, report: &mut Report) {
         unknown: Target::unknown("b-nothing"),
         root,
     };
+    let target = format!("/v1/targets/{TARGET}");
+    matrix.root.must("PUT", &target, &json!({"url": "https://partner.example/hook"}));
     let before = matrix.what_is_there();
     let mut count = 0;
     for (scope, token) in &tokens {
@@ -220,6 +246,8 @@ pub(crate) fn run(_: &Scale, report: &mut Report) {
             count += 1;
         }
         matrix.claim_foreign_names(report, &caller, scope);
+        count += matrix.try_all_queues(report, &caller, scope);
+        count += matrix.find_foreign_ids(report, &caller, scope);
     }
     let after = matrix.what_is_there();
     report.check(before == after, || {
@@ -269,6 +297,37 @@ impl Matrix {
         1 + 2 * states as u64
     }
 
+    /// Calls the routes that no tenant may call, and returns how many calls that were.
+    fn try_all_queues(&self, report: &mut Report, caller: &Client, scope: &str) -> u64 {
+        for Route { method, path, body, .. } in &FOR_ALL_QUEUES {
+            let (path, body) = (path.replace("{target}", TARGET), body.replace("{target}", TARGET));
+            let answer = caller.send(method, &path, &body);
+            report.check(answer.status == 403, || {
+                format!("{scope}: {method} {path} gave {}", answer.brief())
+            });
+            self.check_silence(report, scope, &path, &answer, "");
+        }
+        FOR_ALL_QUEUES.len() as u64
+    }
+
+    /// Looks for foreign jobs by the beginning of their ids, and returns how many calls that were.
+    fn find_foreign_ids(&self, report: &mut Report, caller: &Client, scope: &str) -> u64 {
+        let may = matches!(scope, "read" | "admin");
+        for id in &self.foreign.ids {
+            for length in [4, 13, 35, 36] {
+                let answer = caller.get(&format!("/v1/ids/{}", &id[..length]));
+                report.check(answer.status == if may { 200 } else { 403 }, || {
+                    format!("{scope}: a search of ids gave {}", answer.brief())
+                });
+                // A refusal names the path, and with it the id that was asked for.
+                report.check(!may || !answer.text().contains(id), || {
+                    format!("{scope}: a search of ids finds a foreign job: {}", answer.brief())
+                });
+            }
+        }
+        4 * self.foreign.ids.len() as u64
+    }
+
     /// An answer may repeat what the request named, and nothing else that is foreign.
     fn check_silence(
         &self,
@@ -287,8 +346,9 @@ impl Matrix {
         for name in [&self.foreign.queue, &self.foreign.schedule, &self.foreign.lease] {
             let asked = path.contains("{queue}") || path.contains("{schedule}") || !id.is_empty();
             let is_told = text.contains(name.as_str());
-            // By id nothing was named but the id.
-            let by_id = path.contains("{id}") || path.contains("/batch/");
+            // A request by id names nothing but the id. An import names its queue.
+            let by_id =
+                path.contains("{id}") || (path.contains("/batch/") && !path.ends_with("/import"));
             report.check(!is_told || (asked && !by_id), || {
                 format!("{scope}: {path} tells a foreign name: {}", answer.brief())
             });
@@ -323,7 +383,11 @@ impl Matrix {
     /// Everything about the foreign tenant, as its own admin sees it.
     fn what_is_there(&self) -> String {
         let Target { queue, schedule, .. } = &self.foreign;
-        let paths = [format!("/v1/queues/{queue}/jobs"), format!("/v1/schedules/{schedule}")];
+        let paths = [
+            format!("/v1/queues/{queue}/jobs"),
+            format!("/v1/schedules/{schedule}"),
+            "/v1/targets".to_owned(),
+        ];
         let mut all: Vec<String> = paths.iter().map(|path| self.root.get(path).text()).collect();
         let queue = self.root.get(&format!("/v1/queues/{queue}")).json();
         all.push(format!("{} {}", queue["jobs"], queue["paused"]));

@@ -35,14 +35,14 @@
 //! minutes is in a timing wheel in memory; later ones are rows in the order of their due time, and
 //! are read when they come near. When a job is due it is *ready*; `reserve` hands it out with a
 //! lease and notes the attempt; `ack` ends it. If the worker fails, or the lease runs out, the job
-//! waits again as its retry policy says, and after its last attempt it is *dead* until somebody
-//! looks.
+//! waits again as its retry policy says. After its last attempt it is *dead*, until an operator
+//! kicks or removes it.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | `model` | jobs, settings, schedules, errors: what callers and the engine talk about, and its bounds |
 //! | `client` | what callers hold: [`Queues`], [`Answer`], [`Events`] |
-//! | `runtime` | the thread that writes, the threads that read, those who wait for jobs |
+//! | `runtime` | the thread that writes, the threads that read, the callers that wait for jobs |
 //! | `engine` | what a command does to the rows: no thread, no lock, no clock |
 //! | `store` | the tables on disk, their encoding, and their recovery after crashes and damage |
 //!

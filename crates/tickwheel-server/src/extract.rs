@@ -373,7 +373,7 @@ async fn read(request: Request, app: &App) -> Result<(bool, Bytes), Failure> {
     Ok((is_json, bytes))
 }
 
-/// Receives a body of at most so many bytes, with its share of the memory.
+/// Receives a body of at most `limit` bytes, with its share of the memory.
 async fn receive(
     mut body: axum::body::Body,
     limit: usize,

@@ -26,7 +26,7 @@ pub(crate) fn order() -> impl TypedValueParser<Value = Order> {
     named(&["due", "priority"])
 }
 
-/// So many in a window: `100/1s`.
+/// A rate as a number of calls and the length of the window: `100/1s`.
 pub(crate) fn rate(text: &str) -> Result<(u32, Delay), String> {
     let wrong = || format!("{text:?} is not a rate: write it like 100/1s");
     let (starts, window) = text.split_once('/').ok_or_else(wrong)?;

@@ -49,8 +49,8 @@ pub(crate) fn width(text: &str) -> usize {
         .sum()
 }
 
-/// Shortens the text to so many columns of a terminal; the last one is an ellipsis if something is
-/// missing.
+/// Shortens the text to at most `max` columns of a terminal. If something is cut off, the last column
+/// is an ellipsis.
 pub(crate) fn shortened(text: &str, max: usize) -> String {
     if width(text) <= max {
         return text.to_owned();

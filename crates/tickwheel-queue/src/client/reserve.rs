@@ -11,8 +11,8 @@ use crate::model::job::Delivery;
 use crate::runtime::request::Request;
 
 impl Queues {
-    /// Leases up to so many ready jobs of a queue to the caller, in order of due time, priority and
-    /// insertion. The length of the lease defaults to the queue's setting and cannot be zero.
+    /// Leases ready jobs of a queue to the caller, at most `jobs` of them, in order of due time,
+    /// priority and insertion. The length of the lease defaults to the queue's setting and cannot be zero.
     ///
     /// The list is empty if nothing is ready, and ends early once its jobs have 16 MiB
     /// (see [`Builder::measure`](crate::Builder::measure)).

@@ -67,7 +67,7 @@ pub(crate) fn may_start(
         return false;
     }
     let Some((limit, window)) = pacing.starts else { return true };
-    // The limit may have been lowered since: the last so many count.
+    // If the limit was lowered, more starts are kept than it allows: only the last `limit` count.
     let oldest = count.checked_sub(limit as usize).map(start);
     oldest.is_none_or(|start| start.after(window) < now)
 }

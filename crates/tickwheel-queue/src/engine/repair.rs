@@ -511,7 +511,7 @@ impl<'a> Repair<'a> {
         self.commit()
     }
 
-    /// Writes the counts of a group of which so many jobs wait.
+    /// Writes the counts of a group, which is given with the number of its waiting jobs.
     fn write_group_counts(
         &mut self,
         group: Option<(Vec<u8>, u64)>,

@@ -99,7 +99,7 @@ impl fmt::Display for AttemptOutcome {
     }
 }
 
-/// Returns the longest prefix of a text that has at most so many bytes.
+/// Returns the longest prefix of a text that has at most `max_bytes` bytes.
 pub(crate) fn prefix(text: &str, max_bytes: usize) -> &str {
     let mut end = text.len().min(max_bytes);
     while !text.is_char_boundary(end) {

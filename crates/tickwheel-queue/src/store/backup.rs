@@ -207,7 +207,7 @@ pub enum RestoreError {
     NotABackup,
     /// The stream ends before the end of the backup.
     Incomplete,
-    /// A part of the stream does not match its checksum; after so many bytes.
+    /// A part of the stream does not match its checksum; it begins at this byte.
     Damaged(u64),
     /// What was written is not what the backup holds.
     Differs,

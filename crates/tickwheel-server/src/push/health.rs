@@ -118,7 +118,7 @@ impl Health {
         }
     }
 
-    /// How many requests may be granted while so many are not answered.
+    /// Returns how many requests may be sent while `in_flight` others are not answered yet.
     pub(super) fn grant(&mut self, now: u64, in_flight: u32) -> Grant {
         match &self.mode {
             Mode::Active => Grant::Now(u32::MAX),

@@ -43,7 +43,7 @@ pub(super) enum Verdict {
         /// The target is in trouble, not the job alone.
         is_trouble: bool,
     },
-    /// The job goes back unused, and the target is held for so many milliseconds.
+    /// The job goes back unused, and the target is held for this many milliseconds.
     Hold { wait_ms: u64, reason: String },
     /// The job goes back unused, and the target gets nothing until it is resumed.
     Stop { reason: String },

@@ -62,7 +62,7 @@ impl Window {
     /// When one more may be granted, if it is none now and only time is missing.
     pub(super) fn next(&self) -> Option<u64> {
         let (limit, length) = self.limit?;
-        // The limit may have been lowered: so many starts have to leave the window first.
+        // If the limit was lowered, several starts have to leave the window before the next one.
         let used = self.starts.len() as u64 + u64::from(self.granted);
         let leaving = used.checked_sub(u64::from(limit))?;
         let start = self.starts.get(usize::try_from(leaving).ok()?)?;

@@ -108,7 +108,7 @@ impl HttpTarget {
         self.shared.arrived.lock().unwrap().clone()
     }
 
-    /// Waits until so many requests have arrived.
+    /// Waits until `count` requests have arrived.
     pub(crate) async fn wait_for(&self, count: usize) -> Vec<Arrived> {
         let reached = async {
             loop {

@@ -14,6 +14,7 @@
 //! | `target` | HTTP endpoints that get the jobs of a queue |
 //! | `event` | what a stream of events tells |
 //! | `stats` | counters and health |
+//! | `insight` | what a dashboard shows: overview, history, timing wheel |
 //! | `clock` | the clock of the server |
 //! | `problem` | problem documents of RFC 9457 |
 //! | `payload` | JSON, text and bytes that a job carries |
@@ -33,6 +34,7 @@ mod delay;
 mod event;
 mod group;
 mod history;
+mod insight;
 mod job;
 mod payload;
 mod problem;
@@ -52,6 +54,10 @@ pub use delay::{Delay, ParseDelayError};
 pub use event::{Event, Reset};
 pub use group::{Group, GroupPage, GroupPatch};
 pub use history::{Attempt, AttemptOutcome};
+pub use insight::{
+    History, HistoryWindow, Live, Overview, OverviewTotals, QueueOverview, Rates, Trouble,
+    TroubleCode, Upcoming, Wheel, WheelLevel,
+};
 pub use job::{
     Cancelled, Conflict, FinishedAt, FollowUp, ImportRequest, Imported, Job, JobId, JobIds,
     JobPage, JobState, LeaseInfo, ParseJobIdError, PutOutcome, PutRequest, PutResponse,

@@ -62,6 +62,8 @@ pub use client::backup::Backup;
 pub use client::builder::Builder;
 pub use client::events::Events;
 pub use client::queues::Queues;
+#[doc(hidden)] // For simulations.
+pub use client::stepper::Stepper;
 pub use engine::{Put, PutKind};
 pub use model::access::Access;
 pub use model::activity::{Activity, Lateness};
@@ -82,6 +84,8 @@ pub use model::short_id::{ParseShortIdError, ShortId};
 pub use model::stats::{Durability, QueueCounters, QueueInfo, Stats};
 pub use model::target::StoredTarget;
 pub use model::time::Time;
+#[doc(hidden)] // For replicated stores.
+pub use model::time::TimeFloor;
 pub use tickwheel::cron;
 
 /// The example of the README, as a test.

@@ -8,12 +8,13 @@ use std::time::Duration;
 use tickwheel::ManualClock;
 
 use crate::client::queues::Queues;
+use crate::client::stepper::Stepper;
 use crate::engine::EngineOptions;
 use crate::model::error::{Error, OpenError};
 use crate::model::job::Job;
 use crate::model::settings::Limits;
 use crate::model::stats::Durability;
-use crate::model::time::Clock;
+use crate::model::time::{Clock, TimeFloor};
 use crate::runtime::core::Core;
 use crate::runtime::writer::{Writer, WriterOptions};
 use crate::store::{Directory, Disk, MemoryDisk, StoreError, StoreOptions};
@@ -52,7 +53,7 @@ pub struct Builder {
     events: usize,
     salvage: bool,
     reserve: u64,
-    clock: Option<ManualClock>,
+    clock: Clock,
 }
 
 impl Default for Builder {
@@ -69,7 +70,7 @@ impl Default for Builder {
             events: 10_000,
             salvage: false,
             reserve: StoreOptions::default().reserve,
-            clock: None,
+            clock: Clock::default(),
         }
     }
 }
@@ -196,7 +197,15 @@ impl Builder {
     /// ```
     #[must_use]
     pub fn clock(mut self, clock: ManualClock) -> Self {
-        self.clock = Some(clock);
+        self.clock.manual = Some(clock);
+        self
+    }
+
+    /// Sets the time that the present never falls short of, for replicated stores.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn time_floor(mut self, floor: TimeFloor) -> Self {
+        self.clock.floor = Some(floor);
         self
     }
 
@@ -229,7 +238,37 @@ impl Builder {
         self.open_on(disk, Path::new("the store"))
     }
 
+    /// Opens queues whose writer has no thread: the caller turns it by hand, for simulations.
+    ///
+    /// # Errors
+    ///
+    /// If that is not possible; the error says why and what to do.
+    #[doc(hidden)]
+    pub fn open_stepped(self, disk: impl Disk + 'static) -> Result<(Queues, Stepper), OpenError> {
+        let (core, writer) = self.start(disk, Path::new("the store"))?;
+        Ok((Queues::new(Arc::clone(&core), None), Stepper::new(core, writer)))
+    }
+
     fn open_on(self, disk: impl Disk + 'static, path: &Path) -> Result<Queues, OpenError> {
+        let (core, writer) = self.start(disk, path)?;
+        let thread = std::thread::Builder::new().name("tickwheel-writer".into());
+        let thread = thread
+            .spawn({
+                let core = Arc::clone(&core);
+                move || run_writer(&core, writer)
+            })
+            .map_err(|error| {
+                let why = format!("no thread for the writer: {error}");
+                open_error(path.to_owned(), StoreError::Io(why))
+            })?;
+        Ok(Queues::new(core, Some(thread)))
+    }
+
+    fn start(
+        self,
+        disk: impl Disk + 'static,
+        path: &Path,
+    ) -> Result<(Arc<Core>, Writer), OpenError> {
         self.check()?;
         let store_options = StoreOptions {
             cache: self.cache,
@@ -240,8 +279,7 @@ impl Builder {
         };
         let at = |error| open_error(path.to_owned(), error);
         let store = disk.open(&store_options).map_err(at)?;
-        let clock = self.clock.map_or(Clock::System, Clock::Manual);
-        let core = Core::new(store.clone(), clock, self.events, self.measure);
+        let core = Core::new(store.clone(), self.clock, self.events, self.measure);
         let options = WriterOptions {
             engine: EngineOptions {
                 limits: self.limits,
@@ -255,15 +293,7 @@ impl Builder {
         };
         let writer = Writer::new(&core, Box::new(disk), Arc::clone(&store), options)
             .map_err(|error| at(store.explain(error)))?;
-        drop(store);
-        let thread = std::thread::Builder::new().name("tickwheel-writer".into());
-        let thread = thread
-            .spawn({
-                let core = Arc::clone(&core);
-                move || run_writer(&core, writer)
-            })
-            .map_err(|error| at(StoreError::Io(format!("no thread for the writer: {error}"))))?;
-        Ok(Queues::new(core, thread))
+        Ok((core, writer))
     }
 
     /// A sixteenth of a limit of the disk at most.
@@ -328,13 +358,18 @@ impl Builder {
 fn run_writer(core: &Core, writer: Writer) {
     core.claim_thread();
     let outcome = catch_unwind(AssertUnwindSafe(|| writer.run()));
+    close_core(core);
+    if let Err(panic) = outcome {
+        resume_unwind(panic);
+    }
+}
+
+/// Refuses whatever callers still send or wait for.
+pub(super) fn close_core(core: &Core) {
     core.inbox.close();
     core.set_store(Err(Error::Closed));
     core.events.close();
     core.inbox.take(&mut Vec::new(), None, 0, Duration::ZERO);
-    if let Err(panic) = outcome {
-        resume_unwind(panic);
-    }
 }
 
 fn open_error(path: PathBuf, error: StoreError) -> OpenError {

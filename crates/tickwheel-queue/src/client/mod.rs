@@ -12,4 +12,5 @@ pub(crate) mod queues;
 mod reserve;
 mod response;
 pub(crate) mod schedules;
+pub(crate) mod stepper;
 mod targets;

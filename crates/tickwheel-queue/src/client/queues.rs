@@ -73,8 +73,8 @@ impl Drop for Handle {
 }
 
 impl Queues {
-    pub(crate) fn new(core: Arc<Core>, writer: JoinHandle<()>) -> Self {
-        let handle = Handle { core, writer: Some(writer) };
+    pub(crate) fn new(core: Arc<Core>, writer: Option<JoinHandle<()>>) -> Self {
+        let handle = Handle { core, writer };
         Self { handle: Arc::new(handle), access: Access::default(), worker: None }
     }
 

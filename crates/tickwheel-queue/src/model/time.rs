@@ -5,6 +5,8 @@
 //! as a [`Now`] with every group of commands.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tickwheel::ManualClock;
@@ -118,20 +120,42 @@ impl Now {
     }
 }
 
+/// A time that the present never falls short of. Clones share it.
+///
+/// The owner of a replicated store raises it to the time of the last record in the log, so that
+/// time does not run backwards when ownership moves to a machine whose clock is behind.
+#[derive(Clone, Debug, Default)]
+pub struct TimeFloor(Arc<AtomicU64>);
+
+impl TimeFloor {
+    /// Raises the floor to a time, unless it is higher already.
+    pub fn raise(&self, time: Time) {
+        self.0.fetch_max(time.as_millis(), Ordering::Relaxed);
+    }
+
+    /// Returns the floor.
+    pub fn time(&self) -> Time {
+        Time::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
+
 /// Where the present comes from.
-#[derive(Clone, Debug)]
-pub(crate) enum Clock {
-    System,
-    Manual(ManualClock),
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clock {
+    /// The machine's clock is used if `None`.
+    pub(crate) manual: Option<ManualClock>,
+    pub(crate) floor: Option<TimeFloor>,
 }
 
 impl Clock {
     pub(crate) fn now(&self) -> Now {
-        let wall = match self {
-            Self::System => SystemTime::now(),
-            Self::Manual(clock) => clock.wall(),
+        let wall = match &self.manual {
+            None => SystemTime::now(),
+            Some(clock) => clock.wall(),
         };
-        Now(wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+        let now = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let floor = self.floor.as_ref().map_or(0, |floor| floor.time().as_millis());
+        Now(now.max(Duration::from_millis(floor)))
     }
 }
 
@@ -143,6 +167,19 @@ pub(crate) fn instant_now() -> std::time::Instant {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_present_never_falls_short_of_the_floor() {
+        let manual = ManualClock::new();
+        let floor = TimeFloor::default();
+        let clock = Clock { manual: Some(manual.clone()), floor: Some(floor.clone()) };
+        let start = clock.now().time();
+        floor.raise(start.after(Duration::from_millis(300)));
+        floor.raise(start);
+        assert_eq!(clock.now().time().since(start), Duration::from_millis(300));
+        manual.advance(Duration::from_millis(301));
+        assert_eq!(clock.now().time().since(start), Duration::from_millis(301));
+    }
 
     #[test]
     fn nothing_is_due_a_fraction_early() {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tickwheel::{ManualClock, Timer};
 
-use crate::model::time::{Clock, Time, instant_now};
+use crate::model::time::{Time, instant_now};
 use crate::runtime::core::Core;
 
 /// How long a wall clock that was set may go unnoticed.
@@ -23,9 +23,9 @@ pub(crate) enum Alarm {
 
 impl Alarm {
     pub(crate) fn new(core: &Arc<Core>) -> Self {
-        match &core.clock {
-            Clock::System => Self::System,
-            Clock::Manual(clock) => {
+        match &core.clock.manual {
+            None => Self::System,
+            Some(clock) => {
                 let timer = Timer::builder().clock(clock.clone()).build();
                 let timer = timer.expect("a timer with only a manual clock is always possible");
                 Self::Manual { clock: clock.clone(), timer, core: Arc::downgrade(core) }

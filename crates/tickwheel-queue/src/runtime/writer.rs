@@ -167,19 +167,30 @@ impl Writer {
     /// Works until the inbox is closed and empty.
     pub(crate) fn run(mut self) {
         while self.take_submissions() {
-            if self.open.is_none() {
-                self.turn_while_down();
-            } else if let Err(why) = self.check_writable() {
-                self.turn_while_full(&why);
-            } else if let Err(error) = self.turn() {
-                self.store_failed(&error);
-            }
+            self.step();
         }
-        self.waiters.take_all();
         self.close();
     }
 
-    fn close(&mut self) {
+    /// One turn of the loop, with what was taken.
+    fn step(&mut self) {
+        if self.open.is_none() {
+            self.turn_while_down();
+        } else if let Err(why) = self.check_writable() {
+            self.turn_while_full(&why);
+        } else if let Err(error) = self.turn() {
+            self.store_failed(&error);
+        }
+    }
+
+    /// Takes what callers have left, without waiting for them, and does one turn of the loop.
+    pub(crate) fn step_now(&mut self) {
+        self.core.inbox.take(&mut self.left_over, Some(instant_now()), 0, Duration::ZERO);
+        self.step();
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.waiters.take_all();
         self.core.set_store(Err(Error::Closed));
         if let Some(mut ending) = self.ending.take() {
             ending.finish();
@@ -520,7 +531,7 @@ mod tests {
     fn writer() -> (Arc<Core>, Writer) {
         let disk = MemoryDisk::new();
         let store = disk.open(&StoreOptions::default()).unwrap();
-        let core = Core::new(Arc::clone(&store), Clock::System, 1, Job::bytes);
+        let core = Core::new(Arc::clone(&store), Clock::default(), 1, Job::bytes);
         let engine = EngineOptions {
             limits: Limits::default(),
             horizon: Duration::from_secs(1),

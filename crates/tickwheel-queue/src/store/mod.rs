@@ -25,6 +25,7 @@ pub(crate) mod idempotency;
 mod memory;
 pub(crate) mod records;
 mod recovery;
+pub mod replication;
 pub(crate) mod rows;
 pub(crate) mod schedules;
 mod space;
@@ -57,7 +58,7 @@ pub enum Table {
 
 impl Table {
     /// All tables.
-    pub(crate) const ALL: [Self; 3] = [Self::Jobs, Self::Index, Self::Counters];
+    pub const ALL: [Self; 3] = [Self::Jobs, Self::Index, Self::Counters];
 }
 
 /// How durable a commit shall be when it returns.

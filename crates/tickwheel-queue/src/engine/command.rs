@@ -1,7 +1,7 @@
-//! What the engine can be told to do, and what it answers.
+//! The commands of the engine, and their outcomes.
 //!
-//! Every command is a list of items where that makes sense: a single put is a list of one. The
-//! answer has a result for each item; one that is refused does not spoil the others.
+//! Most commands are lists of items: a single put is a list of one. The outcome has a result for
+//! each item, and a refused item does not affect the others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -74,7 +74,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// How many items it has.
+    /// Returns the number of items.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Put(items) | Self::PutOnce(_, items) => items.len(),
@@ -103,7 +103,7 @@ impl Command {
         }
     }
 
-    /// About how much memory it holds beside itself.
+    /// Returns roughly how much memory the command holds beside itself.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Put(jobs) | Self::PutOnce(_, jobs) => jobs.iter().map(NewJob::bytes).sum(),
@@ -144,8 +144,8 @@ impl Command {
         }
     }
 
-    /// Refuses a command whose caller has no access, or none to the queue that it names. Jobs and
-    /// schedules are checked where they are looked up.
+    /// Refuses a command whose caller has no access, or no access to the queue that the command
+    /// names. Access to jobs and schedules is checked where they are looked up.
     pub(super) fn check(&self, access: &Access) -> Result<(), Error> {
         access.check()?;
         match self {
@@ -176,7 +176,7 @@ impl Command {
         }
     }
 
-    /// Whether it is a sweep of which some steps are done.
+    /// Returns `true` for a command in steps of which at least one is committed.
     pub(crate) fn is_half_done(&self) -> bool {
         match self {
             Self::KickSome(sweep) | Self::Purge(sweep) | Self::Drain(sweep) => sweep.from.is_some(),
@@ -185,8 +185,8 @@ impl Command {
         }
     }
 
-    /// The same command once more, after its first application was lost; `None` for a put, whose
-    /// jobs are handed back with its outcome.
+    /// Returns the command to apply again after its first application was lost, or `None` for a
+    /// put, whose jobs are returned with its outcome.
     pub(crate) fn into_repeat(mut self) -> Option<Self> {
         match &mut self {
             Self::Put(_) | Self::PutOnce(..) => return None,
@@ -204,7 +204,7 @@ pub(crate) struct Reserve {
     pub(crate) queue: String,
     /// The largest number of jobs.
     pub(crate) jobs: usize,
-    /// The queue's setting if `None`.
+    /// Defaults to the queue's setting.
     pub(crate) lease: Option<Duration>,
     /// Asked before each job is leased.
     pub(crate) admission: Admission,
@@ -212,14 +212,14 @@ pub(crate) struct Reserve {
     pub(crate) worker: Option<Arc<str>>,
 }
 
-/// What the engine answers to a [`Reserve`].
+/// The engine's answer to a [`Reserve`].
 #[derive(Debug)]
 pub(crate) enum Reserved {
     /// At least one job, leased to the worker.
     Jobs(Vec<Delivery>),
     /// No job can be delivered now. The queue is woken when that may have changed.
     NoneReady,
-    /// Ready rows have to be read first: reserve again in the next group.
+    /// Ready rows must be read first: reserve again in the next group.
     NeedsRows,
 }
 
@@ -228,24 +228,24 @@ pub(crate) enum Reserved {
 pub(crate) struct FailedAttempt {
     pub(crate) lease: Lease,
     pub(crate) error: String,
-    /// What the history keeps beside the error.
+    /// Details for the history, beside the error.
     pub(crate) detail: Option<String>,
     pub(crate) retry: Retry,
 }
 
-/// Something that is done to many jobs of a queue, in steps of bounded size.
+/// A change of many jobs of a queue, in steps of bounded size.
 #[derive(Debug)]
 pub(crate) struct Sweep {
     pub(crate) queue: String,
-    /// Of which finished state, for a purge.
+    /// The state of the finished jobs to remove.
     pub(crate) state: State,
-    /// Only those that finished before this time, for a purge.
+    /// Removes only jobs that finished before this time.
     pub(crate) before: Time,
-    /// At most so many.
+    /// The maximum number of jobs.
     pub(crate) at_most: u64,
-    /// How many are done.
+    /// The number of jobs changed so far.
     pub(crate) done: u64,
-    /// Where the next step goes on.
+    /// Where the next step continues.
     pub(crate) from: Option<Cursor>,
 }
 
@@ -254,7 +254,7 @@ pub(crate) struct Sweep {
 pub(crate) struct Removal {
     /// Whether its jobs are removed as well.
     pub(crate) force: bool,
-    /// How many there were.
+    /// The number of removed jobs.
     pub(crate) jobs: u64,
     /// What is removed next: waiting jobs, leased ones, and each kind of finished ones.
     pub(crate) phase: usize,
@@ -286,7 +286,7 @@ impl Sweep {
 
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// And the jobs that were handed in: it is their caller who frees them, and not the writer.
+    /// Also returns the jobs, so that the caller's thread frees them and not the writer's.
     Puts(Vec<Result<Put, Error>>, Vec<NewJob>),
     PutOnce(Result<PutOnce, Error>, Vec<NewJob>),
     States(Vec<Result<State, Error>>),
@@ -296,13 +296,13 @@ pub(crate) enum Outcome {
     Schedule(Result<PutSchedule, Error>),
     Settings(Result<Box<QueueSettings>, Error>),
     Group(Result<GroupSettings, Error>),
-    /// Nothing of it was done.
+    /// The command was refused as a whole.
     Refused(Error),
-    /// A step of a sweep is done. To be applied again in the next group.
+    /// A step is done. Apply the command again in the next group.
     More,
 }
 
-/// What a put did.
+/// The result of a put.
 ///
 /// ```
 /// use tickwheel_queue::{NewJob, PutKind, Queues};
@@ -316,9 +316,9 @@ pub(crate) enum Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Put {
-    /// The job that has the key now, or simply the new one.
+    /// The new job, or the one that keeps the key.
     pub id: JobId,
-    /// How that came.
+    /// What the put did.
     pub kind: PutKind,
     /// When it is due.
     pub due: Time,

@@ -1,4 +1,4 @@
-//! Giving jobs to workers and taking them back.
+//! Delivering jobs to workers, and ending their leases.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -24,18 +24,18 @@ use crate::store::records::{LeaseRow, Status};
 use crate::store::rows::{self, Place};
 use crate::store::{Table, View};
 
-/// Jobs that are put among the dead ones since they cannot be read or are missing. If there are
-/// more, the store is damaged as a whole, and what a copy could bring back is left as it is.
+/// The number of unreadable or missing jobs that are moved to the dead jobs. If there are more, the
+/// whole store is damaged, and its rows are left as they are: a backup may restore the jobs.
 const MOST_DAMAGED: u64 = 1_000;
 /// Jobs of format 1 that join their group in one step.
 const MAX_JOINED: usize = 1_000;
-/// Why a job is damaged whose due row is there alone.
+/// The error of a job that has only its due row left.
 const RECORD_MISSING: &str = "its record is missing";
 /// Bytes of an error text that are kept.
 const ERROR_TEXT: usize = 4 << 10;
 
-/// Where the tokens of leases come from: a counter under a hash with a random key, which differs
-/// with each opening. Unlike the bits of an id, a token leads to no other.
+/// The source of lease tokens: a counter hashed with a random key that differs with each opening.
+/// One token reveals nothing about the next.
 #[derive(Default)]
 pub(super) struct Tokens {
     key: RandomState,
@@ -43,7 +43,7 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// A token that no other delivery has, nor had before a crash.
+    /// Returns a token that no delivery has had, before or after a crash.
     fn next(&mut self) -> u64 {
         self.made += 1;
         self.key.hash_one(self.made)
@@ -103,7 +103,7 @@ impl Engine {
             let (place, entry) = match next {
                 Next::Job(place, entry) if joined < MAX_JOINED => (place, entry),
                 Next::Job(..) => {
-                    // The rest joins in the next commit group, which has to follow at once.
+                    // The other jobs join in the next commit group, which must follow at once.
                     self.load_soon(number);
                     if deliveries.is_empty() {
                         return Ok(Reserved::NeedsRows);
@@ -148,7 +148,7 @@ impl Engine {
                 Err(Error::Damaged { why, .. }) if self.tally.damaged < MOST_DAMAGED => {
                     self.quarantine(number, place, entry, &why);
                 }
-                // What was taken so far is in the batch and has to be handed out.
+                // The jobs taken so far are in the batch and must be delivered.
                 Err(_) if !deliveries.is_empty() => break,
                 Err(Error::Damaged { why, .. }) => {
                     return Err(Error::Unreadable(format!(
@@ -162,7 +162,7 @@ impl Engine {
         Ok(if deliveries.is_empty() { Reserved::NoneReady } else { Reserved::Jobs(deliveries) })
     }
 
-    /// The row of a lease that begins now. The queue's setting is its length if none is given.
+    /// Returns the row of a lease that begins now. Its length defaults to the queue's setting.
     fn lease_row(
         &mut self,
         number: u32,
@@ -209,7 +209,7 @@ impl Engine {
         self.batch.put_with(Table::Index, &key, |bytes| row.encode(bytes));
     }
 
-    /// Takes a lease out; `None` if the job is not leased.
+    /// Ends a lease and returns it, or `None` if the job is not leased.
     pub(super) fn end_lease(&mut self, id: JobId) -> Option<Leased> {
         let leased = self.leases.remove(&id)?;
         self.wheel.remove(leased.timer);
@@ -281,13 +281,13 @@ impl Engine {
         Ok(state)
     }
 
-    /// A job that has a lease. It is always there, unless the store is damaged.
+    /// Returns a leased job. It always exists unless the store is damaged.
     fn live(&self, view: &dyn View, id: JobId) -> Result<Known, Error> {
         let why = "it is leased, and there is nothing else of it".to_owned();
         self.known(view, id)?.ok_or(Error::Damaged { id, why })
     }
 
-    /// Retries a job whose lease was ended, or lets it die.
+    /// Retries a job whose lease has ended, or lets it die.
     fn attempt_failed(
         &mut self,
         known: &Known,
@@ -330,7 +330,7 @@ impl Engine {
         State::Dead
     }
 
-    /// A job whose lease was ended waits again.
+    /// Makes a job whose lease has ended wait again.
     pub(super) fn wait_again(&mut self, known: &Known, status: &Status) {
         let key = rows::status(known.id);
         self.batch.put_with(Table::Index, &key, |bytes| status.encode(bytes));
@@ -374,12 +374,12 @@ impl Engine {
         };
         self.tally.released += 1;
         self.touch(leased.queue).counts.lifetime.released += 1;
-        // Given back at once, it gets its old place and not one at the end.
+        // A job that is released at once returns to its old place, not to the end.
         let due = match when {
             When::After(delay) if delay.is_zero() => leased.row.due,
             later => later.due(self.now),
         };
-        // A delivery that was not used does not count.
+        // A released delivery does not count as an attempt.
         let attempts = leased.row.attempts - 1;
         self.wait_again(&known, &Status { due, attempts, ..known.status() });
         let end = End::of(AttemptOutcome::Released, State::Scheduled);
@@ -399,7 +399,7 @@ impl Engine {
         }
     }
 
-    /// Has a lease that has run out looked at once more.
+    /// Schedules another check of an expired lease.
     fn look_at_lease(&mut self, id: JobId, at: u64) {
         if let Some(leased) = self.leases.get_mut(&id) {
             leased.timer = self.wheel.insert(at, Timed::Lease(id));
@@ -421,7 +421,7 @@ impl Engine {
                 return;
             }
             Err(error) => {
-                // Cannot be read just now: the lease stays, and is looked at again.
+                // The job cannot be read now: its lease stays and is checked again later.
                 tracing::warn!(%id, %error, "a lease ran out, and its job cannot be read");
                 self.look_at_lease(id, self.now.time().as_millis() + 1_000);
                 return;
@@ -446,7 +446,7 @@ impl Engine {
         self.add_attempt(history, id, &leased, &end);
     }
 
-    /// A waiting job that cannot be read is put among the dead ones, so that the rest is served.
+    /// Moves a waiting job that cannot be read to the dead jobs, so that the others are delivered.
     fn quarantine(&mut self, number: u32, place: Place, entry: Entry, why: &str) {
         let group = entry.group().map(|group| Arc::clone(&self.queue(number).groups[group].name));
         self.stop_waiting(number, place, group.as_deref(), group.is_some());

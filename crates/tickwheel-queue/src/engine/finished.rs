@@ -1,8 +1,8 @@
-//! Jobs that are dead, done or cancelled: keeping them, bringing them back, dropping them.
+//! Dead, done and cancelled jobs: keeping, reviving and removing them.
 //!
-//! A finished job that is kept has a row in the index of finished jobs, by queue, state and time.
-//! Each state has a low-water mark, before which there is no row: scans start there, and not at
-//! the head of the key space among the tombstones.
+//! A finished job that is kept has a row in the index of finished jobs, ordered by queue, state and
+//! time. Each state has a low-water mark before which there are no rows. Scans start there, so they
+//! skip the tombstones at the head of the key space.
 
 use bytes::Bytes;
 
@@ -20,13 +20,13 @@ use crate::store::rows::{self, DueValue};
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
 
-/// Jobs in one step of a sweep: a few milliseconds.
+/// Jobs in one step of a bulk command: a few milliseconds of work.
 const STEP: usize = 1_000;
 
 /// The finished states, in the order of their low-water marks.
 const FINISHED: [State; 3] = [State::Dead, State::Done, State::Cancelled];
 
-/// A finished job that is kept, as its row describes it.
+/// A row of the index of finished jobs.
 #[derive(Clone, Copy)]
 struct Finished {
     time: Time,
@@ -39,7 +39,7 @@ fn index_of(state: State) -> usize {
 }
 
 impl Engine {
-    /// A job that neither waits nor is leased any more is kept or dropped. Its status says how it
+    /// Keeps or removes a job that no longer waits and is not leased. Its status says how it
     /// finished.
     pub(super) fn finish_job(
         &mut self,
@@ -73,8 +73,7 @@ impl Engine {
         self.look_at_retention(number, state, time);
     }
 
-    /// Returns `true` if a job of the queue stays in this state: finished jobs are kept as the
-    /// retention says.
+    /// Returns `true` if the queue's retention keeps jobs in this state.
     pub(super) fn keeps(&self, number: u32, state: State) -> bool {
         let retention = &self.queues[number as usize].settings.retention;
         state.is_live() || !retention.of(state).is_nothing()
@@ -89,7 +88,7 @@ impl Engine {
         }
     }
 
-    /// Forgets a finished job that is kept.
+    /// Removes a finished job that was kept.
     fn drop_finished(&mut self, number: u32, state: State, found: Finished) {
         let Finished { time, id, has_result } = found;
         self.remove_job(id, true);
@@ -104,8 +103,8 @@ impl Engine {
         self.count_down(number, state);
     }
 
-    /// Finished jobs of a state from a time and id on, a step of them. Rows that this group
-    /// removed already are left out.
+    /// Returns one step of finished jobs in a state, from a time and id on. Rows that this group
+    /// has removed are omitted.
     fn some_finished(
         &self,
         view: &dyn View,
@@ -139,8 +138,8 @@ impl Engine {
         Ok(found)
     }
 
-    /// Sees to it that retention is looked at when a job that has just finished is old enough, or
-    /// at once if there are too many.
+    /// Schedules a retention check for when a job that has just finished is old enough, or at once
+    /// if there are too many finished jobs.
     fn look_at_retention(&mut self, number: u32, state: State, time: Time) {
         let queue = &mut self.queues[number as usize];
         let keep = queue.settings.retention.of(state);
@@ -165,12 +164,12 @@ impl Engine {
         }
     }
 
-    /// The settings of a queue have changed, or it was just opened.
+    /// Schedules a retention check after the settings of a queue changed, or after it was opened.
     pub(super) fn retention_changed(&mut self, number: u32) {
         self.arm_retention(number, self.now.time());
     }
 
-    /// Looks at the finished jobs of some queues.
+    /// Applies retention to some queues.
     pub(super) fn retentions_are_due(&mut self, view: &dyn View, queues: Vec<u32>) {
         let most = self.batch.bytes() + STEP_BYTES;
         for number in queues {
@@ -187,7 +186,7 @@ impl Engine {
         }
     }
 
-    /// Drops what is too old or too much, a step of it, and says when to look again.
+    /// Removes one step of jobs that are too old or too many. Returns when to check again.
     fn enforce_retention(
         &mut self,
         view: &dyn View,
@@ -221,7 +220,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Brings a dead job back to life: due now, with all its attempts.
+    /// Makes a dead job ready, with all its attempts.
     pub(super) fn kick(
         &mut self,
         view: &dyn View,
@@ -261,8 +260,8 @@ impl Engine {
         Ok(())
     }
 
-    /// A step of kicking the dead jobs of a queue, the oldest first. Those whose key is taken by
-    /// another job, or that are damaged, stay.
+    /// Makes one step of kicking the dead jobs of a queue, the oldest first. Damaged jobs, and jobs
+    /// whose key another job has taken, stay dead.
     pub(super) fn kick_some(&mut self, view: &dyn View, sweep: &mut Sweep) -> Outcome {
         let step = self.sweep_finished(view, sweep, State::Dead, |engine, _, found| {
             match engine.kick(view, found.id, &EVERYTHING) {
@@ -274,7 +273,7 @@ impl Engine {
         step.unwrap_or_else(|error| Outcome::Count(Err(error)))
     }
 
-    /// A step of dropping the finished jobs of a queue.
+    /// Makes one step of removing the finished jobs of a queue.
     pub(super) fn purge(&mut self, view: &dyn View, sweep: &mut Sweep) -> Outcome {
         let state = sweep.state;
         if let Err(error) = check_purged(state) {
@@ -308,7 +307,7 @@ impl Engine {
         Ok(if is_step { Outcome::More } else { Outcome::Count(Ok(sweep.done)) })
     }
 
-    /// A step of cancelling all that waits in a queue. Jobs put meanwhile may stay.
+    /// Makes one step of cancelling the waiting jobs of a queue. Jobs put meanwhile may stay.
     pub(super) fn drain(&mut self, view: &dyn View, sweep: &mut Sweep) -> Outcome {
         self.drain_step(view, sweep).unwrap_or_else(|error| Outcome::Count(Err(error)))
     }
@@ -336,7 +335,7 @@ impl Engine {
             sweep.from = Some(Cursor::Due(place.next()));
             let has_status = match self.batch.get(Table::Index, &key) {
                 Some(None) => continue,
-                // This group has put it here again, with a status.
+                // This group has put the job here again, with a status.
                 Some(Some(_)) => true,
                 None => has_status,
             };

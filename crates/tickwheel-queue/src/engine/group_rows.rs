@@ -1,10 +1,10 @@
-//! The rows of groups: reading those that memory has let go, and counting those that wait.
+//! The rows of groups: reading evicted ones, and counting waiting jobs.
 //!
-//! Grouped rows are ordered by priority and then by due time. In priority order they are read as
-//! they lie; in order of due time the rows of the priorities in use are merged.
+//! Rows of a group are ordered by priority and then by due time. In priority order they are read as
+//! stored; in order of due time, the rows of the priorities in use are merged.
 //!
-//! How many rows of a group there are is counted at the end of a commit group: each row that was
-//! touched is compared with what the store has. So a count cannot drift from its rows.
+//! The rows of a group are counted at the end of a commit group: each changed row is compared with
+//! the store. So a count cannot drift from its rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ use crate::store::rows::{self, DueValue, Place};
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
 
-/// Rows of one group read in one go.
+/// Rows of one group that are read at once.
 const SLICE: usize = 1_024;
 
-/// Grouped rows and groups that a commit group has touched.
+/// The grouped rows and groups that a commit group has changed.
 #[derive(Default)]
 pub(super) struct TouchedGroups {
-    /// By queue and group, the rows, and whether the store has them if that is known.
+    /// The rows by queue and group, each with whether the store has it, if that is known.
     groups: BTreeMap<(u32, Arc<str>), BTreeMap<Place, Option<bool>>>,
 }
 
@@ -37,7 +37,7 @@ impl TouchedGroups {
 }
 
 impl Engine {
-    /// The counts of a group have to be written.
+    /// Marks the counts of a group as changed.
     pub(super) fn touch_group(&mut self, number: u32, name: &str) {
         self.touched_group(number, name);
     }
@@ -48,7 +48,8 @@ impl Engine {
         self.touched_groups.groups.entry((number, name)).or_default()
     }
 
-    /// Adds the row of a waiting job to its group. `is_new` if the job did not wait there before.
+    /// Adds the row of a waiting job to its group. `is_new` says that the job did not wait there
+    /// before.
     pub(super) fn add_grouped(
         &mut self,
         number: u32,
@@ -64,15 +65,15 @@ impl Engine {
         self.touched_group(number, name).entry(place).or_insert(was_there);
     }
 
-    /// Removes the row of a waiting job from its group. `is_there` if it is known to be there: jobs
-    /// that format 1 wrote have none.
+    /// Removes the row of a waiting job from its group. `is_there` says that the row is known to
+    /// exist: jobs that format 1 wrote have none.
     pub(super) fn remove_grouped(&mut self, number: u32, name: &str, place: Place, is_there: bool) {
         self.batch.remove(Table::Index, &rows::grouped(number, name, place));
         let was_there = if is_there { Some(true) } else { None };
         self.touched_group(number, name).entry(place).or_insert(was_there);
     }
 
-    /// Adds the counts of the groups that were touched to the batch.
+    /// Adds the counts of the changed groups to the batch.
     pub(super) fn write_group_counts(&mut self, view: &dyn View) {
         for ((number, name), touched) in std::mem::take(&mut self.touched_groups.groups) {
             let key = rows::of_group(rows::GROUP_COUNTS, number, &name);
@@ -110,7 +111,7 @@ impl Engine {
         }
     }
 
-    /// Reads a piece of each group that wants rows.
+    /// Reads some rows of each group that needs them.
     pub(super) fn load_groups(&mut self, view: &dyn View) {
         for (number, index) in std::mem::take(&mut self.groups_to_load) {
             self.queue(number).groups[index].is_loading = false;
@@ -166,13 +167,12 @@ impl Engine {
                 self.place_in_group(number, index, place, entry);
             }
         }
-        // The last of them may have been let go, and with it the group.
+        // The last job of the group may have been evicted, and the group with it.
         self.refresh_named(number, &name);
         Ok(())
     }
 
-    /// A ready job turns out to belong to a group: format 1 wrote its row. It waits in its group
-    /// from now on.
+    /// Moves a ready job into its group. Format 1 wrote its row without the group.
     pub(super) fn join_group(&mut self, number: u32, place: Place, entry: Entry, name: &str) {
         let Entry { id, has_status, .. } = entry;
         let queue = self.queue(number);
@@ -213,7 +213,7 @@ impl<'a> GroupRows<'a> {
         Ok(Self { ranks, by_priority })
     }
 
-    /// The next row; in priority order the next one that is due.
+    /// Returns the next row; in priority order the next one that is due.
     fn next(&mut self, now: Time) -> Option<Result<(Bytes, Bytes), StoreError>> {
         let place = |row: &Result<(Bytes, Bytes), StoreError>| {
             let (key, _) = row.as_ref().ok()?;
@@ -224,7 +224,7 @@ impl<'a> GroupRows<'a> {
                 rows.next_if(|row| place(row).is_none_or(|place| place.due <= now))
             });
         }
-        // `None` comes first: what cannot be read is handed over at once.
+        // `None` sorts first: an unreadable row is returned at once.
         let first = |rows: &mut std::iter::Peekable<Tolerant<'a>>| rows.peek().map(place);
         let ranks = self.ranks.iter_mut();
         let with_places = ranks.filter_map(|rows| first(rows).map(|place| (place, rows)));

@@ -1,23 +1,24 @@
-//! Groups: the jobs of one customer, tenant or partner, which wait for each other and not for those
-//! of other groups.
+//! Groups: the jobs of one customer, tenant or partner, paced and served independently of other
+//! groups.
 //!
 //! A queue *sorts* its groups if it paces them, serves them in turn, or has settings for one of
 //! them. Its ready jobs then wait in their groups, and each group that may start a job *offers* its
 //! first one. A group that is paused or at a limit offers none: its jobs are *held*.
 //!
-//! Held jobs must not fill the memory, so a group keeps only its first jobs there, and has an
-//! *edge* of its own, before the edge of its queue ([`super::window`]). What lies at the edge or
-//! after it is on disk only, and is read again from the rows of that group alone. So the jobs of
-//! other groups are found without passing a million held ones again and again, and nothing is
-//! written when a group is blocked or goes on.
+//! Held jobs must not fill the memory. So a group keeps only its first jobs in memory and has an
+//! *edge* of its own, before the edge of its queue ([`super::window`]). Jobs at or after the edge
+//! are on disk only, and are read from the rows of that group alone. So jobs of other groups are
+//! found without scanning a million held jobs repeatedly, and nothing is written when a group is
+//! blocked or resumes.
 //!
 //! Ground rules:
 //! * A waiting job of a group is in memory if and only if it lies before the edge of its queue and
-//!   before the edge of its group. In priority order the edge of a group is a turn and not a place,
-//!   and concerns ready jobs only.
+//!   before the edge of its group. In priority order, the edge of a group is a turn instead of a
+//!   place, and applies to ready jobs only.
 //! * Rows of groups are read at the start of a commit group, before its first change.
-//! * Entries in memory name their group by its index. A group stays at its index while it has one.
-//! * [`Engine::refresh_group`] follows each change of what decides on the offer of a group.
+//! * Entries in memory refer to their group by index. A group keeps its index while entries refer
+//!   to it.
+//! * [`Engine::refresh_group`] is called after each change that may affect a group's offer.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, hash_map};
 use std::ops::{Index, IndexMut};
@@ -33,7 +34,7 @@ use crate::store::rows::{self, Place};
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
 
-/// A group keeps at most this many jobs in memory after it has let go of some.
+/// The number of jobs that a group keeps in memory after an eviction.
 const MAX_SHARE: usize = 1_024;
 
 pub(super) struct Group {
@@ -42,19 +43,19 @@ pub(super) struct Group {
     pub(super) settings: GroupSettings,
     /// Ready jobs in memory.
     pub(super) ready: BTreeMap<Turn, Entry>,
-    /// Places of jobs on the wheel.
+    /// The places of jobs on the wheel.
     pub(super) near: BTreeSet<Place>,
-    /// No job with this turn or a later one is in memory; `None` if every one is.
+    /// No job with this turn or a later one is in memory. `None` if all jobs are.
     pub(super) edge: Option<Turn>,
-    /// Its place among the offers of the queue.
+    /// Its entry among the offers of the queue.
     offer: Option<GroupOffer>,
-    /// No ready job of it lies before this place.
+    /// No ready job of the group lies before this place.
     front: Option<Place>,
-    /// When it is served, if groups are served in turn: the lowest tag goes first.
+    /// When groups are served in turn, the group with the lowest tag is next.
     tag: u64,
-    /// Rows of it are read at the start of the next commit group.
+    /// Whether rows are read at the start of the next commit group.
     pub(super) is_loading: bool,
-    /// How many grouped rows it has, if that was read.
+    /// The number of its grouped rows, if it was read.
     pub(super) waiting: Option<u64>,
 }
 
@@ -70,7 +71,7 @@ struct GroupOffer {
 /// What a worker gets next.
 pub(super) enum Next {
     Job(Place, Entry),
-    /// A job of this group that has to be read first.
+    /// A job of this group, which must be read first.
     RowsOf(u32),
 }
 
@@ -100,10 +101,10 @@ impl Group {
             && self.pace.is_needless()
     }
 
-    /// The first place of a ready job in memory.
+    /// Returns the first place of a ready job in memory.
     fn earliest(&self, by_priority: bool) -> Option<Place> {
         if by_priority {
-            // Few priorities are in use, and the first job of each is found at once.
+            // Few priorities are in use, and finding the first job of each is cheap.
             let mut earliest = None;
             let mut from = Turn::FIRST;
             while let Some((turn, _)) = self.ready.range(from..).next() {
@@ -122,16 +123,16 @@ impl Group {
 #[derive(Default)]
 pub(super) struct Groups {
     indices: HashMap<Arc<str>, u32>,
-    /// `None` at indices that are free.
+    /// `None` at free indices.
     slots: Vec<Option<Box<Group>>>,
     free: Vec<u32>,
     offers: BTreeSet<GroupOffer>,
     fronts: BTreeSet<(Place, u32)>,
-    /// Ready jobs of all groups in memory.
+    /// The number of ready jobs in memory, of all groups.
     pub(super) ready: usize,
     /// Groups with settings.
     pub(super) with_settings: u64,
-    /// The tag that was served last.
+    /// The tag of the group that was served last.
     served: u64,
     /// The tag of the jobs without a group.
     plain_tag: u64,
@@ -160,7 +161,7 @@ impl Groups {
         self.indices.get(name).copied()
     }
 
-    /// The index of a group, which is added if it is not there.
+    /// Returns the index of a group, which is added if it is missing.
     pub(super) fn index_for(&mut self, name: &str) -> u32 {
         if let Some(index) = self.index_of(name) {
             return index;
@@ -191,7 +192,7 @@ impl Groups {
         self.slots.iter().flatten().map(|group| &**group)
     }
 
-    /// The first place of a ready job of any group, in memory or not.
+    /// Returns the first place of a ready job of any group, in memory or not.
     pub(super) fn earliest(&self) -> Option<Place> {
         self.fronts.first().map(|(place, _)| *place)
     }
@@ -209,7 +210,7 @@ impl Groups {
         self.ready += usize::from(is_new);
     }
 
-    /// Jobs without a group that become ready wait for their turn like those of a group.
+    /// Gives jobs without a group a turn, like those of a group, when some become ready.
     pub(super) fn plain_became_ready(&mut self) {
         self.plain_tag = self.plain_tag.max(self.served + 1);
     }
@@ -223,7 +224,7 @@ impl super::Queue {
             || self.groups.with_settings > 0
     }
 
-    /// The job whose turn it is, if the paces allow.
+    /// Returns the next job to deliver, if the paces allow one.
     pub(super) fn next_job(&self) -> Option<Next> {
         let plain = self.ready.first();
         let Some(&offer) = self.groups.offers.first() else {
@@ -245,7 +246,7 @@ impl super::Queue {
 }
 
 impl Engine {
-    /// How many jobs a group keeps in memory.
+    /// Returns how many jobs a group may keep in memory.
     pub(super) fn share(&self, number: u32, index: u32) -> usize {
         if !self.group_may_start(number, index) {
             return 1;
@@ -261,8 +262,8 @@ impl Engine {
         !group.settings.paused && group.pace.may_start(pacing, group.pace.leased, self.now.time())
     }
 
-    /// The group that a job of this name waits in. Queues that do not sort their groups keep only
-    /// those that have jobs on disk which memory has passed.
+    /// Returns the group that a job waits in. A queue that does not sort its groups knows only
+    /// groups with evicted jobs.
     pub(super) fn group_of(&mut self, number: u32, name: Option<&str>) -> Option<u32> {
         let queue = &mut self.queues[number as usize];
         let name = name?;
@@ -273,7 +274,7 @@ impl Engine {
         queue.groups[index].edge.is_some().then_some(index)
     }
 
-    /// A job of a group waits at this place, before the edge of its queue.
+    /// Adds a waiting job of a group at a place before the edge of its queue.
     pub(super) fn place_in_group(&mut self, number: u32, index: u32, place: Place, entry: Entry) {
         let is_due = place.due <= self.now.time();
         let queue = &mut self.queues[number as usize];
@@ -300,14 +301,14 @@ impl Engine {
         self.refresh_group(number, index);
     }
 
-    /// A job of a group does not wait at this place any more, and is not on the wheel.
+    /// Removes a waiting job of a group that is not on the wheel.
     pub(super) fn take_from_group(&mut self, number: u32, index: u32, place: Place) {
         let queue = &mut self.queues[number as usize];
         let turn = queue.ready.turn(place);
         queue.groups.ready -= usize::from(queue.groups[index].ready.remove(&turn).is_some());
     }
 
-    /// Lets go of the jobs of a group that come last, so that this many remain in memory.
+    /// Evicts the last jobs of a group, so that `remain` stay in memory.
     fn cut_group(&mut self, number: u32, index: u32, remain: usize) {
         let queue = &mut self.queues[number as usize];
         let by_priority = queue.ready.is_by_priority();
@@ -320,7 +321,7 @@ impl Engine {
         }
     }
 
-    /// Forgets the jobs of a group with this turn or a later one.
+    /// Evicts the jobs of a group with this turn or a later one.
     fn cut_group_at(&mut self, number: u32, index: u32, edge: Turn) {
         let queue = &mut self.queues[number as usize];
         let by_priority = queue.ready.is_by_priority();
@@ -335,7 +336,7 @@ impl Engine {
         }
     }
 
-    /// Lets groups that hold more than their share let go of the rest.
+    /// Makes groups that exceed their share evict jobs.
     pub(super) fn trim_groups(&mut self, number: u32) {
         let by_priority = self.queues[number as usize].ready.is_by_priority();
         for index in self.queues[number as usize].groups.indices() {
@@ -347,8 +348,8 @@ impl Engine {
         }
     }
 
-    /// Forgets the ready jobs of all groups at this place or after it: the edge of the queue was
-    /// moved there. Those on the wheel are forgotten by the caller.
+    /// Evicts the ready jobs of all groups at or after this place, to which the edge of the queue
+    /// was moved. The caller evicts those on the wheel.
     pub(super) fn cut_groups(&mut self, number: u32, edge: Place) {
         let by_priority = self.queues[number as usize].ready.is_by_priority();
         for index in self.queues[number as usize].groups.indices() {
@@ -358,7 +359,7 @@ impl Engine {
             group.ready.retain(|turn, _| turn.place < edge);
             let gone = before - group.ready.len();
             drop(group.near.split_off(&edge));
-            // Nothing that memory has passed lies before the edge of the queue any more.
+            // No evicted job lies before the edge of the queue any more.
             let passed = if by_priority { group.front } else { group.edge.map(|edge| edge.place) };
             group.edge = group.edge.filter(|_| passed.is_some_and(|passed| passed < edge));
             queue.groups.ready -= gone;
@@ -366,9 +367,9 @@ impl Engine {
         }
     }
 
-    /// Forgets all jobs of groups that are in memory, to read them again: the clock was set back.
-    /// In priority order all jobs of the queue are read again instead, since the rows of a group do
-    /// not tell which of them are not ready any more.
+    /// Evicts all jobs of groups, to read them again after the clock was set back. In priority
+    /// order all jobs of the queue are read again instead, because the rows of a group do not tell
+    /// which of them are no longer ready.
     pub(super) fn forget_groups(&mut self, number: u32) {
         for index in self.queues[number as usize].groups.indices() {
             let queue = &mut self.queues[number as usize];
@@ -395,8 +396,8 @@ impl Engine {
         }
     }
 
-    /// Computes anew what a group offers and from where on it has ready jobs, has its rows read if
-    /// few are in memory, and forgets it if there is nothing to know.
+    /// Updates what a group offers and its first ready place. Requests its rows if few are in
+    /// memory, and forgets the group if nothing about it must be known.
     pub(super) fn refresh_group(&mut self, number: u32, index: u32) {
         let (may_start, share) = (self.group_may_start(number, index), self.share(number, index));
         let now = self.now.time();
@@ -413,7 +414,7 @@ impl Engine {
             return;
         }
         let first = group.ready.keys().next().copied();
-        // In order of due time, what is in memory comes before the edge.
+        // In order of due time, the jobs in memory come before the edge.
         let is_hungry = by_priority || (first.is_none() && group.near.is_empty());
         let edge = group.edge.filter(|edge| is_hungry && edge.place.due <= now);
         let best = [first, edge].into_iter().flatten().min().filter(|_| may_start);
@@ -450,7 +451,7 @@ impl Engine {
         }
     }
 
-    /// Has the rows of a group read at the start of the next commit group.
+    /// Requests rows of a group for the start of the next commit group.
     pub(super) fn want_group_rows(&mut self, number: u32, index: u32) {
         let group = &mut self.queues[number as usize].groups[index];
         if !group.is_loading {
@@ -459,8 +460,7 @@ impl Engine {
         }
     }
 
-    /// A job is delivered: its group, or the jobs without one, are served again when all others
-    /// that have ready jobs were.
+    /// Moves the group of a delivered job, or the jobs without a group, to the end of the turn.
     pub(super) fn note_served(&mut self, number: u32, index: Option<u32>) {
         let groups = &mut self.queues[number as usize].groups;
         let tag = match index {
@@ -474,8 +474,8 @@ impl Engine {
         }
     }
 
-    /// Changes what is set for a group of a queue, which is created if it does not exist. Returns
-    /// all its settings.
+    /// Changes the settings of a group, which is created if it does not exist. Returns all its
+    /// settings.
     pub(super) fn patch_group(
         &mut self,
         queue: &str,
@@ -519,8 +519,8 @@ impl Engine {
         self.wake(number);
     }
 
-    /// If the queue sorts its groups from now on, its jobs are read again: those in memory do not
-    /// know their groups.
+    /// Reads the jobs of a queue again once it sorts its groups: entries in memory do not know
+    /// their groups.
     pub(super) fn sorting_changed(&mut self, number: u32, sorted: bool) {
         let now = self.now.time();
         let queue = &self.queues[number as usize];
@@ -552,7 +552,7 @@ impl Engine {
 }
 
 impl Groups {
-    /// A ready job of a group lies at this place, in memory or not.
+    /// Notes that a ready job of a group lies at this place, in memory or not.
     fn lower_front(&mut self, index: u32, place: Place) {
         let front = self[index].front;
         if front.is_none_or(|front| place < front) {
@@ -571,7 +571,7 @@ impl Groups {
 }
 
 impl Group {
-    /// How many jobs count against its share.
+    /// Returns the number of jobs that count towards its share.
     pub(super) fn in_memory(&self, by_priority: bool) -> usize {
         self.ready.len() + if by_priority { 0 } else { self.near.len() }
     }

@@ -1,10 +1,11 @@
 //! The history of a job: a row with its last attempts.
 //!
 //! Ground rules:
-//! * The row is written when an attempt ends and the job stays. A job that its first
-//!   acknowledgement drops never has one.
+//! * The row is written when an attempt ends and the job is kept. A job that is removed by its
+//!   first acknowledgement never has one.
 //! * A job with a history has a status, so a job without a status has no history to read or remove.
-//! * The history is for people. Nothing depends on it, and one that cannot be decoded is begun anew.
+//! * The history is informative only. No decision depends on it, and an unreadable one is started
+//!   anew.
 
 use super::{Engine, Leased, damaged};
 use crate::model::error::Error;
@@ -17,21 +18,21 @@ use crate::store::{StoreError, Table, View, rows};
 /// How an attempt ended.
 pub(super) struct End<'a> {
     pub(super) outcome: AttemptOutcome,
-    /// The state that the job is in now.
+    /// The state of the job now.
     pub(super) state: State,
     pub(super) error: Option<&'a str>,
     pub(super) detail: Option<&'a str>,
 }
 
 impl End<'_> {
-    /// An end about which nothing else is known.
+    /// Creates an ending without further details.
     pub(super) fn of(outcome: AttemptOutcome, state: State) -> Self {
         Self { outcome, state, error: None, detail: None }
     }
 }
 
 impl Engine {
-    /// Returns the attempts of a job so far, from which its next one is added.
+    /// Returns the attempts of a job so far.
     pub(super) fn history(
         &self,
         view: &dyn View,
@@ -48,7 +49,7 @@ impl Engine {
         }
     }
 
-    /// Adds the attempt of a lease that was ended, unless the job is dropped.
+    /// Adds the attempt of an ended lease, unless the job is removed.
     pub(super) fn add_attempt(
         &mut self,
         mut history: Vec<Attempt>,

@@ -1,10 +1,10 @@
 //! Puts with an idempotency key.
 //!
-//! The key and the results of its put are written in the same commit as the jobs, so a replay finds
-//! both or neither. A second row, by expiry, leads to the keys that are forgotten next; before the
-//! low-water mark in the totals there is none.
+//! The key and the results of its put are committed together with the jobs, so a replay finds all
+//! of them or none. A second row, ordered by expiry, leads to the keys that expire next. Before the
+//! low-water mark in the totals there are none.
 //!
-//! A put of which no job was accepted leaves no key: it can be tried again.
+//! If a put was refused as a whole, its key is not kept and can be used again.
 
 use super::{Engine, Timed, unreadable};
 use crate::model::access::Access;
@@ -17,12 +17,12 @@ use crate::store::rows;
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
 
-/// Keys that are forgotten in one group.
+/// Expired keys that are removed in one group.
 const STEP: usize = 1_000;
-/// About how much the rows of a key take, beside a result for each job.
+/// The approximate bytes of a key's rows, without the results of its jobs.
 const ROW_BYTES: usize = 256;
 const RESULT_BYTES: usize = 48;
-/// How long to wait before expired keys are looked for again after a failed read.
+/// How long to wait after a failed read before expired keys are looked for again.
 const RETRY_MILLIS: u64 = 1_000;
 
 impl Engine {
@@ -68,7 +68,7 @@ impl Engine {
         self.expect_expiry(row.expires.as_millis());
     }
 
-    /// Sees to it that expired keys are looked for at this time, or before.
+    /// Schedules the removal of expired keys for this time or earlier.
     fn expect_expiry(&mut self, at: u64) {
         let timer = self.idempotency_timer;
         match timer.and_then(|timer| Some((timer, self.wheel.deadline(timer)?))) {
@@ -78,7 +78,7 @@ impl Engine {
         }
     }
 
-    /// Waits for the first key that expires.
+    /// Schedules the removal of the key that expires first.
     pub(super) fn read_idempotency_keys(&mut self, view: &dyn View) -> Result<(), StoreError> {
         let low = rows::idempotency_expiry(self.totals.idempotency_low, "");
         for row in Tolerant::new(view, Table::Index, &low, &[rows::IDEMPOTENCY_EXPIRY + 1]) {
@@ -91,7 +91,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Forgets keys that have expired, a step of them, once the timer for that has fired.
+    /// Removes one step of expired keys, once the timer has fired.
     pub(super) fn forget_expired_keys(&mut self, view: &dyn View) {
         if self.idempotency_timer.is_some() || !std::mem::take(&mut self.keys_may_expire) {
             return;

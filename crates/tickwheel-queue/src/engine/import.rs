@@ -1,4 +1,4 @@
-//! Importing jobs from another store, with what has happened to them there.
+//! Importing jobs from another store, with their attempts and states.
 
 use super::{Engine, Put, PutKind};
 use crate::model::access::Access;
@@ -13,8 +13,8 @@ use crate::store::rows::{self, Place};
 use crate::store::{Table, View};
 
 impl Engine {
-    /// Adds a job of another store. Its id may be one that a schedule made: it keeps a schedule that
-    /// is imported as well from putting the job again.
+    /// Adds a job of another store. Its id may be that of an occurrence, so that a schedule
+    /// imported with it does not put the job again.
     pub(super) fn import(
         &mut self,
         view: &dyn View,
@@ -55,7 +55,7 @@ impl Engine {
         Ok(Put { id, kind: PutKind::Created, due })
     }
 
-    /// Refuses a finished job that the queue would drop at once.
+    /// Refuses a finished job that the queue would remove at once.
     fn check_kept(&self, queue: &str, state: State) -> Result<(), Error> {
         let number = self.number_of(queue);
         let retention = number
@@ -86,7 +86,7 @@ impl Engine {
             last_error: imported.last_error.clone(),
         };
         if imported.finished.is_some() {
-            // A live job may have its key by now.
+            // Meanwhile a live job may have taken the key.
             self.finish_job(number, id, None, false, &status, None);
             return due;
         }

@@ -1,4 +1,4 @@
-//! Reading single rows: the batch first, the store after it.
+//! Looking up single rows: in the batch first, then in the store.
 
 use bytes::Bytes;
 
@@ -12,7 +12,7 @@ use crate::store::records::{LeaseRow, Record, Status};
 use crate::store::rows::{self, Place};
 use crate::store::{StoreError, Table, View};
 
-/// A job as it was put, and what has happened to it since.
+/// A job as it was put, and its status.
 pub(super) struct Known {
     pub(super) id: JobId,
     pub(super) record: Record,
@@ -28,12 +28,12 @@ impl Known {
         self.record.place(self.due())
     }
 
-    /// The state that it ended in, and when.
+    /// The state in which it finished, and when.
     pub(super) fn finished(&self) -> Option<(State, Time)> {
         self.status.as_ref()?.finished
     }
 
-    /// Its status, or that of a job to which nothing has happened.
+    /// Returns its status, or that of a job without attempts.
     pub(super) fn status(&self) -> Status {
         self.status.clone().unwrap_or(Status {
             finished: None,
@@ -62,13 +62,13 @@ impl Engine {
         access.allows(&self.queues[queue as usize].name)
     }
 
-    /// Whether there is a job with this id, in whatever state.
+    /// Returns `true` if a job with this id exists, in any state.
     pub(super) fn exists(&self, view: &dyn View, id: JobId) -> Result<bool, Error> {
         let found = self.read(view, Table::Jobs, id.as_bytes());
         found.map(|row| row.is_some()).map_err(unreadable)
     }
 
-    /// Whether there is a job with this id that the caller may touch.
+    /// Returns `true` if a job with this id exists that the caller may touch.
     pub(super) fn is_visible(
         &self,
         view: &dyn View,
@@ -82,7 +82,7 @@ impl Engine {
         }
     }
 
-    /// The record of the job with this id; `None` if there is none.
+    /// Returns the record of the job with this id.
     pub(super) fn record(&self, view: &dyn View, id: JobId) -> Result<Option<Record>, Error> {
         let malformed = |why| Error::Damaged { id, why };
         let row = self.read(view, Table::Jobs, id.as_bytes());
@@ -94,8 +94,8 @@ impl Engine {
         Ok(Some(record))
     }
 
-    /// The record of the job with this id, if the caller may touch it. Where access is limited, a
-    /// record that cannot be read is not there: it may be of any queue.
+    /// Returns the record of the job with this id, if the caller may touch it. A caller with
+    /// limited access does not see an unreadable record, because it may belong to any queue.
     fn visible_record(
         &self,
         view: &dyn View,
@@ -114,12 +114,12 @@ impl Engine {
         row.map(Status::decode).transpose().map_err(|why| Error::Damaged { id, why })
     }
 
-    /// The job with this id; `None` if there is none.
+    /// Returns the job with this id.
     pub(super) fn known(&self, view: &dyn View, id: JobId) -> Result<Option<Known>, Error> {
         self.known_with(view, id, true)
     }
 
-    /// The same where the caller may know that there is no status.
+    /// Returns the job with this id. `has_status` may say that it has no status row.
     pub(super) fn known_with(
         &self,
         view: &dyn View,
@@ -131,7 +131,7 @@ impl Engine {
         Ok(Some(Known { id, record, status }))
     }
 
-    /// The job with this id that the caller may touch; `None` if there is none.
+    /// Returns the job with this id, if the caller may touch it.
     pub(super) fn visible(
         &self,
         view: &dyn View,
@@ -143,7 +143,7 @@ impl Engine {
         Ok(Some(Known { id, record, status }))
     }
 
-    /// The live job with this key.
+    /// Returns the live job with this key.
     pub(super) fn with_key(
         &self,
         view: &dyn View,
@@ -153,7 +153,8 @@ impl Engine {
         Ok(self.key_row(view, queue, key)?.map(|(id, _)| id))
     }
 
-    /// The live job with this key, and when the first of the jobs was put that it replaced.
+    /// Returns the live job with this key, and when the first job of its series of replacements was
+    /// put.
     pub(super) fn key_row(
         &self,
         view: &dyn View,
@@ -161,11 +162,12 @@ impl Engine {
         key: &str,
     ) -> Result<Option<(JobId, Option<Time>)>, Error> {
         let row = self.read(view, Table::Index, &rows::key(queue, key)).map_err(unreadable)?;
-        // A malformed row is as good as none: the next put with this key writes it anew.
+        // A malformed row is ignored: the next put with this key rewrites it.
         Ok(row.and_then(|row| rows::read_key_value(&row)))
     }
 
-    /// The job that a caller means and may touch, finished ones included when named by id.
+    /// Returns the job that a caller refers to, if the caller may touch it. By id, that includes
+    /// finished jobs.
     pub(super) fn find(
         &self,
         view: &dyn View,
@@ -186,8 +188,8 @@ impl Engine {
         known.ok_or_else(|| Error::NotFound(job.clone()))
     }
 
-    /// The lease that a worker's token stands for, if the worker may touch its queue. The lease
-    /// knows its queue, so the job itself is read only if it is not leased.
+    /// Returns the lease of a worker's token, if the worker may touch its queue. The lease knows
+    /// its queue, so the job is read only if it is not leased.
     pub(super) fn leased(
         &self,
         view: &dyn View,
@@ -206,7 +208,7 @@ impl Engine {
         }
     }
 
-    /// The job as its worker gets it with this lease.
+    /// Returns a job as its worker gets it with this lease.
     pub(super) fn delivery(&self, known: Known, lease: &LeaseRow) -> Delivery {
         let Known { id, record, status } = known;
         Delivery {
@@ -239,7 +241,7 @@ impl Engine {
     }
 }
 
-/// What a failure to read one job's rows is to its caller.
+/// Converts a failure to read a job's rows into the caller's error.
 pub(crate) fn damaged(id: JobId, error: StoreError) -> Error {
     match error {
         StoreError::Damaged(why) => Error::Damaged { id, why },

@@ -1,19 +1,18 @@
 //! The engine: every change is a command, applied to one index, in one atomic batch.
 //!
 //! Ground rules:
-//! * It is deterministic. The time and random bits are handed in; it has no thread, no lock, no
-//!   clock. The same commands give the same rows, but for the tokens of leases, which nobody can
-//!   foresee.
-//! * It belongs to one thread, the writer's. A group of commands is applied between
-//!   [`Engine::begin`] and [`Engine::finish`]; their changes are one batch. Only when that batch
-//!   is committed may anybody be told. If the commit fails, the engine is ahead of the disk and
-//!   has to be thrown away.
-//! * A command reads before it changes anything: what is refused has changed nothing.
-//! * Reads see the batch first and the store after it. Scans see the store only, so whatever scans
-//!   to fill the memory ([`window`]) or to move a low-water mark runs before the first job of a
-//!   group comes or ends.
-//! * What waits is a row of the due index; whether it is scheduled or ready is only a question of
-//!   the time. Becoming ready writes nothing.
+//! * The engine has no thread, no lock and no clock: the time and random bits are passed in. The
+//!   same commands produce the same rows, except for lease tokens, which must be unpredictable.
+//! * It belongs to the writer's thread. A group of commands is applied between [`Engine::begin`]
+//!   and [`Engine::finish`], and its changes are one batch. Callers are answered only after that
+//!   batch is committed. If the commit fails, the engine is ahead of the disk and must be
+//!   discarded.
+//! * A command reads before it changes anything, so a refused command has changed nothing.
+//! * Lookups see the batch first and then the store. Scans see the store only, so code that scans
+//!   to fill the memory ([`window`]) or to move a low-water mark runs before the first change of a
+//!   group.
+//! * A waiting job has a row in the due index. Whether it is scheduled or ready depends on the time
+//!   alone, so becoming ready writes nothing.
 
 mod command;
 mod deliver;
@@ -68,33 +67,33 @@ use crate::store::records::{LeaseRow, Totals};
 use crate::store::rows::{self, Place};
 use crate::store::{Table, View, WriteBatch};
 
-/// Bytes that leases, retention and schedules may each add to the batch of a group. The rest waits
-/// for the next group, which follows at once.
+/// Bytes that leases, retention and schedules may each add to the batch of a group. The rest is
+/// done in the next group, which follows at once.
 const STEP_BYTES: usize = 4 << 20;
 
-/// How the engine is set up.
+/// The engine's options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct EngineOptions {
     pub(crate) limits: Limits,
     /// How far ahead jobs are kept in memory.
     pub(crate) horizon: Duration,
-    /// About how many jobs are kept in memory, of all queues together.
+    /// The approximate number of jobs in memory, of all queues together.
     pub(crate) near: usize,
-    /// How large a job is in an answer.
+    /// Returns the size of a job in an answer.
     pub(crate) measure: fn(&Job) -> usize,
 }
 
 pub(crate) struct Engine {
     options: EngineOptions,
     now: Now,
-    /// Random bits for ids, from the seed of this group.
+    /// Random bits for ids, seeded for each group.
     random: fastrand::Rng,
     tokens: Tokens,
-    /// What the ids of occurrences are made with.
+    /// The secret from which the ids of occurrences are derived.
     secret: Secret,
-    /// It is in the store, or in this group's batch.
+    /// Whether the secret is in the store or in this group's batch.
     secret_is_stored: bool,
-    /// The last id that was made.
+    /// The last generated id.
     last_id: JobId,
     /// The queue of the last put.
     last_put: u32,
@@ -108,48 +107,48 @@ pub(crate) struct Engine {
     /// The names of all push targets.
     targets: BTreeSet<Arc<str>>,
     batch: WriteBatch,
-    /// Queues whose counts have to be written.
+    /// Queues whose counts must be written.
     dirty: Vec<u32>,
-    /// Paces that have to be written.
+    /// Paces that must be written.
     dirty_paces: Vec<(u32, Arc<str>)>,
-    /// Queues of which something became ready.
+    /// Queues in which a job became ready.
     woken: Vec<u32>,
-    /// Queues of which more has to be read.
+    /// Queues of which more rows must be read.
     to_load: Vec<u32>,
-    /// Groups, with their queues, of which more has to be read.
+    /// Groups, with their queues, of which more rows must be read.
     groups_to_load: Vec<(u32, u32)>,
-    /// Groups whose counts have to be written.
+    /// Groups whose counts must be written.
     touched_groups: TouchedGroups,
     /// Jobs that are scheduled, ready or leased.
     pending: u64,
     room: Room,
-    /// Who gives the command that is applied.
+    /// The access of the caller whose command is being applied.
     caller: Access,
     /// Fires when the next idempotency key expires.
     idempotency_timer: Option<Key>,
     /// Whether it has fired.
     keys_may_expire: bool,
-    /// When queues are looked at that may be unused.
+    /// When to check next whether queues are unused.
     unused_at: Option<Time>,
     /// Queues that were removed, with their numbers.
     removed: Vec<(Arc<str>, u32)>,
-    /// What happened in this group, if anybody wants to know.
+    /// The events of this group, if there is a listener.
     happened: Option<Vec<Happened>>,
     pub(crate) tally: Tally,
 }
 
-/// What the wheel holds: never more than an id and where it belongs.
+/// An entry of the wheel: an id and the queue that it belongs to, never a payload.
 #[derive(Debug)]
 enum Timed {
     /// A job becomes ready.
     Due { queue: u32, place: Place, entry: Entry },
-    /// A lease runs out.
+    /// A lease expires.
     Lease(JobId),
-    /// The next row of a queue comes near.
+    /// The next row of a queue comes within the horizon.
     Load(u32),
-    /// A finished job of a queue is old enough to go.
+    /// A finished job reaches the end of its retention.
     Retention(u32),
-    /// A pace may go on.
+    /// A pace may allow another delivery.
     Pace { queue: u32, group: Arc<str> },
     /// An occurrence of a schedule is due.
     Schedule(Arc<str>),
@@ -174,7 +173,7 @@ struct Entry {
     group: u32,
 }
 
-/// In place of a group's index: the job waits in none.
+/// The group index of jobs without a group.
 const NO_GROUP: u32 = u32::MAX;
 
 impl Entry {
@@ -192,8 +191,8 @@ struct Leased {
 }
 
 impl Engine {
-    /// Starts a group of commands: takes the time, reads what has come near, and applies what has
-    /// become due.
+    /// Starts a group of commands: sets the time, reads rows that came within the horizon, and
+    /// applies what is due.
     pub(crate) fn begin(&mut self, view: &dyn View, now: Now, seed: u64) {
         debug_assert!(self.batch.is_empty(), "a group was begun before the last was finished");
         let was = self.wheel.now();
@@ -222,23 +221,24 @@ impl Engine {
         self.load_what_is_near(view);
         self.load_groups(view);
         self.forget_expired_keys(view);
-        // Before the leases: it scans, and would not see the jobs that die with them.
+        // Retention runs before the leases: it scans, and would not see jobs that die with their
+        // leases.
         self.retentions_are_due(view, retentions);
         self.leases_ran_out(view, leases);
         for (queue, group) in paces {
             self.pace_timer_fired(queue, &group);
         }
-        // After the leases: a key whose job has just died is free.
+        // Schedules run after the leases: the key of a job that has just died is free.
         self.schedules_are_due(view, schedules);
         self.remove_unused(view);
     }
 
-    /// Whether what happens shall be noted, in the next group.
+    /// Sets whether the next group records events.
     pub(crate) fn tell_events(&mut self, tell: bool) {
         self.happened = tell.then(Vec::new);
     }
 
-    /// What happened in the last group; `None` if it was not noted.
+    /// Returns the events of the last group, or `None` if they were not recorded.
     pub(crate) fn take_happened(&mut self) -> Option<Vec<Happened>> {
         self.happened.take()
     }
@@ -249,17 +249,17 @@ impl Engine {
         }
     }
 
-    /// The number of the last commit.
+    /// Returns the number of the last commit.
     pub(crate) fn commit(&self) -> u64 {
         self.totals.commit
     }
 
-    /// The time of this group.
+    /// Returns the time of this group.
     pub(crate) fn time(&self) -> Time {
         self.now.time()
     }
 
-    /// Applies one command, as far as its caller's access goes.
+    /// Applies a command with its caller's access.
     pub(crate) fn apply(
         &mut self,
         view: &dyn View,
@@ -348,7 +348,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Ends a group: the batch that has to be committed, or `None` if nothing changed.
+    /// Ends a group. Returns the batch to commit, or `None` if nothing changed.
     pub(crate) fn finish(&mut self, view: &dyn View) -> Option<&WriteBatch> {
         self.write_group_counts(view);
         self.write_paces();
@@ -366,14 +366,14 @@ impl Engine {
         Some(&self.batch)
     }
 
-    /// The batch of the last group is committed.
+    /// Notes that the batch of the last group is committed.
     pub(crate) fn committed(&mut self) {
         self.room.take(self.batch.bytes());
         self.batch.clear();
     }
 
-    /// When `begin` has something to do without a command; `None` if nothing is in sight. A time
-    /// that has passed means at once.
+    /// Returns when `begin` must be called without a command, or `None` if nothing is due in the
+    /// future. A time in the past means at once.
     pub(crate) fn next_wake(&self) -> Option<Time> {
         if !self.to_load.is_empty() || !self.groups_to_load.is_empty() {
             return Some(Time::default());
@@ -382,7 +382,7 @@ impl Engine {
         [wheel, self.unused_at].into_iter().flatten().min()
     }
 
-    /// Queues of which something has become ready since the last call.
+    /// Returns the queues in which a job became ready since the last call.
     pub(crate) fn take_woken(&mut self) -> Vec<u32> {
         for &queue in &self.woken {
             self.queues[queue as usize].marks.woken = false;
@@ -390,12 +390,12 @@ impl Engine {
         std::mem::take(&mut self.woken)
     }
 
-    /// Bytes of the batch so far.
+    /// Returns the bytes of the batch so far.
     pub(crate) fn batch_bytes(&self) -> usize {
         self.batch.bytes()
     }
 
-    /// Says how much may be put before the disk is full.
+    /// Sets how many bytes may be put before the disk is full.
     pub(crate) fn set_room(&mut self, room: Room) {
         self.room = room;
     }
@@ -408,17 +408,17 @@ impl Engine {
         self.names.get(queue).copied()
     }
 
-    /// How many queues there are.
+    /// Returns the number of queues.
     pub(crate) fn queue_count(&self) -> usize {
         self.names.len()
     }
 
-    /// How many schedules there are.
+    /// Returns the number of schedules.
     pub(crate) fn schedules(&self) -> usize {
         self.schedules.len()
     }
 
-    /// How many jobs there are, live and finished.
+    /// Returns the number of jobs, finished ones included.
     pub(crate) fn jobs(&self) -> u64 {
         self.queues.iter().map(Queue::jobs).sum()
     }
@@ -427,7 +427,7 @@ impl Engine {
         self.pending
     }
 
-    /// How many jobs and leases are in memory.
+    /// Returns the number of jobs and leases in memory.
     pub(crate) fn in_memory(&self) -> usize {
         self.queues.iter().map(Queue::in_memory).sum::<usize>() + self.leases.len()
     }
@@ -436,7 +436,7 @@ impl Engine {
         &mut self.queues[queue as usize]
     }
 
-    /// A queue whose counts change.
+    /// Returns a queue whose counts are about to change.
     fn touch(&mut self, number: u32) -> &mut Queue {
         self.expect_unused();
         let queue = &mut self.queues[number as usize];
@@ -448,7 +448,7 @@ impl Engine {
         queue
     }
 
-    /// One job of a queue leaves a state. Counts may be too low after damage was salvaged.
+    /// Counts that a job of a queue leaves a state. After a salvage, counts may be too low.
     fn count_down(&mut self, number: u32, state: State) {
         let count = self.touch(number).counts.of(state);
         *count = count.saturating_sub(1);
@@ -457,13 +457,13 @@ impl Engine {
         }
     }
 
-    /// An id that no job has, behind all others of this millisecond.
+    /// Returns a new id, greater than all others of this millisecond.
     fn new_id(&mut self) -> JobId {
         self.last_id = self.last_id.next(self.now.time(), self.random.u128(..));
         self.last_id
     }
 
-    /// The number of a queue, which is made if there is none.
+    /// Returns the number of a queue, which is created if it does not exist.
     fn queue_for(&mut self, name: &str) -> Result<u32, Error> {
         match self.number_of(name) {
             Some(number) => Ok(number),

@@ -1,4 +1,4 @@
-//! The engine as it is after opening: read from the store, and only what is near.
+//! Opening the engine: reading counters, queues and leases from the store.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View, WriteBatch};
 
 impl Engine {
-    /// Reads the counters, the queues and the leases. Waiting jobs follow in pieces.
+    /// Reads the counters, the queues and the leases. Waiting jobs are read later, in pieces.
     pub(crate) fn open(
         view: &dyn View,
         options: EngineOptions,
@@ -81,8 +81,8 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Takes the secret that is stored. Where there is none, or none that can be read, a new one is
-    /// stored with the first occurrence.
+    /// Reads the stored secret. If it is missing or unreadable, a new one is stored with the first
+    /// occurrence.
     fn read_secret(&mut self, view: &dyn View) -> Result<(), StoreError> {
         let row = match view.get(Table::Index, rows::SECRET) {
             Err(StoreError::Damaged(why)) => {
@@ -138,7 +138,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A row, or `None` in place of rows that cannot be read.
+    /// Returns a row, or `None` for one that cannot be read.
     pub(super) fn pass_damage(
         &mut self,
         row: Result<(Bytes, Bytes), StoreError>,

@@ -1,14 +1,16 @@
-//! Pacing: how many deliveries in any window, and how many at once, for a queue and its groups.
+//! Pacing: limits on the deliveries in any window and on concurrent deliveries, for a queue and its
+//! groups.
 //!
-//! A pace keeps the times of its last deliveries, as many as its limit allows in a window. While
-//! the oldest of them is within the window, it is *blocked*: no window of that length, wherever it
-//! begins, can hold more. The times are kept on disk with each commit and survive a restart.
+//! A pace keeps the times of its last deliveries, up to its limit for a window. While the oldest of
+//! them is within the window, the pace is *blocked*. So no window of that length, wherever it
+//! begins, has more deliveries than the limit. The times are committed with each group and survive
+//! a restart.
 //!
-//! A blocked group offers no job, so that those of other groups pass ([`super::groups`]). A blocked
-//! queue simply gives out nothing.
+//! A blocked group offers no job, so jobs of other groups pass it ([`super::groups`]). A blocked
+//! queue delivers nothing.
 //!
-//! Times are whole milliseconds. Two deliveries are a window apart when the clock has moved by
-//! more than the window, so that fractions cannot add up to one too many.
+//! Times are whole milliseconds. A delivery leaves the window once the clock has moved by more than
+//! the window, so fractions of a millisecond cannot allow one delivery too many.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,26 +26,26 @@ use crate::store::rows;
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
 
-/// The pace of a whole queue is kept like that of a group without a name, which no group has.
+/// The pace of a whole queue is stored under the empty group name, which no group has.
 pub(super) const WHOLE_QUEUE: &str = "";
 
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    /// When the last deliveries were, the oldest first.
+    /// The times of the last deliveries, the oldest first.
     starts: VecDeque<Time>,
-    /// Leased jobs of a group. A queue counts its own.
+    /// The number of leased jobs of a group. A queue counts its own.
     pub(super) leased: u64,
     pub(super) timer: Option<Key>,
     is_dirty: bool,
 }
 
 impl Pace {
-    /// Returns `true` if nothing would be lost without it.
+    /// Returns `true` if the pace can be forgotten.
     pub(super) fn is_needless(&self) -> bool {
         self.starts.is_empty() && self.leased == 0 && self.timer.is_none() && !self.is_dirty
     }
 
-    /// When the oldest delivery leaves the window.
+    /// Returns when the oldest delivery leaves the window.
     fn first_leaves(&self, pacing: Pacing) -> Option<Time> {
         let (_, window) = pacing.starts?;
         Some(self.starts.front()?.after(window).after_a_millisecond())
@@ -90,7 +92,7 @@ impl Engine {
         queue.groups.named_mut(group).map(|group| &mut group.pace)
     }
 
-    /// Whether the queue as a whole may deliver one more job; if not, it is woken when it may.
+    /// Returns `true` if the queue may deliver one more job. If not, it is woken when it may.
     pub(super) fn queue_may_start(&mut self, number: u32) -> bool {
         let queue = &self.queues[number as usize];
         let leased = queue.counts.leased;
@@ -101,7 +103,7 @@ impl Engine {
         may
     }
 
-    /// A job is delivered.
+    /// Counts a delivery.
     pub(super) fn note_start(&mut self, number: u32, group: Option<&str>) {
         if self.pacing(number, WHOLE_QUEUE).starts.is_some() {
             self.count_start(number, WHOLE_QUEUE);
@@ -128,7 +130,7 @@ impl Engine {
         self.arm_pace(number, group);
     }
 
-    /// A leased job is not leased any more.
+    /// Counts the end of a lease.
     pub(super) fn note_end(&mut self, number: u32, group: Option<&str>) {
         let queue = &mut self.queues[number as usize];
         if let Some(group) = group
@@ -144,8 +146,8 @@ impl Engine {
         }
     }
 
-    /// The settings of a queue have changed: windows may end at another time, and groups may start
-    /// or not.
+    /// Applies changed settings of a queue: windows may end at another time, and groups may be
+    /// blocked or unblocked.
     pub(super) fn pacing_changed(&mut self, number: u32) {
         self.rearm_pace(number, WHOLE_QUEUE);
         for index in self.queues[number as usize].groups.indices() {
@@ -155,10 +157,10 @@ impl Engine {
         }
     }
 
-    /// Sets the timer of a pace anew, whose limits have changed.
+    /// Sets the timer of a pace anew after its limits changed.
     pub(super) fn rearm_pace(&mut self, number: u32, group: &str) {
         let has_window = self.pacing(number, group).starts.is_some();
-        // Without a window the timer stays, to forget what the last one has counted.
+        // Without a window the timer stays, so that the recorded deliveries are forgotten.
         let timer = self.pace(number, group).and_then(|pace| pace.timer.take_if(|_| has_window));
         if let Some(timer) = timer {
             self.wheel.remove(timer);
@@ -166,7 +168,7 @@ impl Engine {
         self.arm_pace(number, group);
     }
 
-    /// Sees to it that the pace is looked at when its oldest delivery leaves the window.
+    /// Schedules a check of the pace for when its oldest delivery leaves the window.
     fn arm_pace(&mut self, number: u32, group: &str) {
         let pacing = self.pacing(number, group);
         let Some(pace) = self.pace(number, group).filter(|pace| pace.timer.is_none()) else {
@@ -226,7 +228,8 @@ impl Engine {
         }
     }
 
-    /// A delivery cannot lie in the future: a clock that was set back would block for long.
+    /// A recorded delivery cannot be in the future: otherwise a clock that was set back would block
+    /// the pace for long.
     pub(super) fn pull_starts_back(&mut self) {
         let now = self.now.time();
         for number in 0..self.queues.len() as u32 {

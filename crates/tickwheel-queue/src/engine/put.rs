@@ -1,4 +1,4 @@
-//! Putting, cancelling and moving jobs.
+//! Putting, cancelling and rescheduling jobs.
 
 use bytes::Bytes;
 
@@ -28,16 +28,17 @@ impl Engine {
             access.check_queue(&follow_up.queue)?;
         }
         job.check(&self.options.limits)?;
-        // Only a caller's id can be there already; looking for one of ours would be a read for
-        // nothing with each put.
+        // Only an id chosen by the caller can exist. Looking up a generated id would cost a read
+        // for each put.
         if let Some(id) = job.id {
             self.check_id(view, id, access)?;
         }
         self.put_checked(view, job)
     }
 
-    /// Refuses a caller's id that only schedules make, or that a job has. Only a caller that may touch that job is told so:
-    /// "this id exists" means to a caller that its own put succeeded before.
+    /// Refuses a caller's id that is reserved for schedules or belongs to a job. Only a caller that
+    /// may touch that job learns that it exists: the answer means that its own put has succeeded
+    /// before.
     fn check_id(&self, view: &dyn View, id: JobId, access: &Access) -> Result<(), Error> {
         if id.is_of_occurrence() {
             return Err(Error::UnusableId { id });
@@ -51,7 +52,7 @@ impl Engine {
         Err(Error::UnusableId { id })
     }
 
-    /// Puts a job that makes sense, and whose id no job has.
+    /// Puts a valid job whose id is new.
     pub(super) fn put_checked(&mut self, view: &dyn View, job: &NewJob) -> Result<Put, Error> {
         let number = self.number_for_put(&job.queue);
         let holder = match (number, &job.key) {
@@ -79,7 +80,8 @@ impl Engine {
         let id = job.id.unwrap_or_else(|| self.new_id());
         let (kind, first_put) = match holder {
             Some((holder, first_put)) => {
-                // A job that a worker has is no longer postponed: the new one starts a series.
+                // A leased job cannot be postponed any more: the new job starts a series of its
+                // own.
                 let first_put = match self.cancel_known(view, &holder)? {
                     State::Leased => None,
                     _ => Some(first_put),
@@ -93,8 +95,8 @@ impl Engine {
         Ok(Put { id, kind, due })
     }
 
-    /// The number of a queue, if there is one. Puts that follow each other mostly go to the same
-    /// queue, and comparing a name is quicker than looking for it.
+    /// Returns the number of a queue, if it exists. Consecutive puts mostly name the same queue,
+    /// and comparing names is cheaper than a lookup.
     fn number_for_put(&mut self, name: &str) -> Option<u32> {
         let last = self.last_put;
         if self
@@ -109,8 +111,8 @@ impl Engine {
         Some(number)
     }
 
-    /// The live job with this key, and when the first of the jobs was put that replaced each other.
-    /// A job that cannot be read does not keep its key.
+    /// Returns the live job with this key, and when the first job of its series of replacements was
+    /// put. An unreadable job does not keep its key.
     pub(super) fn holder_of(
         &self,
         view: &dyn View,
@@ -140,13 +142,13 @@ impl Engine {
         self.check_disk(job)
     }
 
-    /// Refuses a job if the disk has no room for it and for what this group writes already.
+    /// Refuses a job if the disk has no room for it and for the batch of this group.
     pub(super) fn check_disk(&self, job: &NewJob) -> Result<(), Error> {
         self.room.check(self.batch.bytes() + job.bytes())
     }
 
-    /// Adds the rows of a new job, and returns when it is due. `first_put` says when the first of the
-    /// jobs was put that it replaces.
+    /// Adds the rows of a new job, and returns when it is due. `first_put` is when the first job of
+    /// its series of replacements was put.
     fn insert(&mut self, number: u32, id: JobId, job: &NewJob, first_put: Option<Time>) -> Time {
         let now = self.now.time();
         let mut due = job.when.due(self.now);
@@ -170,8 +172,8 @@ impl Engine {
         due
     }
 
-    /// Puts the job that follows another one that ended. It takes the place of that one, so it is
-    /// never refused: neither a limit nor a full disk may make a commit lose it.
+    /// Puts the follow-up of a job that has ended. The follow-up takes the place of that job, so it
+    /// is never refused: neither a limit nor a full disk may lose it.
     pub(super) fn put_follow_up(
         &mut self,
         parent: JobId,
@@ -190,7 +192,7 @@ impl Engine {
         self.insert(number, id, &job, None);
     }
 
-    /// A live job waits at a place from now on.
+    /// Adds a live job at a place.
     pub(super) fn wait_at(
         &mut self,
         number: u32,
@@ -208,7 +210,8 @@ impl Engine {
         self.place(number, place, value);
     }
 
-    /// A live job does not wait any more. `is_grouped` if it is known to have a row in its group.
+    /// Removes a live job from its place. `is_grouped` says that it is known to have a row in its
+    /// group.
     pub(super) fn stop_waiting(
         &mut self,
         number: u32,
@@ -240,7 +243,7 @@ impl Engine {
         Ok(state)
     }
 
-    /// Cancels a live job; returns the state that it was in.
+    /// Cancels a live job. Returns its previous state.
     pub(super) fn cancel_known(&mut self, view: &dyn View, known: &Known) -> Result<State, Error> {
         let queue = known.record.queue;
         let is_leased = self.leases.contains_key(&known.id);

@@ -28,27 +28,28 @@ pub(crate) struct Queue {
     pub(crate) settings: QueueSettings,
     pub(crate) paused: bool,
     pub(super) counts: Counts,
-    /// How late its jobs were delivered; `None` before the first delivery.
+    /// The lateness of its deliveries; `None` before the first one.
     pub(super) lateness: Option<Box<Lateness>>,
-    /// Jobs whose time has come, in order of delivery.
+    /// Ready jobs in order of delivery.
     pub(super) ready: ReadyJobs,
-    /// Its groups, those of which nothing has to be known left out.
+    /// The groups about which something must be known.
     pub(super) groups: Groups,
     /// The pace of the whole queue.
     pub(super) pace: Pace,
-    /// Jobs on the wheel, by their sequence number.
+    /// Jobs on the wheel, by sequence number.
     pub(super) near: HashMap<u64, Key>,
-    /// Every row before this place is in `ready` or `near`, or in a group or beyond its edge; `None`
-    /// if every row is.
+    /// Every row before this place is in `ready` or `near`, or in a group or beyond the group's
+    /// edge. `None` if that holds for all rows.
     pub(super) edge: Option<Place>,
-    /// No job in memory has a later place.
+    /// No job in memory lies after this place.
     pub(super) furthest: Place,
     pub(super) load_timer: Option<Key>,
     pub(super) retention_timer: Option<Key>,
     pub(super) marks: Marks,
     /// Why rows of the due index cannot be read.
     pub(super) unreadable: Option<String>,
-    /// Whether it was removed. Its number is never used again: a view may still hold its jobs.
+    /// Whether the queue was removed. Its number is never used again, because a view may still hold
+    /// its jobs.
     pub(crate) is_removed: bool,
     /// When its counts changed last, or when the store was opened.
     pub(super) used: Time,
@@ -65,12 +66,12 @@ impl Creators {
         self.0.get(holder).copied().unwrap_or(0)
     }
 
-    /// Counts a queue of this holder.
+    /// Counts a queue for this holder.
     pub(super) fn count(&mut self, holder: &Arc<str>) {
         *self.0.entry(Arc::clone(holder)).or_default() += 1;
     }
 
-    /// Counts a queue of this holder no longer.
+    /// Stops counting a queue for this holder.
     pub(super) fn forget(&mut self, holder: &str) {
         if let Some(queues) = self.0.get_mut(holder) {
             *queues -= 1;
@@ -81,7 +82,7 @@ impl Creators {
     }
 }
 
-/// On which lists of the engine the queue is.
+/// The lists of the engine on which the queue is.
 #[derive(Default)]
 pub(super) struct Marks {
     pub(super) loading: bool,
@@ -91,7 +92,7 @@ pub(super) struct Marks {
 
 impl Queue {
     pub(super) fn new(row: QueueRow, counts: Counts) -> Self {
-        // What is on disk is read when its time comes near.
+        // Rows on disk are read when they come within the horizon.
         let edge = (counts.waiting > 0).then_some(counts.low);
         Self {
             name: row.name.into(),
@@ -115,7 +116,7 @@ impl Queue {
         }
     }
 
-    /// How many jobs it has, finished ones included.
+    /// Returns the number of jobs, finished ones included.
     pub(crate) fn jobs(&self) -> u64 {
         let counts = &self.counts;
         counts.waiting + counts.leased + counts.dead + counts.done + counts.cancelled
@@ -133,7 +134,7 @@ impl Queue {
         &self.counts
     }
 
-    /// How many jobs in memory are ready; more may be on disk if the second is true.
+    /// Returns the number of ready jobs in memory, and whether more may be on disk.
     pub(crate) fn ready(&self, now: Time) -> (u64, bool) {
         let more = self.edge.is_some_and(|edge| edge.due <= now)
             || self.ready.skipped.is_some()
@@ -141,7 +142,7 @@ impl Queue {
         ((self.ready.len() + self.groups.ready) as u64, more)
     }
 
-    /// When the job was due that is ready for the longest time.
+    /// Returns the due time of the job that has been ready longest.
     pub(crate) fn oldest_ready(&self, now: Time) -> Option<Time> {
         let ready = self.ready.earliest().map(|place| place.due);
         let groups = self.groups.earliest().map(|place| place.due);
@@ -149,7 +150,7 @@ impl Queue {
         [ready, groups, edge].into_iter().flatten().min().filter(|due| *due <= now)
     }
 
-    /// Returns `true` if rows may hold a ready job that has to be delivered before the next one.
+    /// Returns `true` if rows on disk may hold a ready job that precedes the next one in memory.
     pub(super) fn has_better_rows(&self, now: Time) -> bool {
         self.ready.is_by_priority()
             && (self.edge.is_some_and(|edge| edge.due <= now)
@@ -157,7 +158,7 @@ impl Queue {
                 || self.ready.must_reread(self.next_turn()))
     }
 
-    /// The turn of the next job.
+    /// Returns the turn of the next job.
     fn next_turn(&self) -> Option<Turn> {
         match self.next_job()? {
             Next::Job(place, _) => Some(self.ready.turn(place)),
@@ -165,8 +166,8 @@ impl Queue {
         }
     }
 
-    /// How many jobs count against the room that the queue has in memory. Each group has room for
-    /// one job of its own, and in priority order all ready jobs have.
+    /// Returns the number of jobs that count towards the queue's share of the memory. One job of
+    /// each group does not count, and in priority order ready jobs do not.
     pub(super) fn crowd(&self) -> usize {
         if self.ready.is_by_priority() {
             self.near.len()
@@ -175,15 +176,15 @@ impl Queue {
         }
     }
 
-    /// The counts, with a low-water mark that fits them: what has a due row is ready, or on the
-    /// wheel and therefore in the future, or behind the edge.
+    /// Returns the counts with an up-to-date low-water mark: a due row belongs to a ready job, to a
+    /// job on the wheel and so in the future, or lies after the edge.
     pub(super) fn counts_to_write(&mut self, now: Time) -> Counts {
         self.marks.dirty = false;
         self.counts.low = self.low(now);
         self.counts
     }
 
-    /// No due row lies before this place.
+    /// Returns a place before which there is no due row.
     pub(super) fn low(&self, now: Time) -> Place {
         let first = [self.ready.earliest(), self.groups.earliest()].into_iter().flatten().min();
         let low = first.unwrap_or(Place::start_of(now)).min(self.edge.unwrap_or(Place::MAX));
@@ -207,8 +208,9 @@ impl Engine {
         Ok(self.create_queue(name))
     }
 
-    /// The number of a job's queue. If this queue or those of the job's follow-ups do not exist,
-    /// they are created, all or none: a follow-up is never refused, so its queue counts before.
+    /// Returns the number of a job's queue. If this queue or the queues of the job's follow-ups do
+    /// not exist, all of them are created, or none. A follow-up is never refused, so its queue
+    /// counts from now on.
     pub(super) fn queues_for(&mut self, job: &NewJob) -> Result<u32, Error> {
         let follow_ups = [&job.on_success, &job.on_death].into_iter().flatten();
         let mut missing = vec![&job.queue];
@@ -226,7 +228,7 @@ impl Engine {
         self.queue_for(&job.queue)
     }
 
-    /// Creates a queue that may be over the limit.
+    /// Creates a queue, also beyond the limit.
     pub(super) fn create_queue(&mut self, name: &str) -> u32 {
         let number = self.queues.len() as u32;
         let creator = self.caller.limited_holder().cloned();
@@ -322,7 +324,7 @@ impl Engine {
         self.wake(number);
     }
 
-    /// Something of the queue may have become ready.
+    /// Notes that a job of the queue may have become ready.
     pub(super) fn wake(&mut self, number: u32) {
         let queue = &mut self.queues[number as usize];
         if !queue.marks.woken {

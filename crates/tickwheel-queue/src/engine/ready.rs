@@ -1,12 +1,12 @@
 //! The ready jobs of a queue that are in memory, in order of delivery.
 //!
-//! By default the order of delivery is the order of places: due time, priority, insertion. With
+//! By default jobs are delivered in the order of their places: due time, priority, insertion. With
 //! [`Order::Priority`] the priority comes first.
 //!
-//! Rows on disk are ordered by place. In priority order a row that was read late may have to be
-//! delivered early, so memory does not hold the first rows but the best ones: when there are too
-//! many, the worst are *skipped*. They stay on disk only, and are read again before a job is
-//! delivered that comes after the best of them.
+//! Rows on disk are ordered by place. In priority order, a row that is read late may have to be
+//! delivered early. So memory holds the best rows instead of the first ones: when there are too
+//! many, the worst are *skipped*. Skipped rows stay on disk only. They are read again before a job
+//! is delivered that comes after the best of them.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use super::Entry;
 use crate::model::settings::Order;
 use crate::store::rows::Place;
 
-/// A job's turn: smaller ones are delivered first.
+/// A job's turn: smaller turns are delivered first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Turn {
-    /// The rank of the priority; 0 for all jobs in order of due time.
+    /// The rank of the priority; always 0 in order of due time.
     rank: u8,
     pub(super) place: Place,
 }
@@ -25,12 +25,12 @@ pub(super) struct Turn {
 impl Turn {
     pub(super) const FIRST: Self = Self { rank: 0, place: Place::FIRST };
 
-    /// The turn of the job at a place in order of due time.
+    /// Returns the turn of the job at a place in order of due time.
     pub(super) fn by_due(place: Place) -> Self {
         Self { rank: 0, place }
     }
 
-    /// The first turn of the next lower priority; `None` if there is none.
+    /// Returns the first turn of the next lower priority.
     pub(super) fn next_rank(self) -> Option<Self> {
         Some(Self { rank: self.rank.checked_add(1)?, place: Place::FIRST })
     }
@@ -71,7 +71,7 @@ impl ReadyJobs {
         self.jobs.is_empty()
     }
 
-    /// The turn of the job at a place.
+    /// Returns the turn of the job at a place.
     pub(super) fn turn(&self, place: Place) -> Turn {
         Turn { rank: if self.is_by_priority() { place.rank } else { 0 }, place }
     }
@@ -88,7 +88,7 @@ impl ReadyJobs {
         self.jobs.remove(&self.turn(place))
     }
 
-    /// The job whose turn it is.
+    /// Returns the next job.
     pub(super) fn first(&self) -> Option<(Place, Entry)> {
         self.jobs.first_key_value().map(|(turn, entry)| (turn.place, *entry))
     }
@@ -97,7 +97,7 @@ impl ReadyJobs {
         self.jobs.keys().map(|turn| turn.place)
     }
 
-    /// The first place of a ready job, in memory or skipped.
+    /// Returns the first place of a ready job, in memory or skipped.
     pub(super) fn earliest(&self) -> Option<Place> {
         let mut earliest = self.skipped.map(|skipped| skipped.from);
         // The first job of each rank.
@@ -110,7 +110,7 @@ impl ReadyJobs {
         [earliest, self.rereading].into_iter().flatten().min()
     }
 
-    /// Forgets jobs at this place or after it.
+    /// Evicts jobs at or after this place.
     pub(super) fn cut(&mut self, edge: Place) {
         if self.is_by_priority() {
             self.jobs.retain(|turn, _| turn.place < edge);
@@ -127,7 +127,7 @@ impl ReadyJobs {
         later.map(|(turn, entry)| (turn.place, entry)).collect()
     }
 
-    /// Skips the jobs whose turn comes last, so that this many remain in memory.
+    /// Skips the last jobs, so that `remain` stay in memory.
     pub(super) fn skip_worst(&mut self, remain: usize) {
         let Some(&first) = self.jobs.keys().nth(remain) else { return };
         let worst = self.jobs.split_off(&first);
@@ -136,13 +136,13 @@ impl ReadyJobs {
         self.skipped = Some(Skipped { from: from.min(other.from), best: first.min(other.best) });
     }
 
-    /// Returns `true` if skipped jobs have to be read before the job with this turn is delivered.
+    /// Returns `true` if skipped jobs must be read before the job with this turn is delivered.
     pub(super) fn must_reread(&self, next: Option<Turn>) -> bool {
         let skipped = self.skipped.map(|skipped| skipped.best);
         skipped.is_some_and(|best| next.is_none_or(|next| best < next))
     }
 
-    /// Changes the order; returns the place from which jobs have to be read again, if there is one.
+    /// Changes the order. Returns the place from which jobs must be read again, if any.
     pub(super) fn set_order(&mut self, order: Order) -> Option<Place> {
         if order == self.order {
             return None;
@@ -153,7 +153,7 @@ impl ReadyJobs {
         self.forget_skipped()
     }
 
-    /// Forgets which jobs are skipped; returns the first place where there may be one.
+    /// Forgets which jobs are skipped. Returns the first place where one may be.
     pub(super) fn forget_skipped(&mut self) -> Option<Place> {
         let skipped = self.skipped.take().map(|skipped| skipped.from);
         [skipped, self.rereading.take()].into_iter().flatten().min()

@@ -1,8 +1,7 @@
-//! Removing queues: by a command, or because they are empty and were not used for a long time.
+//! Removing queues: by a command, or because they have been empty and unused for long.
 //!
-//! Nothing of a removed queue is left in the store but an empty name under its number. The number
-//! is never used again, so that neither a row that damage has left behind nor a view that was taken
-//! before can be mistaken for one of another queue.
+//! A removed queue leaves only an empty name under its number. The number is never used again, so a
+//! row left by damage, or an older view, cannot be attributed to another queue.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +17,7 @@ use crate::store::records::QueueRow;
 use crate::store::rows;
 use crate::store::{Table, View};
 
-/// How long a queue stays that is empty and is not used.
+/// How long an empty, unused queue is kept.
 const UNUSED: Duration = Duration::from_secs(86_400);
 /// Queues that are removed in one group.
 const STEP: usize = 1_000;
@@ -26,7 +25,7 @@ const STEP: usize = 1_000;
 const LEASES: usize = 1_000;
 
 impl Engine {
-    /// A step of removing a queue; the number of its jobs once it is gone.
+    /// Makes one step of removing a queue. Returns the number of its jobs once it is gone.
     pub(super) fn remove(&mut self, view: &dyn View, removal: &mut Removal) -> Outcome {
         self.remove_step(view, removal).unwrap_or_else(|error| Outcome::Count(Err(error)))
     }
@@ -58,7 +57,7 @@ impl Engine {
             Outcome::More => Ok(Outcome::More),
             Outcome::Count(Err(error)) => Err(error),
             _ => {
-                // The next phase scans the store, and so comes after the commit of this one.
+                // The next phase scans the store, so it must follow the commit of this one.
                 removal.phase += 1;
                 removal.sweep = Sweep::new(std::mem::take(&mut removal.sweep.queue));
                 Ok(Outcome::More)
@@ -157,14 +156,14 @@ impl Engine {
         }
     }
 
-    /// A queue is used: it is looked at when it may be unused.
+    /// Schedules a check whether the queue is unused.
     pub(super) fn expect_unused(&mut self) {
         if self.unused_at.is_none() {
             self.unused_at = Some(self.now.time().after(UNUSED));
         }
     }
 
-    /// The queues that were removed since the last call, with their numbers.
+    /// Returns the queues that were removed since the last call, with their numbers.
     pub(crate) fn take_removed(&mut self) -> Vec<(Arc<str>, u32)> {
         std::mem::take(&mut self.removed)
     }

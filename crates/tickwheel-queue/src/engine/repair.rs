@@ -1,14 +1,14 @@
-//! Putting the index right after damage: it follows from the jobs, except for what happened to
-//! them since they were put.
+//! Repairing the index after damage. The index can be rebuilt from the jobs, except for what
+//! happened to them since they were put.
 //!
-//! Runs once, on a store that is opened with `salvage` and before the engine reads it. Rows that
-//! lead nowhere are removed, jobs that no row leads to get theirs again, and everything is counted
-//! anew. Nothing is known by heart but the counts: each row is checked by looking its job up.
+//! The repair runs once on a store that is opened with `salvage`, before the engine reads it. It
+//! removes rows without a job, restores the rows of jobs that have none, and counts everything
+//! again. It keeps only counts in memory: each row is checked by looking up its job.
 //!
 //! Ground rules:
-//! * A job whose record can be read is never dropped. In doubt it waits again: delivered once too
-//!   often is better than never.
-//! * Each step leaves a store that the next run can go on with, so a crash does no harm.
+//! * A job with a readable record is never removed. In doubt it waits again: delivering it once
+//!   more is better than never.
+//! * The next run can continue after any step, so a crash does no harm.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -29,17 +29,17 @@ use crate::store::{Persist, Store, StoreError, Table, WriteBatch};
 
 /// Bytes of changes that are committed together.
 const STEP: usize = 1 << 20;
-/// A record that names a queue beyond this is not one.
+/// A record that names a queue with a higher number is damaged.
 const MOST_QUEUES: u32 = 1 << 20;
-/// What a job says that has lost its status.
+/// The error of a job that has lost its status.
 const LOST: &str = "what had happened to it was damaged in the store";
 const FINISHED: [State; 3] = [State::Dead, State::Done, State::Cancelled];
 
 /// Lost jobs whose ids are logged one by one.
 const MAX_LOGGED: u64 = 1_000;
 
-/// Repairs the index; returns the number of jobs that are lost, since rows name them that have no
-/// readable record.
+/// Repairs the index. Returns the number of lost jobs: rows name them, but their records are
+/// missing or unreadable.
 pub(crate) fn repair(store: &dyn Store) -> Result<u64, StoreError> {
     let mut repair = Repair { store, batch: WriteBatch::new(), changes: 0, lost: 0 };
     repair.statuses()?;
@@ -71,7 +71,7 @@ struct Repair<'a> {
     lost: u64,
 }
 
-/// What the rows of a job say.
+/// What the rows of a job tell.
 struct Found {
     record: Record,
     status: Option<Status>,
@@ -93,7 +93,7 @@ impl Found {
 }
 
 impl<'a> Repair<'a> {
-    /// The readable rows of one kind, and all of them if they are not looked at by queue.
+    /// Returns the readable rows of one kind, of one queue or of all.
     fn rows(&self, kind: u8) -> impl Iterator<Item = Result<(Bytes, Bytes), StoreError>> + use<'a> {
         readable(self.store, Table::Index, &[kind], &[kind + 1])
     }
@@ -108,7 +108,7 @@ impl<'a> Repair<'a> {
         self.changed()
     }
 
-    /// Removes a row whose job has no readable record any more.
+    /// Removes a row whose job has no readable record.
     fn remove_lost(&mut self, key: &[u8], id: JobId) -> Result<(), StoreError> {
         self.lost += 1;
         if self.lost <= MAX_LOGGED {
@@ -138,7 +138,7 @@ impl<'a> Repair<'a> {
         self.row(Table::Index, key, decode)
     }
 
-    /// A row that can be read.
+    /// Returns a row if it can be read.
     fn row<T>(
         &self,
         table: Table,
@@ -152,7 +152,7 @@ impl<'a> Repair<'a> {
         }
     }
 
-    /// A job and what is known of it; `None` if its record is not there or not readable.
+    /// Returns a job and its status, or `None` if its record is missing or unreadable.
     fn find(&self, id: JobId) -> Result<Option<Found>, StoreError> {
         let record = match self.store.get(Table::Jobs, id.as_bytes()) {
             Ok(row) => row.and_then(|row| Record::decode(row).ok()),
@@ -167,7 +167,7 @@ impl<'a> Repair<'a> {
         Ok(Some(Found { record, status, lease }))
     }
 
-    /// What happened to jobs that are not there, or rows that do not say it.
+    /// Removes statuses without a job, and unreadable ones.
     fn statuses(&mut self) -> Result<(), StoreError> {
         for row in self.rows(rows::STATUS) {
             let (key, value) = row?;
@@ -182,7 +182,7 @@ impl<'a> Repair<'a> {
         self.commit()
     }
 
-    /// Histories of jobs that are not there or have no status, or that cannot be decoded.
+    /// Removes histories without a job or status, and unreadable ones.
     fn histories(&mut self) -> Result<(), StoreError> {
         for row in self.rows(rows::HISTORY) {
             let (key, value) = row?;
@@ -197,7 +197,7 @@ impl<'a> Repair<'a> {
         self.commit()
     }
 
-    /// Leases of jobs that are not there, or that say nothing: the job waits again.
+    /// Removes leases without a job, and unreadable ones, whose jobs wait again.
     fn leases(&mut self) -> Result<(), StoreError> {
         for row in self.rows(rows::LEASE) {
             let (key, value) = row?;
@@ -215,7 +215,7 @@ impl<'a> Repair<'a> {
         self.commit()
     }
 
-    /// Due rows of jobs that are not there or do not wait at this place.
+    /// Removes due rows of jobs that do not exist or do not wait at that place.
     fn waiting(&mut self) -> Result<(), StoreError> {
         for row in self.rows(rows::DUE) {
             let (key, value) = row?;
@@ -225,7 +225,7 @@ impl<'a> Repair<'a> {
                 continue;
             };
             let Some(job) = self.find(id)? else {
-                // A job that cannot be read stays, so that it is reported when its time comes.
+                // The row of an unreadable job stays, so that the job is reported when it is due.
                 if self.is_missing(id)? {
                     self.remove_lost(&key, id)?;
                 }
@@ -243,8 +243,8 @@ impl<'a> Repair<'a> {
         self.commit()
     }
 
-    /// Grouped rows of jobs that do not wait at this place or in this group, and settings of groups
-    /// that say nothing.
+    /// Removes grouped rows of jobs that do not wait at that place or in that group, and unreadable
+    /// settings of groups.
     fn grouped(&mut self) -> Result<(), StoreError> {
         for row in self.rows(rows::GROUPED) {
             let (key, value) = row?;
@@ -276,8 +276,8 @@ impl<'a> Repair<'a> {
         }
     }
 
-    /// Rows of finished jobs that are not there, or not finished. If only the row knows that it is,
-    /// that is believed.
+    /// Removes rows of finished jobs that do not exist or are not finished. If only the row says
+    /// that a job is finished, the row is believed.
     fn finished(&mut self) -> Result<(), StoreError> {
         for row in self.rows(rows::FINISHED) {
             let (key, _) = row?;
@@ -301,7 +301,7 @@ impl<'a> Repair<'a> {
         self.commit()
     }
 
-    /// Keys of jobs that are not live, or do not have them.
+    /// Removes keys of jobs that are not live or do not have the key.
     fn keys(&mut self) -> Result<(), StoreError> {
         for row in self.rows(rows::KEY) {
             let (key, value) = row?;
@@ -318,7 +318,7 @@ impl<'a> Repair<'a> {
         self.commit()
     }
 
-    /// Each idempotency key has a row with its results and a row by its expiry, or neither.
+    /// Makes sure that each idempotency key has both its rows, or neither.
     fn idempotency_keys(&mut self) -> Result<(), StoreError> {
         for row in self.rows(rows::IDEMPOTENCY) {
             let (key, value) = row?;
@@ -345,7 +345,7 @@ impl<'a> Repair<'a> {
         self.commit()
     }
 
-    /// Gives every job its rows; says the last sequence number, and how many queues there are.
+    /// Restores the rows of every job. Returns the last sequence number and the number of queues.
     fn jobs(&mut self) -> Result<(u64, u32), StoreError> {
         let (mut last_seq, mut queues) = (0, 0);
         let (first, last) = ([0; 16], [u8::MAX; 17]);
@@ -406,8 +406,7 @@ impl<'a> Repair<'a> {
         Ok(())
     }
 
-    /// Queues whose names are not readable get others, and nothing is delivered from them before
-    /// somebody has looked.
+    /// Gives queues with unreadable names new ones, and pauses them until an operator resumes them.
     fn queues(&mut self, queues: u32) -> Result<(), StoreError> {
         let mut names = HashSet::new();
         let mut nameless = Vec::new();
@@ -424,7 +423,7 @@ impl<'a> Repair<'a> {
                 name.push('+');
             }
             tracing::error!(name, "the name and the settings of a queue are lost; it is paused");
-            // What is there stays there: whether it may go is not known any more.
+            // Their finished jobs are kept, because the retention is unknown.
             let keep = Keep::FOREVER;
             let retention = Retention { done: keep, dead: keep, cancelled: keep };
             let settings = QueueSettings { retention, ..QueueSettings::default() };
@@ -434,7 +433,7 @@ impl<'a> Repair<'a> {
         self.commit()
     }
 
-    /// Counts the jobs of each queue anew.
+    /// Counts the jobs of each queue again.
     fn count(&mut self, queues: u32) -> Result<(), StoreError> {
         let mut all: BTreeMap<u32, Counts> = (0..queues).map(|it| (it, new_counts())).collect();
         for row in self.rows(rows::DUE) {
@@ -474,14 +473,14 @@ impl<'a> Repair<'a> {
         Ok(())
     }
 
-    /// Counts the jobs of each group anew.
+    /// Counts the jobs of each group again.
     fn count_groups(&mut self) -> Result<(), StoreError> {
         let (from, to) = ([rows::GROUP_COUNTS], [rows::GROUP_COUNTS + 1]);
         for row in readable(self.store, Table::Counters, &from, &to) {
             self.batch.remove(Table::Counters, &row?.0);
             self.changed()?;
         }
-        // Leases are kept in memory anyway. Of the waiting jobs, those of a group lie together.
+        // Leases are in memory anyway. The waiting jobs of a group are adjacent rows.
         let mut running: BTreeMap<Vec<u8>, u64> = BTreeMap::new();
         for row in self.rows(rows::LEASE) {
             let (key, value) = row?;
@@ -523,7 +522,7 @@ impl<'a> Repair<'a> {
         self.changed()
     }
 
-    /// Sequence numbers are never used twice, and commits go on counting.
+    /// Restores the totals: sequence numbers are never used twice, and commits continue to count.
     fn totals(&mut self, last_seq: u64) -> Result<(), StoreError> {
         let totals = self.row(Table::Counters, rows::TOTALS, Totals::decode)?.unwrap_or_default();
         let seq = totals.seq.max(last_seq + 1);
@@ -537,7 +536,7 @@ fn new_counts() -> Counts {
     Counts { low: Place::MAX, finished_low: [Time::MAX; 3], ..Counts::default() }
 }
 
-/// The rows that can be read.
+/// Returns the readable rows.
 fn readable<'a>(
     store: &'a dyn Store,
     table: Table,

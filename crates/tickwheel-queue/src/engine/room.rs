@@ -1,8 +1,8 @@
-//! How much may still be put before the disk is full.
+//! The bytes that may still be put before the disk is full.
 
 use crate::model::error::{Error, Limit};
 
-/// Bytes that may still be put, and why no more.
+/// The bytes that may still be put, and what limits them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     /// Bytes on disk that puts may still take.
@@ -10,36 +10,36 @@ pub(crate) struct Room {
     bound: Bound,
 }
 
-/// What ends the room.
+/// What limits the room.
 #[derive(Clone, Copy, Debug)]
 enum Bound {
-    /// The limit: bytes that are allowed, and that are taken or promised.
+    /// The configured limit: the allowed bytes, and the bytes in use or reserved.
     Limit { allowed: u64, taken: u64 },
-    /// The file system: bytes that are free, and that have to stay free.
+    /// The file system: the free bytes, and the bytes that must stay free.
     Disk { free: u64, kept: u64 },
 }
 
 impl Room {
-    /// A disk without end.
+    /// Creates unlimited room.
     pub(crate) const ENDLESS: Self =
         Self { left: u64::MAX, bound: Bound::Disk { free: u64::MAX, kept: 0 } };
 
-    /// What is left below a limit.
+    /// Creates the room below a configured limit.
     pub(crate) fn below(allowed: u64, taken: u64) -> Self {
         Self { left: allowed.saturating_sub(taken), bound: Bound::Limit { allowed, taken } }
     }
 
-    /// What is left on a disk of which some has to stay free.
+    /// Creates the room on a disk on which some bytes must stay free.
     pub(crate) fn on_disk(free: u64, kept: u64) -> Self {
         Self { left: free.saturating_sub(kept), bound: Bound::Disk { free, kept } }
     }
 
-    /// The smaller of two.
+    /// Returns the smaller one of two rooms.
     pub(crate) fn min(self, other: Self) -> Self {
         if other.left < self.left { other } else { self }
     }
 
-    /// With at most this much left.
+    /// Reduces the room to at most this many bytes.
     pub(crate) fn at_most(self, left: u64) -> Self {
         Self { left: self.left.min(left), ..self }
     }
@@ -48,7 +48,7 @@ impl Room {
         self.left
     }
 
-    /// Refuses rows for which there is no room.
+    /// Refuses rows that do not fit.
     pub(super) fn check(&self, bytes: usize) -> Result<(), Error> {
         let cost = on_disk(bytes);
         if cost < self.left {
@@ -66,7 +66,7 @@ impl Room {
         })
     }
 
-    /// These rows are committed.
+    /// Subtracts committed rows.
     pub(super) fn take(&mut self, bytes: usize) {
         let cost = on_disk(bytes);
         self.left = self.left.saturating_sub(cost);
@@ -77,7 +77,7 @@ impl Room {
     }
 }
 
-/// What rows take on disk: first in the journal, then in a table as well, with what goes with them.
+/// Returns the bytes that rows take on disk: in the journal and later in a table, with overhead.
 fn on_disk(bytes: usize) -> u64 {
     bytes as u64 * 5 / 2
 }

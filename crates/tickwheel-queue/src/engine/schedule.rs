@@ -1,13 +1,12 @@
 //! Schedules: putting a job at each of their occurrences.
 //!
-//! A schedule has one entry on the wheel, at its next occurrence. When that is due, the jobs are
-//! put and the schedule's progress is written in the same batch: an occurrence has its job and is
-//! behind, or neither. The id of a job is made of the schedule's name, the occurrence and a secret
-//! of the store. So callers cannot put a job with that id, and a schedule that is removed and put
-//! again cannot have two live jobs for one occurrence.
+//! A schedule has one entry on the wheel, at its next occurrence. Putting an occurrence's job and
+//! advancing the schedule is one commit. The id of the job is derived from the schedule's name, the
+//! occurrence and a secret of the store. So callers cannot put a job with that id, and a schedule
+//! that is removed and put again cannot have two live jobs for one occurrence.
 //!
-//! In memory is what says when to go on. The template of the job is read when it is put: a
-//! thousand schedules with large payloads cost no memory.
+//! Memory holds only what is needed to find the next occurrence. The template of the job is read
+//! when the job is put, so a thousand schedules with large payloads cost no memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,13 +27,13 @@ use crate::store::schedules::{Progress, ScheduleRow, is_occurrence};
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
 
-/// How long an occurrence waits whose job was refused.
+/// How long to wait before an occurrence whose job was refused is tried again.
 const TRY_AGAIN: u64 = 1_000;
 
 /// A schedule in memory.
 #[derive(Debug)]
 pub(super) struct Course {
-    /// The queue of its jobs: it says who may touch the schedule.
+    /// The queue of its jobs, which decides who may touch the schedule.
     queue: Box<str>,
     timing: Timing,
     misfire: Misfire,
@@ -42,7 +41,7 @@ pub(super) struct Course {
     created: Time,
     progress: Progress,
     timer: Option<Key>,
-    /// Its job was refused, and is tried again.
+    /// Whether its job was refused and is to be tried again.
     is_stuck: bool,
 }
 
@@ -57,7 +56,7 @@ impl Course {
         Occurrences { timing: &self.timing, created: self.created }
     }
 
-    /// The first occurrence that was not dealt with.
+    /// Returns the first occurrence that has not been handled.
     fn next(&self) -> Option<Time> {
         if self.progress.paused {
             return None;
@@ -96,7 +95,7 @@ impl Engine {
         if let Some(old) = self.schedules.remove(&name) {
             old.timer.map(|timer| self.wheel.remove(timer));
             progress.paused = old.progress.paused;
-            // Declared again, as a program does at each start: it goes on where it was.
+            // A program that declares its schedules at each start continues them.
             if old.timing.to_string() == row.timing.to_string() {
                 row.created = old.created;
                 progress = Progress { problem: None, ..old.progress };
@@ -118,7 +117,7 @@ impl Engine {
         row.job_of(&schedule.name, Time::MAX).check(&self.options.limits)
     }
 
-    /// Returns `true` if the caller may touch this schedule. One that cannot be read may be of any
+    /// Returns `true` if the caller may touch this schedule. An unreadable one may belong to any
     /// queue.
     fn may_touch_schedule(&self, name: &str, access: &Access) -> bool {
         match self.schedules.get(name) {
@@ -127,7 +126,7 @@ impl Engine {
         }
     }
 
-    /// Whether there is a row of this schedule, readable or not.
+    /// Returns `true` if this schedule has a row, readable or not.
     fn has_schedule(&self, view: &dyn View, name: &str) -> Result<bool, Error> {
         match self.read(view, Table::Index, &rows::schedule(name)) {
             Ok(row) => Ok(row.is_some()),
@@ -136,7 +135,7 @@ impl Engine {
         }
     }
 
-    /// Whether a schedule puts jobs into a queue.
+    /// Returns `true` if a schedule puts jobs into a queue.
     pub(super) fn has_schedule_for(&self, queue: &str) -> bool {
         self.schedules.values().any(|course| *course.queue == *queue)
     }
@@ -174,20 +173,20 @@ impl Engine {
             return Ok(());
         }
         course.progress.paused = paused;
-        // What came while it was paused is left out.
+        // Occurrences that fall into a pause are skipped.
         course.progress.handled = course.progress.handled.max(now);
         self.write_progress(name);
         self.arm_schedule(name);
         Ok(())
     }
 
-    /// Deals with the schedules whose occurrences are due.
+    /// Handles the schedules whose occurrences are due.
     pub(super) fn schedules_are_due(&mut self, view: &dyn View, mut names: Vec<Arc<str>>) {
         names.sort_unstable();
         let most = self.batch.bytes() + STEP_BYTES;
         for name in names {
             if self.batch.bytes() > most {
-                // The rest in the next group, which follows at once.
+                // The others are handled in the next group, which follows at once.
                 self.arm_schedule_at(&name, self.now.time().as_millis());
             } else {
                 self.schedule_is_due(view, &name, most);
@@ -207,7 +206,7 @@ impl Engine {
         progress.handled = due.left_out.max(progress.handled);
         let outcome = self.put_occurrences(view, name, &due.put, &mut progress, most);
         let Some(course) = self.schedules.get_mut(name) else { return };
-        // Said and written once, however often it is tried.
+        // Logged and written once, however often it is tried.
         if let Err(error) = &outcome
             && !course.is_stuck
         {
@@ -225,15 +224,15 @@ impl Engine {
         }
     }
 
-    /// Puts the jobs of some occurrences, as long as the batch has less than so many bytes; `Err`
-    /// if it has to be tried again.
+    /// Puts the jobs of some occurrences until the batch has `max_bytes`. Returns `Err` if it must
+    /// be tried again.
     fn put_occurrences(
         &mut self,
         view: &dyn View,
         name: &str,
         occurrences: &[Time],
         progress: &mut Progress,
-        most: usize,
+        max_bytes: usize,
     ) -> Result<(), Error> {
         if occurrences.is_empty() {
             return Ok(());
@@ -253,7 +252,7 @@ impl Engine {
                 None => Ok(None),
             };
             match put {
-                // Put before the schedule was removed and put again.
+                // The job was put before the schedule was removed and put again.
                 Ok(None) => progress.problem = None,
                 Ok(Some(put)) if put.kind == PutKind::Kept => progress.problem = None,
                 Ok(Some(_)) => {
@@ -268,16 +267,15 @@ impl Engine {
                 Err(error) => return Err(error),
             }
             progress.handled = occurrence;
-            if self.batch.bytes() > most {
+            if self.batch.bytes() > max_bytes {
                 break;
             }
         }
         Ok(())
     }
 
-    /// An id for the job of an occurrence; `None` if the occurrence has its job already. A job that
-    /// has the id and is something else does not take the place of the occurrence, which gets the
-    /// next id.
+    /// Returns an id for the job of an occurrence, or `None` if the occurrence has its job. If
+    /// another job has the id, the occurrence gets the next one.
     fn id_of_occurrence(
         &mut self,
         view: &dyn View,
@@ -317,7 +315,7 @@ impl Engine {
         self.batch.put_with(Table::Index, &key, |bytes| course.progress.encode(bytes));
     }
 
-    /// Sees to it that the schedule is looked at when its next occurrence is due.
+    /// Schedules the next occurrence on the wheel.
     fn arm_schedule(&mut self, name: &str) {
         let next = self.schedules.get(name).and_then(Course::next);
         match next {
@@ -341,7 +339,7 @@ impl Engine {
         }
     }
 
-    /// The wheel is a new one: every schedule gets its place on it.
+    /// Adds every schedule to a new wheel.
     pub(super) fn arm_all_schedules(&mut self) {
         let names: Vec<Arc<str>> = self.schedules.keys().cloned().collect();
         for name in names {

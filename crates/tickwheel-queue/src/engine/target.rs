@@ -1,7 +1,7 @@
 //! Push targets: their rows, and the rule that a queue names only a target that exists.
 //!
-//! What a target is and how deliveries to it go is not known here: definition and state are bytes
-//! of the service that delivers. In memory are the names alone.
+//! The engine does not interpret targets: definition and state are bytes of the service that
+//! delivers. Only the names are in memory.
 
 use bytes::Bytes;
 
@@ -49,8 +49,8 @@ impl Engine {
         if self.targets.contains(name) { Ok(()) } else { Err(Error::NoSuchTarget(name.to_owned())) }
     }
 
-    /// Refuses a target that a queue is to name and that does not exist. Giving a queue another
-    /// target requires access to all queues.
+    /// Refuses a target that does not exist. Giving a queue another target requires access to all
+    /// queues.
     pub(super) fn check_target_of(&self, queue: &str, target: Option<&str>) -> Result<(), Error> {
         let number = self.number_of(queue);
         let current = number.and_then(|it| self.queues[it as usize].settings.target.as_deref());

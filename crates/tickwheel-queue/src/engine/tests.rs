@@ -1,4 +1,4 @@
-//! What can be seen of the engine alone: what a group reads, and what its batch holds.
+//! Tests of the engine alone: what a group reads, and what its batch holds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::store::{Disk, MemoryDisk, Persist, Rows, Store, StoreError, StoreOpti
 
 const SEED: u64 = 7;
 
-/// An engine on a store in memory, whose reads are counted.
+/// An engine on a store in memory that counts reads.
 struct Bench {
     store: Counted,
     engine: Engine,
@@ -56,12 +56,12 @@ impl Bench {
         Self { store: Counted { store, gets: AtomicUsize::new(0) }, engine, now }
     }
 
-    /// Applies commands as one group; gives what the last of them did.
+    /// Applies commands as one group. Returns the outcome of the last one.
     fn group(&mut self, commands: impl IntoIterator<Item = Command>) -> Option<Outcome> {
         self.group_as(&EVERYTHING, commands)
     }
 
-    /// The same for a caller with this access.
+    /// Applies commands as a caller with this access.
     fn group_as(
         &mut self,
         access: &Access,
@@ -74,7 +74,7 @@ impl Bench {
         last
     }
 
-    /// Commits what was applied; gives its bytes.
+    /// Commits the group. Returns the bytes of its batch.
     fn commit(&mut self) -> usize {
         let Some(batch) = self.engine.finish(&self.store) else { return 0 };
         self.store.store.commit(batch, Persist::Sync).expect("a commit");
@@ -102,7 +102,7 @@ impl Bench {
         }
     }
 
-    /// How many single rows something reads.
+    /// Counts the single rows that `act` reads.
     fn gets(&mut self, act: impl FnOnce(&mut Self)) -> usize {
         let before = self.store.gets.load(Ordering::Relaxed);
         act(self);
@@ -181,7 +181,7 @@ fn a_drain_leaves_nothing_of_a_job_that_was_moved_in_the_same_group() {
         let rows = bench.store.scan(Table::Index, &[], &[u8::MAX]);
         rows.map(|row| row.expect("a row").0).collect()
     };
-    // So that there is nothing new but what belongs to the job.
+    // Afterwards the batch holds only what belongs to the job.
     bench.group([Command::Put(vec![NewJob::new("q", "").at(due)])]);
     bench.group([Command::Drain(Sweep::new("q".to_owned()))]);
     let before = rows(&bench);
@@ -200,7 +200,7 @@ fn what_runs_out_at_once_is_dealt_with_in_batches_of_bounded_size() {
     let mut bench = Bench::new();
     let settings = QueueSettings { max_attempts: 1, ..QueueSettings::default() };
     bench.group([configure(settings)]);
-    // Long keys, so that it does not take a million of them.
+    // With long keys, it does not take a million of them.
     let job = |number| NewJob::new("q", "").key(format!("{number:0500}"));
     bench.group([Command::Put((0..JOBS).map(job).collect())]);
     assert_eq!(bench.take(JOBS).len(), JOBS);
@@ -222,7 +222,7 @@ fn what_ids_are_made_of_tells_nothing_about_tokens() {
         bench.group([Command::Put(vec![NewJob::new("q", "")])]);
         bench.take(1)[0].lease.token
     };
-    // All that the bits of an id lead to.
+    // Everything that can be derived from the bits of an id.
     let mut random = fastrand::Rng::with_seed(SEED);
     let known: Vec<u64> = std::iter::repeat_with(|| random.u64(..)).take(1_000).collect();
     let (mut one, mut other) = (Bench::new(), Bench::new());

@@ -1,16 +1,15 @@
 //! Which waiting jobs are in memory: the front of each queue's due index.
 //!
-//! Of a queue, every row before its *edge* is in memory, and no other: on the wheel while its
-//! time has not come, in the ordered set of ready jobs once it has. A group may keep only the first
-//! of its rows in memory ([`super::groups`]). The edge is moved outward by
-//! reading rows when they come within the horizon and there is room, and inward when too many
-//! jobs are in memory or one is put far ahead. So memory is bounded in two ways, by time and by
-//! number: a queue with ten million jobs next week holds none, one with ten million ready jobs
-//! and no worker holds a few thousand.
+//! Every row of a queue before its *edge* is in memory, and no other: on the wheel while it is in
+//! the future, in the ordered set of ready jobs once it is due. A group may keep only its first
+//! rows in memory ([`super::groups`]). The edge moves outward when rows are read, as they come
+//! within the horizon and there is room. It moves inward when too many jobs are in memory, or when
+//! a job is put far ahead. So memory is bounded by time and by number: a queue with ten million
+//! jobs next week holds none, and a queue with ten million ready jobs and no worker holds a few
+//! thousand.
 //!
-//! There is nothing to race with: rows are read at the start of a group, before its first change,
-//! by the only thread that changes them. A put or a cancel compares its place with the edge and
-//! knows on which side it is.
+//! There are no races: rows are read at the start of a group, before its first change, by the only
+//! thread that changes them. A put or a cancel compares its place with the edge.
 
 use std::time::Duration;
 
@@ -22,9 +21,9 @@ use crate::store::rows::{self, DueValue, Place};
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
 
-/// Rows read in one go: about a millisecond.
+/// Rows read at once: about a millisecond of work.
 const SLICE: usize = 1_024;
-/// How long to wait before rows are read again that could not be read.
+/// How long to wait before rows that could not be read are tried again.
 const READ_AGAIN: Duration = Duration::from_secs(1);
 /// A queue may always hold this many jobs in memory.
 const LEAST_ROOM: usize = 16;
@@ -33,12 +32,12 @@ const LEAST_ROOM: usize = 16;
 const LEAST_READY: usize = 1_024;
 
 impl Engine {
-    /// How many jobs a queue may hold in memory before some are let go.
+    /// Returns how many jobs a queue may hold in memory before some are evicted.
     pub(super) fn room(&self) -> usize {
         (self.options.near / self.queues.len().max(1)).max(LEAST_ROOM)
     }
 
-    /// How many ready jobs a queue in priority order holds in memory after it skipped the worst.
+    /// Returns how many ready jobs a queue in priority order keeps when it skips the worst.
     fn ready_room(&self) -> usize {
         self.room().max(self.options.near.min(LEAST_READY))
     }
@@ -47,14 +46,14 @@ impl Engine {
         Time::from_millis(self.now.time().as_millis().saturating_add(millis(self.options.horizon)))
     }
 
-    /// Up to where rows are read when the horizon has come: further, so that a steady stream of
-    /// jobs is read in large pieces.
+    /// Returns up to where rows are read. It is beyond the horizon, so that a steady stream of jobs
+    /// is read in large pieces.
     fn reading_limit(&self) -> Time {
         let ahead = self.options.horizon + self.options.horizon / 2;
         Time::from_millis(self.now.time().as_millis().saturating_add(millis(ahead)))
     }
 
-    /// A job waits at this place from now on.
+    /// Adds a waiting job at this place.
     pub(super) fn place(&mut self, number: u32, place: Place, value: DueValue<'_>) {
         // Most puts end here, before anything is computed.
         if self.queues[number as usize].edge.is_some_and(|edge| place >= edge) {
@@ -80,7 +79,7 @@ impl Engine {
         self.make_room(number, place, room);
     }
 
-    /// A job without a group is ready.
+    /// Adds a ready job without a group.
     fn make_ready(&mut self, number: u32, place: Place, entry: Entry) {
         let queue = &mut self.queues[number as usize];
         if queue.ready.is_empty() {
@@ -90,7 +89,7 @@ impl Engine {
         self.wake(number);
     }
 
-    /// Lets go of some jobs if the one that was just placed makes too many.
+    /// Evicts some jobs if the one just added makes too many.
     fn make_room(&mut self, number: u32, placed: Place, room: usize) {
         let remain = self.ready_room();
         let queue = &mut self.queues[number as usize];
@@ -102,11 +101,11 @@ impl Engine {
             self.trim_groups(number);
         }
         if self.queues[number as usize].crowd() > 2 * room {
-            self.let_go(number, room);
+            self.evict_last(number, room);
         }
     }
 
-    /// No job waits at this place any more.
+    /// Removes the waiting job at this place.
     pub(super) fn unplace(&mut self, number: u32, place: Place, group: Option<&str>) {
         let queue = &mut self.queues[number as usize];
         let group = group.and_then(|name| queue.groups.index_of(name));
@@ -135,11 +134,11 @@ impl Engine {
         }
     }
 
-    /// Jobs from this place on are not kept in memory.
+    /// Evicts the jobs from this place on.
     pub(super) fn pull_edge(&mut self, number: u32, edge: Place) {
         let queue = &mut self.queues[number as usize];
         queue.edge = Some(edge);
-        // Mostly nothing in memory is that far, and nothing has to be looked for.
+        // Mostly no job in memory is that far ahead.
         if queue.furthest < edge {
             self.want_rows(number);
             return;
@@ -163,8 +162,8 @@ impl Engine {
         self.want_rows(number);
     }
 
-    /// Lets go of the jobs that come last, so that this many remain.
-    fn let_go(&mut self, number: u32, remain: usize) {
+    /// Evicts the last jobs, so that `remain` stay in memory.
+    fn evict_last(&mut self, number: u32, remain: usize) {
         let queue = &self.queues[number as usize];
         let on_wheel = queue.near.values().filter_map(|&key| match self.wheel.get(key) {
             Some(Timed::Due { place, .. }) => Some(*place),
@@ -181,11 +180,11 @@ impl Engine {
         self.pull_edge(number, edge);
     }
 
-    /// Sees to it that rows of the queue are read, now or when they come near.
+    /// Schedules the reading of the queue's rows, now or when they come within the horizon.
     pub(super) fn want_rows(&mut self, number: u32) {
         let (now, horizon, room) = (self.now.time(), self.horizon(), self.room());
         let queue = &self.queues[number as usize];
-        // Groups that may not start must not keep the rows of others out.
+        // Groups that may not start a job must not keep out the rows of others.
         if queue.edge.is_some()
             && queue.crowd() > room / 2
             && queue.groups.ready > room / 4 + queue.groups.len()
@@ -227,7 +226,7 @@ impl Engine {
         self.want_rows(number);
     }
 
-    /// Reads a piece of each queue that wants rows.
+    /// Reads some rows of each queue that needs them.
     pub(super) fn load_what_is_near(&mut self, view: &dyn View) {
         for number in std::mem::take(&mut self.to_load) {
             self.queue(number).marks.loading = false;
@@ -235,7 +234,7 @@ impl Engine {
         }
     }
 
-    /// Reads a piece of the rows behind the edge, or of those that were skipped.
+    /// Reads some rows after the edge, or skipped ones.
     fn load(&mut self, view: &dyn View, number: u32) {
         self.queue(number).unreadable = None;
         if let Some(from) = self.queue(number).ready.rereading {
@@ -254,7 +253,7 @@ impl Engine {
                 return false;
             }
             rows_read += 1;
-            // Moved along, so that `place` takes the job for one in front of the edge.
+            // The edge moves along, so that `place` finds the job before it.
             queue.edge = Some(place.next());
             engine.place(number, place, value);
             true
@@ -265,7 +264,7 @@ impl Engine {
         }
     }
 
-    /// Reads a piece of the ready rows that were skipped.
+    /// Reads some of the skipped ready rows.
     fn reread(&mut self, view: &dyn View, number: u32, from: Place) {
         let (now, room) = (Place::end_of(self.now.time()), self.room());
         let end = self.queue(number).edge.map_or(now, |edge| edge.min(now));
@@ -292,8 +291,8 @@ impl Engine {
         }
     }
 
-    /// Hands rows of the due index over until one is refused, which is returned. After an error,
-    /// the rows are read again later.
+    /// Passes rows of the due index on until one is refused, which is returned. After an error, the
+    /// rows are read again later.
     fn read_rows(
         &mut self,
         view: &dyn View,
@@ -328,14 +327,14 @@ impl Engine {
         Ok(None)
     }
 
-    /// Rows of a queue cannot be read just now, and are tried again later.
+    /// Schedules another attempt to read rows of a queue.
     pub(super) fn rows_are_unreadable(&mut self, number: u32, error: &StoreError) {
         tracing::error!(queue = %self.queue(number).name, %error, "unreadable rows");
         self.queue(number).unreadable = Some(error.to_string());
         self.set_load_timer(number, self.now.time().after(READ_AGAIN));
     }
 
-    /// Whether ready rows of the queue have to be read before a worker can be served.
+    /// Returns `true` if ready rows of the queue must be read before a worker can be served.
     pub(super) fn must_load(&mut self, number: u32) -> bool {
         let (now, room) = (self.now.time(), self.room());
         let queue = &mut self.queues[number as usize];
@@ -346,7 +345,7 @@ impl Engine {
                 && queue.crowd() < room
                 && queue.edge.is_some_and(|edge| edge.due <= now)
         };
-        // Rows behind the edge come first: what they hold decides what is skipped.
+        // Rows after the edge come first: they decide which rows are skipped.
         let has_read_all = queue.edge.is_none_or(|edge| edge.due > now);
         if must && has_read_all && queue.ready.rereading.is_none() {
             queue.ready.rereading = queue.ready.forget_skipped();
@@ -357,7 +356,7 @@ impl Engine {
         must
     }
 
-    /// Has rows of the queue read at the start of the next commit group, which follows at once.
+    /// Requests rows of the queue for the start of the next commit group, which follows at once.
     pub(super) fn load_soon(&mut self, number: u32) {
         let queue = &mut self.queues[number as usize];
         if !queue.marks.loading {
@@ -366,7 +365,7 @@ impl Engine {
         }
     }
 
-    /// A wheel's time never goes back: a new one is filled with what is in memory.
+    /// Fills a new wheel with the jobs in memory, because the time of a wheel cannot go back.
     pub(super) fn clock_was_set_back(&mut self) {
         let now = self.now.time().as_millis();
         for number in 0..self.queues.len() as u32 {
@@ -383,7 +382,7 @@ impl Engine {
             queue.near.clear();
             queue.load_timer = None;
             queue.retention_timer = None;
-            // What could not be read is wanted later, or is tried again below.
+            // Rows that could not be read are needed later, or are tried again below.
             queue.unreadable = None;
         }
         for (deadline, event) in events {
@@ -400,7 +399,7 @@ impl Engine {
                     continue;
                 }
                 Timed::Load(queue) => (queue, self.wheel.insert(deadline, Timed::Load(queue))),
-                // Armed again below.
+                // Set again below.
                 Timed::Pace { .. } | Timed::Schedule(_) => continue,
                 Timed::Idempotency => {
                     self.idempotency_timer = Some(self.wheel.insert(deadline, event));

@@ -1,4 +1,4 @@
-//! When the writer wakes up without a caller, by a real clock or by one that tests move.
+//! The alarm: wakes the writer at a time of the system's clock or of a manual clock.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
@@ -8,12 +8,12 @@ use tickwheel::{ManualClock, Timer};
 use crate::model::time::{Time, instant_now};
 use crate::runtime::core::Core;
 
-/// How long a wall clock that was set may go unnoticed.
+/// The longest time after which a step of the wall clock is noticed.
 const CLOCK_CHECK: Duration = Duration::from_secs(1);
 
 pub(crate) enum Alarm {
     System,
-    /// A timer on the manual clock pings the inbox when its time comes.
+    /// A timer on the manual clock pings the inbox when the alarm is due.
     Manual {
         clock: ManualClock,
         timer: Timer,
@@ -33,7 +33,7 @@ impl Alarm {
         }
     }
 
-    /// The monotonic time.
+    /// Returns the monotonic time.
     pub(crate) fn now(&self) -> Instant {
         match self {
             Self::System => instant_now(),
@@ -41,8 +41,8 @@ impl Alarm {
         }
     }
 
-    /// Sets the alarm for a time of the wall clock and one of the monotonic clock, and gives the
-    /// instant until which the writer may sleep.
+    /// Sets the alarm for a time of the wall clock and an instant of the monotonic clock. Returns
+    /// the instant until which the writer may sleep.
     pub(crate) fn set(&self, (wall, instant): (Option<Time>, Option<Instant>)) -> Option<Instant> {
         match self {
             Self::System => {
@@ -83,7 +83,7 @@ impl Alarm {
                 core.inbox.ping();
             }
         };
-        // Only a stopped or full timer refuses, and this one is neither.
+        // Only a stopped or full timer refuses a task, and this one is neither.
         if let Err(error) = timer.key(key).at(when, ping) {
             tracing::error!(%error, "the manual clock's timer");
         }

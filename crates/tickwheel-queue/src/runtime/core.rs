@@ -1,7 +1,7 @@
-//! What the handles, the writer and the readers share.
+//! The state that the handles, the writer and the readers share.
 //!
-//! Ground rules: the core holds no lock while it reads or writes the disk. The store is behind a
-//! lock only because it is exchanged when it failed and was opened again.
+//! Ground rule: no lock is held while the disk is read or written. A lock protects the reference to
+//! the store only because the store is replaced after a failure.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -33,31 +33,31 @@ thread_local! {
 pub(crate) struct Core {
     pub(crate) inbox: Inbox<Submission>,
     pub(crate) readers: Readers,
-    /// The open store, or why there is none.
+    /// The open store, or the reason why there is none.
     store: Mutex<Opened>,
     store_changed: Condvar,
     /// Backups that read the store.
     backups: Mutex<Vec<Weak<Mutex<Option<Backup>>>>>,
     names: RwLock<Names>,
     pub(crate) clock: Clock,
-    /// How large a job is in an answer.
+    /// Returns the size of a job in an answer.
     pub(crate) measure: fn(&Job) -> usize,
     pub(crate) events: Arc<EventLog>,
     pub(crate) this: Weak<Self>,
 }
 
-/// What readers find of the store.
+/// The store, as readers find it.
 enum Opened {
     Store(Arc<dyn Store>),
-    /// It is being opened again, which takes a moment.
+    /// The store is being opened again, which takes a moment.
     Soon,
     Not(Error),
 }
 
-/// How long a read waits for a store that is being opened again, before it looks once more.
+/// How long a read waits for a store that is being opened again before it checks once more.
 const MOMENT: Duration = Duration::from_millis(10);
 
-/// The names of the queues, for readers. Numbers are only ever added.
+/// The names of queues by number, for readers. Numbers are never used again.
 #[derive(Default)]
 struct Names {
     by_number: Vec<Arc<str>>,
@@ -85,7 +85,7 @@ impl Core {
         })
     }
 
-    /// The open store; `None` if it is still being opened after a moment.
+    /// Returns the open store, or `None` if it is still being opened after [`MOMENT`].
     pub(crate) fn store(&self) -> Result<Option<Arc<dyn Store>>, Error> {
         let mut opened = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(*opened, Opened::Soon) {
@@ -110,13 +110,13 @@ impl Core {
         });
     }
 
-    /// Lets readers wait: the store is closed, and will be there again in a moment.
+    /// Makes readers wait, because the closed store will be open again in a moment.
     pub(crate) fn expect_store(&self) {
         self.set_opened(Opened::Soon);
     }
 
-    /// Ends a backup when the store fails: a failed store is opened again only when nothing reads
-    /// it, and the client of a backup may be slow.
+    /// Registers a backup that must end when the store fails. A failed store is opened again only
+    /// when nothing reads it, and the client of a backup may be slow.
     pub(crate) fn watch_backup(&self, backup: &Arc<Mutex<Option<Backup>>>) {
         let mut backups = self.backups.lock().unwrap_or_else(PoisonError::into_inner);
         backups.retain(|backup| backup.strong_count() > 0);
@@ -127,7 +127,7 @@ impl Core {
         let backups =
             std::mem::take(&mut *self.backups.lock().unwrap_or_else(PoisonError::into_inner));
         for backup in backups.iter().filter_map(Weak::upgrade) {
-            // Waits for a piece that is being read, and no longer.
+            // Waits at most until the piece that is being read is complete.
             drop(backup.lock().unwrap_or_else(PoisonError::into_inner).take());
         }
     }
@@ -154,8 +154,7 @@ impl Core {
         names.numbers.get(queue).copied()
     }
 
-    /// Forgets the names of queues that were removed. Their numbers keep them, for views that were
-    /// taken before.
+    /// Removes the names of removed queues. Their numbers still map to names, for older views.
     pub(crate) fn remove_names(&self, removed: &[(Arc<str>, u32)]) {
         if removed.is_empty() {
             return;
@@ -168,7 +167,7 @@ impl Core {
         }
     }
 
-    /// Adds the queues that are new; all of them are given, by number.
+    /// Adds the new queues of `queues`, which holds all queues by number.
     pub(crate) fn add_names(&self, queues: &[Queue]) {
         let is_new = {
             let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
@@ -187,12 +186,12 @@ impl Core {
         }
     }
 
-    /// Says that this thread works for the queues.
+    /// Marks this thread as one of the queue's own.
     pub(crate) fn claim_thread(&self) {
         OWNER.set(std::ptr::from_ref(self).addr());
     }
 
-    /// Whether this thread works for the queues.
+    /// Returns `true` on a thread of the queue's own.
     pub(crate) fn owns_thread(&self) -> bool {
         OWNER.get() == std::ptr::from_ref(self).addr()
     }

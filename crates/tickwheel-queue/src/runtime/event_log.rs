@@ -1,17 +1,16 @@
-//! The log of events: what was committed, for all who listen.
+//! The log of committed events, for listeners.
 //!
-//! The writer appends to a ring in memory, and each listener walks along it by itself. What falls
-//! out of the ring is gone: a listener who had not read it is told that it lost something, and
-//! the writer never waits.
+//! The writer appends to a ring in memory, and each listener reads it at its own pace. The oldest
+//! events are evicted. A listener that had not read them is told that it lost events; the writer
+//! never waits for one.
 //!
 //! Ground rules:
 //! * Events are recorded while there is a listener, and for [`LINGER`] after the last one left.
 //!   At other times the engine skips each event with one comparison.
-//! * The ring is one uninterrupted *run*. Whenever events may be missing in it (the recording was
-//!   off, the store failed and was opened again) a new run begins, and ids of other runs are not
-//!   found.
-//! * An event is in the ring before anybody is answered about the commit, and never before the
-//!   commit.
+//! * The ring is one uninterrupted *run*. When events may be missing, because they were not
+//!   recorded or the store was opened again after a failure, a new run begins. Ids of earlier runs
+//!   are unknown then.
+//! * An event is added after its commit, and before callers are answered.
 //! * Wakers are called after the lock is released.
 
 use std::collections::{HashMap, VecDeque};
@@ -39,9 +38,9 @@ struct LogState {
     ring: VecDeque<Event>,
     /// The number of the first event in the ring, counted over all runs.
     first: u64,
-    /// What came right before the first event of the ring.
+    /// The id of the event before the first one in the ring.
     before: EventId,
-    /// The last event, or where it begins.
+    /// The id of the last event, or the beginning of the run.
     last: EventId,
     listeners: usize,
     /// When the last listener left.
@@ -51,19 +50,19 @@ struct LogState {
     closed: bool,
 }
 
-/// Where a listener is in the log.
+/// A listener's position in the log.
 pub(crate) struct Cursor {
     listener: u64,
     /// The number of the next event to read.
     next: u64,
-    /// Whether events before `next` are missing, and the listener has not been told yet.
+    /// Whether events before `next` were lost and the listener does not know it yet.
     is_lost: bool,
     /// The last event that was read or skipped.
     pub(crate) position: EventId,
 }
 
 impl LogState {
-    /// The number of the next event.
+    /// Returns the number of the next event.
     fn end(&self) -> u64 {
         self.first + self.ring.len() as u64
     }
@@ -76,7 +75,7 @@ impl LogState {
         self.before = self.last;
     }
 
-    /// The number of the event after this one, if there is nothing missing in between.
+    /// Returns the number of the event after `id`, if no event between them is missing.
     fn after(&self, id: EventId) -> Option<u64> {
         if id == self.before {
             return Some(self.first);
@@ -107,14 +106,14 @@ impl EventLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The store was opened, with this as its last commit.
+    /// Begins a new run after the store was opened at this commit.
     pub(crate) fn opened(&self, commit: u64) {
         let mut state = self.lock();
         state.begin_run(commit);
         wake(state);
     }
 
-    /// Whether events shall be recorded. Asked by the writer before each group.
+    /// Returns `true` if events are to be recorded. The writer asks before each group.
     pub(crate) fn wants_events(&self, now: impl FnOnce() -> Instant) -> bool {
         if !self.is_recording.load(Ordering::Acquire) {
             return false;
@@ -130,8 +129,8 @@ impl EventLog {
         false
     }
 
-    /// Adds the events of a commit, whose ids are in order. If they were not recorded, whoever
-    /// has begun to listen since is told that something is missing.
+    /// Adds the events of a commit, in the order of their ids. If they were not recorded, listeners
+    /// that arrived meanwhile are told that events are missing.
     pub(crate) fn committed(&self, events: Option<Vec<Event>>) {
         match events {
             Some(events) if events.is_empty() => {}
@@ -159,7 +158,7 @@ impl EventLog {
         wake(state);
     }
 
-    /// The run that ids of new events carry.
+    /// Returns the run of new events.
     pub(crate) fn run(&self) -> u32 {
         self.lock().last.run
     }

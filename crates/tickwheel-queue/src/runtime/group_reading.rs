@@ -1,4 +1,4 @@
-//! Reading groups: what is set for each of them, and how many jobs they have.
+//! Reading groups: their settings and their numbers of jobs.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::store::{StoreError, Table, View};
 /// Rows that a page counts one by one before it ends early.
 const MAX_COUNTED: u64 = 50_000;
 
-/// A page of the groups of a queue.
+/// Returns a page of the groups of a queue.
 pub(crate) fn page(
     view: &dyn View,
     number: u32,
@@ -40,7 +40,7 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn page(&self, list: &GroupList) -> Result<GroupPage, StoreError> {
         let group_pacing = self.group_pacing()?;
-        // One more than the page holds, to know whether there is another.
+        // One more than the page holds shows whether there is another page.
         let mut names = self.names(Table::Counters, rows::GROUP_COUNTS, list)?;
         names.extend(self.names(Table::Index, rows::GROUP_SETTINGS, list)?);
         let mut page = GroupPage::default();
@@ -56,7 +56,7 @@ impl Reader<'_> {
         Ok(page)
     }
 
-    /// The names in the first rows of a kind, as many as the page may need.
+    /// Returns the group names in the first rows of a kind, as many as the page may need.
     fn names(
         &self,
         table: Table,
@@ -85,7 +85,7 @@ impl Reader<'_> {
         Ok(names)
     }
 
-    /// A row that can be read.
+    /// Returns a row if it can be read.
     fn row<T>(
         &self,
         table: Table,
@@ -123,8 +123,8 @@ impl Reader<'_> {
         Ok(GroupInfo { name: name.to_owned(), settings, waiting, running, held })
     }
 
-    /// How many of the waiting jobs of a group are due. Counts those that are due and those that
-    /// are not at the same time, until one of them is counted: mostly there are few of one kind.
+    /// Counts the due jobs among the waiting jobs of a group. It counts due and future jobs in turn
+    /// until one kind is exhausted, because mostly there are few of one kind.
     fn due(&self, name: &str, waiting: u64) -> Result<u64, StoreError> {
         let ranks = ranks(self.view, self.number, name)?;
         let later = self.now.after_a_millisecond();

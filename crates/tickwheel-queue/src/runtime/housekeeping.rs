@@ -1,21 +1,21 @@
-//! What is looked after beside the commands: how full the disk is, and space of removed rows.
+//! Disk space: when puts must be refused, and when to compact.
 //!
-//! **Room for puts.** What is put is written to the journal at once, to a table later, and again
-//! when tables are merged. So a put is refused when what is on disk, what the journal still owes to
-//! the tables, and what merging may take would be over the limit, or would not fit on the disk
-//! together with the reserve. Everything else is taken: it is how a disk becomes empty again.
+//! **Room for puts.** A put is written to the journal at once, to a table later, and again when
+//! tables are merged. It is refused if the bytes on disk, the bytes that the journal still owes to
+//! the tables, and the space for a merge would exceed the limit, or would not fit on the disk
+//! together with the reserve. Other changes are accepted, because they free space.
 //!
-//! **A full disk.** When the disk is full all the same, because something else filled it, the
-//! store is opened again without the threads that write tables ("lean"). It then needs room for its
-//! journal only, and has what the reserve has released. When that is used up as well, the store is
-//! only read. Once there is room to write tables, or rows were removed so that less has to be
-//! written, it is opened as usual; if that was too early, it is tried again later and later.
+//! **A full disk.** If another program fills the disk, the store is opened again without the
+//! threads that write tables: it is *lean*. A lean store needs room for its journal only, and gets
+//! the released reserve. When that is used up as well, the store is read-only. It is opened as
+//! usual once there is room for tables, or once rows were removed and less has to be written. If
+//! that was too early, the next attempt waits longer.
 //!
-//! **Space of removed rows.** A log-structured store gives space back when it merges tables. Under
-//! load that happens by itself; after a purge it may never. So when much was removed and the
-//! removing has all but stopped, a thread of its own asks the store to compact. What is much is a
-//! matter of rows, which scans crawl over, or of bytes, which are estimated by the share of removed
-//! rows. While there is no room for puts, anything that was removed is worth it.
+//! **Space of removed rows.** A log-structured store frees the space of removed rows when it merges
+//! tables. Under load that happens by itself, but after a bulk removal it may never happen. So once
+//! many rows were removed and the removing has almost stopped, a thread asks the store to compact.
+//! "Many" is counted in rows, which slow down scans, and in bytes, estimated by the share of
+//! removed rows. While there is no room for puts, any removed row justifies a compaction.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -25,32 +25,33 @@ use crate::engine::{Engine, Room};
 use crate::model::error::Error;
 use crate::store::{Space, Store};
 
-/// How often the disk is looked at, and how often if it has a limit.
+/// How often the disk is checked, without and with a limit.
 const LOOK: Duration = Duration::from_secs(2);
 const LOOK_AT_LIMIT: Duration = Duration::from_millis(250);
-/// Removed rows that are worth a compaction.
+/// Removed rows that justify a compaction.
 const ROWS: usize = 100_000;
-/// Removed bytes that are, if they are also a good part of what is there.
+/// Removed bytes that justify one if they are also a large part of the store.
 const BYTES: u64 = 64 << 20;
 const SHARE: u64 = 4;
-/// Removing has all but stopped when the last look has seen less than one row in so many.
+/// Removing has almost stopped when less than one row in this many was removed since the last
+/// check.
 const SLOW: usize = 100;
-/// Rows of a job, about.
+/// The approximate number of rows of a job.
 const ROWS_OF_JOB: u64 = 3;
-/// Bytes that puts leave free, for everything that is not counted.
+/// Bytes that puts leave free for everything that is not counted.
 const MARGIN: u64 = 8 << 20;
-/// With less room than this for puts, space of removed rows is worth a compaction.
+/// With less room than this for puts, any removed row justifies a compaction.
 const LITTLE: u64 = 4 << 20;
-/// The most that merging takes at a time, about: some tables of 64 MiB.
+/// The approximate space of a merge: some tables of 64 MiB.
 const MAX_MERGE: u64 = 256 << 20;
-/// Where the store begins a new journal, and how long that is from the beginning.
+/// The length at which the store begins a new journal, and the initial length of a journal.
 const JOURNAL: u64 = 60_000_000;
 const NEW_JOURNAL: u64 = 64 << 20;
-/// With less than this left a lean store is only read: a step of a purge takes up to 4 MiB.
+/// With less than this left, a lean store is read-only: a step of a bulk removal takes up to 4 MiB.
 const WRITABLE: u64 = 6 << 20;
-/// Bytes that have to be freed for a lean store to be opened as usual at once.
+/// Freed bytes after which a lean store is opened as usual at once.
 const GAIN: u64 = 16 << 20;
-/// How long a store stays lean after it ran out of space, at first and at most.
+/// How long a store stays lean after it ran out of space: at first, and at most.
 pub(crate) const LEAN: Duration = Duration::from_secs(10);
 pub(crate) const MAX_LEAN: Duration = Duration::from_secs(600);
 
@@ -58,27 +59,28 @@ pub(crate) const MAX_LEAN: Duration = Duration::from_secs(600);
 pub(crate) struct Housekeeping {
     limit: u64,
     opened: Instant,
-    /// What was found at the last look.
+    /// The space at the last check.
     space: Space,
     has_looked: bool,
     next_look: Option<Instant>,
-    /// Whether there was no room for puts.
+    /// Whether there was no room for puts at the last check.
     is_full: bool,
-    /// What a lean store had left at first.
+    /// The free space of a lean store when it was opened.
     free_at_first: Option<u64>,
     /// When a lean store is opened as usual if rows were removed.
     lean_until: Instant,
     /// Rows removed since the last compaction.
     removed: usize,
-    /// The same at the last look.
+    /// The value of `removed` at the last check.
     removed_before: usize,
-    /// Set if rows may have been removed that were not counted, so that a compaction may pay.
+    /// Whether uncounted rows may have been removed, so that a compaction may pay.
     may_have_removed: bool,
     compaction: Option<JoinHandle<()>>,
 }
 
 impl Housekeeping {
-    /// Housekeeping for a store that was opened now and stays lean for this long, if it is.
+    /// Creates the housekeeping of a store that was just opened. If it is lean, it stays so for
+    /// `lean`.
     pub(crate) fn new(limit: u64, now: Instant, lean: Duration) -> Self {
         Self {
             limit,
@@ -96,24 +98,24 @@ impl Housekeeping {
         }
     }
 
-    /// Bytes on disk at the last look.
+    /// Returns the bytes on disk at the last check.
     pub(crate) fn disk(&self) -> u64 {
         self.space.used
     }
 
-    /// When to look again. Never, if nothing has changed since the last look.
+    /// Returns when the next check is due, or `None` if nothing has changed since the last one.
     pub(crate) fn next_look(&self) -> Option<Instant> {
         self.next_look
     }
 
-    /// Rows were removed, or something else was written.
+    /// Notes that a batch was written, with this many removed rows.
     pub(crate) fn note(&mut self, removed: usize) {
         self.removed += removed;
         let interval = if self.limit == u64::MAX { LOOK } else { LOOK_AT_LIMIT };
         self.next_look.get_or_insert_with(|| crate::model::time::instant_now() + interval);
     }
 
-    /// Looks, if it is time.
+    /// Checks the disk if a check is due.
     pub(crate) fn look(&mut self, store: &Arc<dyn Store>, engine: &mut Engine, now: Instant) {
         if self.has_looked && self.next_look.is_none_or(|next| next > now) {
             return;
@@ -142,12 +144,12 @@ impl Housekeeping {
         }
     }
 
-    /// What the store will write without being told to.
+    /// Returns the bytes that the store will still write for what it has accepted.
     fn coming(&self) -> u64 {
         self.space.unwritten + self.space.tables.min(MAX_MERGE)
     }
 
-    /// What may be put until the next look.
+    /// Returns the bytes that may be put until the next check.
     fn room(&self) -> Room {
         let space = &self.space;
         let missing = space.wanted_reserve.saturating_sub(space.reserve);
@@ -169,12 +171,12 @@ impl Housekeeping {
         }
     }
 
-    /// How long ago the store was opened.
+    /// Returns how long ago the store was opened.
     pub(crate) fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.opened)
     }
 
-    /// That the disk is full.
+    /// Returns the error for a full disk.
     pub(crate) fn full(&self) -> Error {
         let free = self.space.free;
         Error::DiskFull { free, needed: (self.coming() + MARGIN).max(free.saturating_add(1)) }
@@ -189,7 +191,7 @@ impl Housekeeping {
         Ok(())
     }
 
-    /// Whether a lean store should be opened as usual.
+    /// Returns `true` if a lean store should be opened as usual.
     pub(crate) fn wants_opening(&self, engine: &Engine, now: Instant) -> bool {
         let space = &self.space;
         let owed = self.live(space.unwritten, engine.jobs());
@@ -198,7 +200,7 @@ impl Housekeeping {
         space.is_lean && space.free >= owed + 2 * MARGIN && (is_freed || is_due)
     }
 
-    /// Whether the reserve is there, or could be made just now.
+    /// Returns `true` if the reserve exists or could be created just now.
     fn has_reserve(&self, store: &Arc<dyn Store>) -> bool {
         let space = &self.space;
         if space.reserve >= space.wanted_reserve {
@@ -214,7 +216,7 @@ impl Housekeeping {
         false
     }
 
-    /// How much of some bytes belongs to jobs that are still there, given how many jobs there are.
+    /// Returns the part of `bytes` that belongs to live jobs, given the number of jobs.
     fn live(&self, bytes: u64, jobs: u64) -> u64 {
         let (removed, live) = (self.removed as u64, ROWS_OF_JOB * jobs);
         (u128::from(bytes) * u128::from(live) / u128::from((removed + live).max(1))) as u64
@@ -226,7 +228,7 @@ impl Housekeeping {
         self.space.free >= coming + MARGIN && self.space.used + coming <= self.limit
     }
 
-    /// Whether a compaction would bring much, given how many jobs there are.
+    /// Returns `true` if a compaction would free enough, given the number of jobs.
     fn is_worth_it(&self, jobs: u64) -> bool {
         let bytes = self.space.used - self.live(self.space.used, jobs);
         self.removed >= ROWS
@@ -265,7 +267,7 @@ impl Housekeeping {
         self.compaction = Some(thread);
     }
 
-    /// Waits for a compaction that is going on.
+    /// Waits for a running compaction.
     pub(crate) fn finish(&mut self) {
         if let Some(thread) = self.compaction.take() {
             drop(thread.join());

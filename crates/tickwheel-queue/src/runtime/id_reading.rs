@@ -10,9 +10,9 @@ use crate::store::records::Record;
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View};
 
-/// Ids that are returned: enough to show that a short id is ambiguous.
+/// The number of ids in an answer: enough to show that a short id is ambiguous.
 const MAX_IDS: usize = 10;
-/// What a search looks at in all, and in one step: rows, and bytes of their jobs.
+/// What a search examines in total and in one step: rows, and bytes of their jobs.
 const MAX_ROWS: usize = 50_000;
 const MAX_BYTES: usize = 256 << 20;
 const STEP_ROWS: usize = 256;
@@ -22,7 +22,7 @@ const STEP_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct IdSearch {
     short: ShortId,
-    /// The key that the next step begins with.
+    /// The key at which the next step begins.
     from: Vec<u8>,
     rows: usize,
     bytes: usize,
@@ -35,7 +35,7 @@ impl IdSearch {
         Self { short, from, rows: 0, bytes: 0, found: Vec::new() }
     }
 
-    /// Looks at some more rows; the result if these were the last.
+    /// Examines some more rows. Returns the result if these were the last.
     pub(crate) fn step(
         &mut self,
         core: &Core,
@@ -53,7 +53,7 @@ impl IdSearch {
                 Err(error) => return Some(Err(unreadable(error))),
             };
             (rows, bytes) = (rows + 1, bytes + value.len());
-            // A longer key is that of a job's result.
+            // A longer key belongs to a job's result.
             let id = <[u8; 16]>::try_from(&key[..]).ok().map(JobId::from_bytes);
             let is_visible = || {
                 let queue = |record: Record| core.name(record.queue);
@@ -74,7 +74,7 @@ impl IdSearch {
         Some(Ok(std::mem::take(&mut self.found)))
     }
 
-    /// Adds a step to what the search has looked at; an error if that is too much.
+    /// Adds a step to what the search has examined. Returns an error if that is too much.
     fn pause(&mut self, rows: usize, bytes: usize) -> Result<(), Error> {
         (self.rows, self.bytes) = (self.rows + rows, self.bytes + bytes);
         if self.rows < MAX_ROWS && self.bytes < MAX_BYTES {

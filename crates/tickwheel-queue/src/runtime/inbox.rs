@@ -1,13 +1,13 @@
-//! Where callers leave what the writer shall do: bounded, for threads and for tasks.
+//! The writer's inbox: a bounded queue of requests, filled by threads and by async tasks.
 //!
 //! Ground rules:
-//! * At most so many items and bytes wait. A caller who would be over that waits; a thread is
-//!   parked, a task is woken. That is the back-pressure when the disk is slower than the callers.
-//! * What was taken counts until the taker says what it still holds of it, and that counts on. So
-//!   a taker that takes more than it can deal with does not make room. It has to say so after each
-//!   time that it took something.
-//! * The taker says how many items it waits for. Only the push that makes up that number wakes it:
-//!   a group of 64 callers costs one wake-up.
+//! * The number of items and their bytes are bounded. A caller that finds the inbox full waits:
+//!   that is the backpressure when the disk is slower than the callers.
+//! * Items that the writer has taken count towards the bounds until it calls [`Inbox::hold`] with
+//!   what it still holds. It calls `hold` after each `take`. So a writer that takes more than it
+//!   can process makes no room for others.
+//! * The writer states how many items it waits for, and only the push that completes that number
+//!   wakes it: a group of 64 callers costs one wake-up.
 //! * Wakers are called after the lock is released.
 
 use std::collections::VecDeque;
@@ -27,16 +27,17 @@ pub(crate) struct Inbox<T> {
 struct Contents<T> {
     items: VecDeque<(T, usize)>,
     bytes: usize,
-    /// What the taker holds: items and bytes.
+    /// Items and bytes that the writer has taken and still holds.
     held: (usize, usize),
     closed: bool,
     pinged: bool,
-    /// The taker sleeps until there are so many; 0 while it is awake.
+    /// The number of items that wakes the sleeping writer; 0 while it is awake.
     wanted: usize,
+    /// Wakers of callers that found the inbox full.
     blocked: Vec<Waker>,
 }
 
-/// The inbox takes nothing more.
+/// The error of a push to a closed inbox.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Closed;
 
@@ -58,7 +59,7 @@ impl<T> Inbox<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves an item, or leaves the waker until there is room.
+    /// Pushes an item, or registers the waker if the inbox is full.
     pub(crate) fn poll_push(
         &self,
         item: &mut Option<T>,
@@ -71,7 +72,7 @@ impl<T> Inbox<T> {
         }
         let (held, held_bytes) = state.held;
         let waiting = state.items.len() + held;
-        // An item that alone is over the limit may come where nothing waits.
+        // An item that alone exceeds the bound is accepted when nothing else waits.
         let is_full = waiting >= self.max_items
             || (waiting > 0 && state.bytes + held_bytes + bytes > self.max_bytes);
         if is_full {
@@ -86,7 +87,7 @@ impl<T> Inbox<T> {
         Poll::Ready(Ok(()))
     }
 
-    /// Leaves an item that must not wait; `false` if the inbox is closed.
+    /// Pushes an item even if the inbox is full. Returns `false` if it is closed.
     pub(crate) fn push_now(&self, item: T, bytes: usize) -> bool {
         let state = self.lock();
         if state.closed {
@@ -109,7 +110,7 @@ impl<T> Inbox<T> {
         }
     }
 
-    /// Wakes the taker without an item.
+    /// Wakes the writer without an item.
     pub(crate) fn ping(&self) {
         let mut state = self.lock();
         state.pinged = true;
@@ -118,7 +119,7 @@ impl<T> Inbox<T> {
         self.arrived.notify_one();
     }
 
-    /// Takes nothing more; what is there can still be taken.
+    /// Closes the inbox to new items. Items in it can still be taken.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -129,8 +130,8 @@ impl<T> Inbox<T> {
         blocked.into_iter().for_each(Waker::wake);
     }
 
-    /// Waits for an item, a ping, closing, or the given time; then a little longer for `expected`
-    /// items; then takes all there is. `false` if it is closed and empty.
+    /// Waits for an item, a ping, the close or the instant `until`. Then waits up to `patience` for
+    /// `expected` items, and takes all items. Returns `false` if the inbox is closed and empty.
     pub(crate) fn take(
         &self,
         taken: &mut Vec<T>,
@@ -145,7 +146,7 @@ impl<T> Inbox<T> {
         }
         if expected > 1 && !state.pinged && !patience.is_zero() {
             let until = Some(instant_now() + patience);
-            // More than fit in will never be there.
+            // The inbox never holds more than `max_items`.
             let expected = expected.min(self.max_items);
             while state.items.len() < expected && !state.pinged && !state.closed {
                 let Some(next) = self.sleep(state, expected, until) else {
@@ -163,7 +164,7 @@ impl<T> Inbox<T> {
         !(state.closed && taken.is_empty())
     }
 
-    /// The taker says what it still holds, so many items with so many bytes.
+    /// Sets how many items, with how many bytes, the writer still holds of what it has taken.
     pub(crate) fn hold(&self, items: usize, bytes: usize) {
         let mut state = self.lock();
         state.held = (items, bytes);
@@ -172,7 +173,7 @@ impl<T> Inbox<T> {
         blocked.into_iter().for_each(Waker::wake);
     }
 
-    /// Sleeps until there are so many items; `None` when the time has come.
+    /// Sleeps until there may be `wanted` items. Returns `None` once `until` has passed.
     fn sleep<'a>(
         &'a self,
         mut state: MutexGuard<'a, Contents<T>>,
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_count_and_a_giant_goes_alone() {
+    fn an_item_over_the_bound_is_accepted_alone() {
         let inbox = Inbox::new(9, 100);
         let push = |bytes| inbox.poll_push(&mut Some(()), bytes, Waker::noop());
         assert_eq!(push(1_000), Poll::Ready(Ok(())));
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_taker_holds_leaves_less_room() {
+    fn items_that_the_writer_holds_leave_less_room() {
         let inbox = Inbox::new(3, 100);
         let push = |bytes| inbox.poll_push(&mut Some(()), bytes, Waker::noop());
         assert_eq!((push(40), push(40)), (Poll::Ready(Ok(())), Poll::Ready(Ok(()))));
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_items_are_waited_for_than_fit_in() {
+    fn the_writer_waits_for_no_more_items_than_fit() {
         let inbox = Inbox::new(2, 100);
         let (took, taken) = std::sync::mpsc::channel();
         std::thread::scope(|scope| {
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_before_closing_is_still_taken() {
+    fn items_of_a_closed_inbox_are_still_taken() {
         let inbox = Inbox::new(9, 100);
         assert!(inbox.push_now(1, 1));
         inbox.close();

@@ -1,9 +1,10 @@
-//! The threads behind the handles.
+//! The threads that serve the handles in `client`.
 //!
-//! One writer thread owns the engine. It takes what callers left in the inbox, applies it, commits
-//! the changes as one batch with one sync, and then answers. Workers that find nothing ready wait
-//! in `waiters`; the alarm wakes the writer when the next job is due. Reader threads serve reads
-//! of asynchronous callers from snapshots of the store. Committed events go to the event log.
+//! One writer thread owns the engine. It takes requests from the inbox, applies them, commits the
+//! changes as one batch with one sync, and then answers the callers. A worker that finds no ready
+//! job waits in `waiters`; the alarm wakes the writer when the next job is due. Reader threads
+//! serve the reads of asynchronous callers from snapshots of the store. Committed events go to the
+//! event log.
 
 pub(crate) mod alarm;
 pub(crate) mod core;

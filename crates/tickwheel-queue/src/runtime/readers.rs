@@ -1,14 +1,14 @@
-//! The threads that read for tasks.
+//! The threads that read for async tasks.
 //!
-//! A task must not wait for the disk, so its reads go to threads of their own. A thread that calls
-//! [`wait`](crate::Answer::wait) reads by itself and does not come here.
+//! A task must not wait for the disk, so these threads do its reads. A thread that calls
+//! [`wait`](crate::Answer::wait) reads by itself.
 //!
 //! Ground rules:
-//! * A read is done in bounded steps ([`Reading::step`]). One that is not finished after its step
-//!   goes to the end of the line, so that every reader gets its turn.
-//! * First steps and later steps have a line each, and are taken in turn. A lookup waits for one
-//!   step of the long lists before it, however many of those there are.
-//! * A bounded number of reads waits. A task beyond that is woken when there is room.
+//! * A read proceeds in bounded steps ([`Reading::step`]). An unfinished read goes to the end of
+//!   its line, so that every read gets its turn.
+//! * First steps and later steps have a line each, and the two lines are served in turn. So a
+//!   lookup waits for one step of a long list, however many long lists are in progress.
+//! * The number of waiting reads is bounded. A task that finds no room is woken when there is some.
 //! * Wakers are called after the lock is released.
 
 use std::collections::VecDeque;
@@ -22,14 +22,14 @@ use crate::runtime::core::Core;
 use crate::runtime::reading::{Read, Reading};
 use crate::runtime::reply::{Promise, Reply};
 
-/// Reads that wait, and the memory that their requests hold.
+/// Waiting reads, and the memory of their requests.
 const MAX_WAITING: usize = 1_024;
 const MAX_WAITING_BYTES: usize = 64 << 20;
-/// Reads mostly wait for the disk, so two threads pay on one core; more than four hold up the
-/// threads that write and answer.
+/// Reads mostly wait for the disk, so two threads pay off on one core. More than four would slow
+/// down the writer.
 const THREADS: std::ops::RangeInclusive<usize> = 2..=4;
 
-/// The reads that wait, and the threads that do them.
+/// The waiting reads, and the threads that serve them.
 #[derive(Default)]
 pub(crate) struct Readers {
     lines: Mutex<Lines>,
@@ -38,22 +38,22 @@ pub(crate) struct Readers {
 
 #[derive(Default)]
 struct Lines {
-    /// Reads whose first step is to be done.
+    /// Reads without a completed step.
     new: VecDeque<Task>,
-    /// Reads that have more steps to do.
+    /// Reads with at least one completed step.
     begun: VecDeque<Task>,
-    /// Whose turn it is when both lines have reads.
+    /// Which line is next when both have reads.
     is_turn_of_begun: bool,
     /// The memory of the requests in `new`.
     bytes: usize,
     /// Wakers of tasks that found no room.
     blocked: Vec<Waker>,
-    /// Started with the first read.
+    /// Started by the first read.
     threads: Vec<JoinHandle<()>>,
     is_closed: bool,
 }
 
-/// A read and who waits for it.
+/// A read, and the promise to its caller.
 struct Task {
     reading: Reading,
     promise: Promise,
@@ -78,7 +78,7 @@ impl Readers {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hands a read over, or keeps the waker until there is room.
+    /// Adds a read, or registers the waker if there is no room.
     pub(crate) fn poll_push(
         &self,
         core: &Weak<Core>,
@@ -95,7 +95,7 @@ impl Readers {
             return Poll::Ready(Err(Error::Closed));
         }
         let waiting = lines.new.len();
-        // A request that alone is over the limit may come where none waits.
+        // A request that alone exceeds the bound is accepted when no other waits.
         if waiting >= MAX_WAITING || (waiting > 0 && lines.bytes + bytes > MAX_WAITING_BYTES) {
             if !lines.blocked.iter().any(|other| other.will_wake(waker)) {
                 lines.blocked.push(waker.clone());
@@ -112,7 +112,7 @@ impl Readers {
         Poll::Ready(Ok(reply))
     }
 
-    /// Does reads until there will be no more.
+    /// Serves reads until the readers are stopped.
     fn work(&self, core: &Core) {
         let mut lines = self.lock();
         loop {
@@ -139,7 +139,7 @@ impl Readers {
         }
     }
 
-    /// Takes no more reads, finishes those that are there, and ends the threads.
+    /// Refuses new reads, finishes the others, and ends the threads.
     pub(crate) fn stop(&self) {
         let (threads, blocked) = {
             let mut lines = self.lock();
@@ -156,7 +156,7 @@ impl Readers {
     }
 }
 
-/// Starts the threads. If not even one can be started, there will be no reads.
+/// Starts the threads. If none can be started, reads are refused.
 fn start(core: &Weak<Core>, lines: &mut Lines) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     for _ in 0..cores.clamp(*THREADS.start(), *THREADS.end()) {

@@ -1,5 +1,5 @@
-//! Reading jobs: from a view of the store, on the caller's thread or on a reader's, never on the
-//! writer's. A long read is done in steps, all of them on the same view.
+//! Reading jobs from a view of the store, on the caller's thread or a reader's, never on the
+//! writer's. A long read proceeds in steps, all on the same view.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(crate) enum Read {
     Targets(Option<String>),
 }
 
-/// The parts of the index that a list walks through.
+/// The parts of the index that a list scans.
 const PARTS: [Part; 5] = [
     Part::Waiting,
     Part::Leased,
@@ -44,11 +44,11 @@ const PARTS: [Part; 5] = [
     Part::Finished(State::Done),
     Part::Finished(State::Cancelled),
 ];
-/// The number of the part that is walked by key.
+/// The number of the part that is scanned by key.
 const BY_KEY: u8 = PARTS.len() as u8;
-/// Rows that one page looks at: a filter that matches little gives short pages.
+/// Rows that one page examines: a filter that matches little gives short pages.
 const MAX_ROWS: usize = 50_000;
-/// Bytes of their jobs that it reads for that.
+/// Bytes of jobs that one page reads.
 const MAX_BYTES: usize = 256 << 20;
 
 #[derive(Clone, Copy)]
@@ -58,15 +58,15 @@ enum Part {
     Finished(State),
 }
 
-/// What one step of a read looks at: rows, and bytes of their jobs.
+/// What one step examines: rows, and bytes of their jobs.
 const STEP_ROWS: usize = 256;
 const STEP_BYTES: usize = 1 << 20;
 
-/// A read in progress: what is asked for, and what is found so far.
+/// A read in progress: the request, and the results so far.
 pub(crate) struct Reading {
     read: Read,
     access: Access,
-    /// What all steps read, and when the first was done.
+    /// The view that all steps read, and when the first step was made.
     view: Option<(Box<dyn View>, Time)>,
     found: Vec<Result<Option<Job>, Error>>,
     page: Page,
@@ -83,7 +83,7 @@ impl Reading {
         Self { read, access, view: None, found: Vec::new(), page: Page::default(), room }
     }
 
-    /// Does all steps. May wait for the disk.
+    /// Makes all steps. May wait for the disk.
     pub(crate) fn finish(mut self, core: &Core) -> Response {
         loop {
             if let Some(outcome) = self.step(core) {
@@ -92,9 +92,9 @@ impl Reading {
         }
     }
 
-    /// Does a step; the outcome if it was the last. May wait for the disk.
+    /// Makes a step. Returns the outcome if it was the last one. May wait for the disk.
     pub(crate) fn step(&mut self, core: &Core) -> Option<Response> {
-        // A store that failed is opened again only after the last view of it is dropped.
+        // A failed store is opened again only after its last view is dropped.
         let store = match self.access.check().and_then(|()| core.store()) {
             Ok(store) => store,
             Err(error) => return Some(Response::Refused(error)),
@@ -102,8 +102,8 @@ impl Reading {
         let (view, now) = match (self.view.take(), store) {
             (Some(begun), _) => begun,
             (None, Some(store)) => (store.view(), core.clock.now().time()),
-            // It is being opened again: the step is done later, and a thread of the readers can
-            // finish reads that hold a view meanwhile.
+            // The store is being opened again: make the step later. Meanwhile this thread can
+            // finish reads that hold a view.
             (None, None) => return None,
         };
         let access = &self.access;
@@ -144,17 +144,17 @@ impl Reading {
     }
 }
 
-/// What a page may still take.
+/// What a page may still hold and examine.
 struct Room {
-    /// Rows to look at.
+    /// Rows to examine.
     rows: usize,
-    /// Of jobs in the answer; the job that exceeds it is the last.
+    /// Bytes of the jobs in the answer; the job that exceeds them is the last.
     bytes: usize,
-    /// The same of all jobs that are looked at, also of those that are not wanted.
+    /// Bytes of all examined jobs, including those that do not match.
     looked_at: usize,
 }
 
-/// What a step may still look at: rows, and bytes of their jobs.
+/// What a step may still examine: rows, and bytes of their jobs.
 struct Step {
     rows: usize,
     bytes: usize,
@@ -163,7 +163,7 @@ struct Step {
 /// How far a step came in a part.
 enum Walked {
     ToTheEnd,
-    /// The step is over; the last row that it looked at.
+    /// The step ends after this row.
     UpTo(Vec<u8>),
     /// The page is complete.
     Enough,
@@ -181,7 +181,7 @@ impl Reader<'_> {
         self.core.number_of(queue)
     }
 
-    /// Looks up some more of these jobs; `true` if none is left.
+    /// Looks up some more of the jobs. Returns `true` if none is left.
     fn get_some(&self, jobs: &[JobRef], found: &mut Vec<Result<Option<Job>, Error>>) -> bool {
         let mut bytes = 0;
         for job in jobs.iter().skip(found.len()).take(STEP_ROWS) {
@@ -195,7 +195,7 @@ impl Reader<'_> {
         found.len() == jobs.len()
     }
 
-    /// A job; `None` if there is none that the caller may see.
+    /// Returns a job, or `None` if there is none that the caller may see.
     fn get(&self, job: &JobRef) -> Result<Option<Job>, Error> {
         match job {
             JobRef::Id(id) => self.with_details(self.visible(*id)?),
@@ -208,13 +208,13 @@ impl Reader<'_> {
         }
     }
 
-    /// Adds the result and the history of a job, which lists leave out.
+    /// Adds the result and the history of a job, which lists omit.
     fn with_details(&self, job: Option<Job>) -> Result<Option<Job>, Error> {
         let Some(mut job) = job else { return Ok(None) };
         if job.state == State::Done {
             job.result = self.row(job.id, Table::Jobs, &rows::result(job.id), Ok)?;
         }
-        // Nothing depends on the history, so a job without a readable one is shown without it.
+        // The history is informative only, so a job with an unreadable one is shown without it.
         let history = self.row(job.id, Table::Index, &rows::history(job.id), decode_history);
         job.history = match history {
             Err(Error::Damaged { .. }) => Vec::new(),
@@ -223,8 +223,8 @@ impl Reader<'_> {
         Ok(Some(job))
     }
 
-    /// A job by its id, if the caller may see its queue. Where access is limited, one whose record
-    /// cannot be read is not there: it may be of any queue.
+    /// Returns a job by its id, if the caller may see its queue. A caller with limited access does
+    /// not see a job with an unreadable record, because it may belong to any queue.
     fn visible(&self, id: JobId) -> Result<Option<Job>, Error> {
         let found = match self.record(id) {
             Err(Error::Damaged { .. }) if self.access.is_limited() => None,
@@ -249,7 +249,7 @@ impl Reader<'_> {
         row.map(decode).transpose().map_err(|why| Error::Damaged { id, why })
     }
 
-    /// The record of a job, and the name of its queue.
+    /// Returns the record of a job and the name of its queue.
     fn record(&self, id: JobId) -> Result<Option<(Record, Arc<str>)>, Error> {
         let record = self.row(id, Table::Jobs, id.as_bytes(), Record::decode)?;
         let Some(record) = record else { return Ok(None) };
@@ -263,7 +263,7 @@ impl Reader<'_> {
         found.map(|(record, queue)| self.complete(id, record, queue)).transpose()
     }
 
-    /// A job, from its record and its two rows in the index.
+    /// Builds a job from its record and its two rows in the index.
     fn complete(&self, id: JobId, record: Record, queue: Arc<str>) -> Result<Job, Error> {
         let status = self.row(id, Table::Index, &rows::status(id), Status::decode)?;
         let lease = rows::lease(record.queue, id);
@@ -303,7 +303,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A page of the groups of a queue.
+    /// Returns a page of the groups of a queue.
     fn groups(&self, list: &GroupList) -> Result<GroupPage, Error> {
         list.check()?;
         self.access.check_queue(&list.queue)?;
@@ -311,8 +311,8 @@ impl Reader<'_> {
         group_reading::page(&*self.view, number, self.now, list)
     }
 
-    /// Adds some more jobs to a page; `true` if the page is complete. Otherwise the list begins
-    /// where this step ended.
+    /// Adds some more jobs to a page. Returns `true` if the page is complete; otherwise the list
+    /// continues where this step ended.
     fn list(&self, list: &mut List, page: &mut Page, room: &mut Room) -> Result<bool, Error> {
         list.check()?;
         self.access.check_queue(&list.queue)?;
@@ -350,13 +350,14 @@ impl Reader<'_> {
         }
     }
 
-    /// The counts of a queue, for their low-water marks; all zero if they cannot be read.
+    /// Returns the counts of a queue, for their low-water marks. They are zero if they cannot be
+    /// read.
     fn counts(&self, number: u32) -> Counts {
         let row = self.view.get(Table::Counters, &rows::of_queue(rows::COUNTS, number));
         row.ok().flatten().and_then(|row| Counts::decode(row).ok()).unwrap_or_default()
     }
 
-    /// The rows of a part that can hold what is wanted.
+    /// Returns the range of rows in a part that can match.
     fn range(&self, list: &List, number: u32, part: u8) -> (Vec<u8>, Vec<u8>) {
         let Some(part) = PARTS.get(usize::from(part)) else {
             let prefix = list.key_prefix.as_deref().unwrap_or_default();
@@ -398,7 +399,7 @@ impl Reader<'_> {
     ) -> Result<Walked, Error> {
         let (mut from, to) = self.range(list, number, part);
         if let Some(token) = list.after.as_ref().filter(|token| token.part == part) {
-            // Right after the last row that was looked at.
+            // Continue after the last examined row.
             let mut after = token.key.clone();
             after.push(0);
             from = from.max(after);
@@ -434,7 +435,7 @@ impl Reader<'_> {
                             page.jobs.push(job);
                         }
                     }
-                    // All rows are of the same moment: one without a record is damaged.
+                    // All rows are from the same snapshot: a row without a record is damage.
                     Ok(None) | Err(Error::Damaged { .. }) => page.damaged.push(id),
                     Err(error) => return Err(error),
                 }
@@ -448,7 +449,7 @@ impl Reader<'_> {
     }
 }
 
-/// The job that a row of the index belongs to.
+/// Returns the id of the job that a row of the index belongs to.
 fn id_in(part: u8, key: &[u8], value: &[u8]) -> Option<JobId> {
     match PARTS.get(usize::from(part)) {
         Some(Part::Waiting) => DueValue::decode(value).map(|value| value.id),

@@ -1,7 +1,7 @@
-//! Replies: where the writer and the readers leave a response, and a caller takes it.
+//! Replies: one-shot channels from the writer and the readers to a caller.
 //!
-//! A reply is written once and taken once. A [`Promise`] that is dropped unkept answers that the
-//! queue is closed, so no caller waits for ever.
+//! A reply is written once and taken once. Dropping a [`Promise`] without an answer answers
+//! [`Error::Closed`], so no caller waits for ever.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Wake, Waker};
@@ -10,7 +10,7 @@ use std::thread::Thread;
 use crate::model::error::Error;
 use crate::runtime::request::Response;
 
-/// Where the writer leaves the outcome of a submission.
+/// The caller's side of a reply.
 pub(crate) struct Reply {
     state: Mutex<ReplyState>,
 }
@@ -18,12 +18,11 @@ pub(crate) struct Reply {
 enum ReplyState {
     Empty(Option<Waker>),
     Full(Response),
-    /// The outcome was taken, or its caller is gone.
+    /// The response was taken, or the caller has stopped waiting.
     Over,
 }
 
-/// The writer's side of a reply. One that is dropped unkept says that the queue is closed, so that
-/// nobody waits for ever, whatever becomes of the writer.
+/// The sender's side of a reply: the writer's or a reader's.
 pub(crate) struct Promise {
     reply: Option<Arc<Reply>>,
 }
@@ -34,7 +33,7 @@ impl Promise {
         Self { reply: None }
     }
 
-    /// Delivers the outcome. Returns it if the caller has stopped waiting.
+    /// Delivers the response. Returns it if the caller has stopped waiting.
     pub(crate) fn keep(mut self, outcome: Response) -> Option<Response> {
         match self.reply.take() {
             Some(reply) => reply.give(outcome),
@@ -57,7 +56,7 @@ impl Drop for Promise {
 }
 
 impl Reply {
-    /// A reply, and the promise that it will come.
+    /// Creates the two sides of a reply.
     pub(crate) fn promised() -> (Arc<Self>, Promise) {
         let reply = Arc::new(Self { state: ReplyState::Empty(None).into() });
         (Arc::clone(&reply), Promise { reply: Some(reply) })
@@ -100,7 +99,7 @@ impl Reply {
     }
 }
 
-/// Wakes this thread from `park`.
+/// Returns a waker that unparks this thread.
 pub(crate) fn thread_waker() -> Waker {
     struct Unpark(Thread);
 

@@ -1,4 +1,4 @@
-//! Requests, as callers hand them to the writer and the readers, and the responses.
+//! The requests that callers send to the writer and the readers, and the responses.
 
 use std::time::Duration;
 
@@ -21,30 +21,30 @@ pub(crate) struct Submission {
     pub(crate) request: Request,
     pub(crate) access: Access,
     pub(crate) reply: Promise,
-    /// About how much memory it holds.
+    /// The memory that it holds, roughly.
     pub(crate) bytes: usize,
 }
 
-/// What a caller wants.
+/// A request of a caller.
 pub(crate) enum Request {
-    /// A change.
+    /// Change something.
     Command(Command),
-    /// Ready jobs, and how long to wait for the first of them.
+    /// Lease ready jobs, waiting up to this long for the first one.
     Reserve(Reserve, Duration),
-    /// Something that is on disk.
+    /// Read rows from disk.
     Read(Read),
-    /// Something that only the writer knows.
+    /// Read state that only the writer has in memory.
     Ask(Ask),
 }
 
 impl Request {
-    /// Whether it is a sweep of which some steps are done.
+    /// Returns `true` for a command in steps of which at least one is committed.
     pub(crate) fn is_half_done(&self) -> bool {
         matches!(self, Self::Command(command) if command.is_half_done())
     }
 
-    /// The same request once more, after a commit with its first application was lost; `None` if it
-    /// cannot be applied again.
+    /// Returns the request to apply again after the commit with its first application was lost, or
+    /// `None` if it cannot be applied again.
     pub(crate) fn into_repeat(self) -> Option<Self> {
         match self {
             Self::Command(command) => command.into_repeat().map(Self::Command),
@@ -57,13 +57,13 @@ impl Request {
 #[derive(Debug)]
 pub(crate) enum Ask {
     Stats,
-    /// What happened in a window of this length that ends now.
+    /// The activity in a window of this length that ends now.
     Activity(Duration),
     /// One queue, or all.
     Queues(Option<String>),
 }
 
-/// What a caller gets.
+/// The answer to a request.
 #[derive(Debug)]
 pub(crate) enum Response {
     Done(Outcome),
@@ -78,7 +78,7 @@ pub(crate) enum Response {
     Stats(Box<Stats>),
     Activity(Result<Box<Activity>, Error>),
     Queues(Vec<QueueInfo>),
-    /// Nothing of it was done, or it is unknown.
+    /// The request was not applied, or its outcome is unknown.
     Refused(Error),
 }
 
@@ -90,7 +90,7 @@ impl Response {
 }
 
 impl Request {
-    /// About how much memory it holds, with its submission.
+    /// Returns roughly how much memory the request holds, including its submission.
     pub(crate) fn bytes(&self) -> usize {
         const FIXED: usize = 256;
         let more = match self {

@@ -13,7 +13,7 @@ use crate::store::schedules::{Progress, ScheduleRow};
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View, rows};
 
-/// A schedule as it is on disk.
+/// A schedule as stored on disk.
 struct Stored {
     name: String,
     row: ScheduleRow,
@@ -31,7 +31,7 @@ impl Stored {
         Ok(Self { name: name.to_owned(), row, progress })
     }
 
-    /// The occurrences to come.
+    /// Returns the future occurrences.
     fn upcoming(&self, now: Time) -> impl Iterator<Item = Time> {
         let occurrences = Occurrences { timing: &self.row.timing, created: self.row.created };
         let next = move |time: &Time| occurrences.next_after(*time);
@@ -47,7 +47,7 @@ impl Stored {
     }
 }
 
-/// One schedule, in a list that is empty if there is none.
+/// Returns one schedule in a list, which is empty if there is none.
 pub(crate) fn one(
     view: &dyn View,
     now: Time,
@@ -58,7 +58,7 @@ pub(crate) fn one(
     Ok(stored.map(|stored| stored.into_schedule(now)).into_iter().collect())
 }
 
-/// All schedules that the caller may see. Damaged ones are left out.
+/// Returns all schedules that the caller may see, without damaged ones.
 pub(crate) fn all(view: &dyn View, now: Time, access: &Access) -> Result<Vec<Schedule>, Error> {
     let mut schedules = Vec::new();
     for row in Tolerant::new(view, Table::Index, &[rows::SCHEDULE], &[rows::SCHEDULE + 1]) {
@@ -79,7 +79,7 @@ pub(crate) fn all(view: &dyn View, now: Time, access: &Access) -> Result<Vec<Sch
     Ok(schedules)
 }
 
-/// The next occurrences of a schedule, at most `times` of them.
+/// Returns the next occurrences of a schedule, at most `times` of them.
 pub(crate) fn next_times(
     view: &dyn View,
     now: Time,
@@ -93,8 +93,8 @@ pub(crate) fn next_times(
     Ok(stored.upcoming(now).take(times).collect())
 }
 
-/// A schedule; `None` if there is none that the caller may see. Where access is limited, one that
-/// cannot be read is not there: it may be of any queue.
+/// Returns a schedule, or `None` if there is none that the caller may see. A caller with limited
+/// access does not see an unreadable one, because it may belong to any queue.
 fn visible(view: &dyn View, name: &str, access: &Access) -> Result<Option<Stored>, Error> {
     let row = view.get(Table::Index, &rows::schedule(name)).map_err(|error| match error {
         StoreError::Damaged(why) => Error::DamagedSchedule { name: name.to_owned(), why },

@@ -1,19 +1,18 @@
-//! How the writer survives a store that failed.
+//! How the writer survives a failed store.
 //!
-//! A store that failed is closed and opened again, each second until that succeeds. Until then
-//! everything is refused.
+//! A failed store is closed, and opening it is tried each second until it succeeds. Until then all
+//! requests are refused.
 //!
-//! A full disk is a failure of its own kind: the store that failed can still be read, and most of
-//! the time something can be done about it.
+//! A full disk differs from other failures: the store can still be read, and space can be freed.
 //!
-//! * Readers keep the store that failed until it is closed, and wait for the moment that opening it
-//!   again takes. Counts come from a new engine, which has read what was committed.
-//! * The store is opened again at once, "lean": the reserve is released and goes to the journal, so
-//!   that everything but puts works. See `housekeeping`.
-//! * Whether the group whose commit failed is durable is known once the store is open. If it is, its
-//!   callers get their answers. If it is not, its puts are refused, and its other commands are
-//!   applied again, once: the reserve is for them. Workers that wait for jobs keep waiting.
-//! * If the journal finds no room either, the store is only read until there is some.
+//! * Readers keep the failed store until it is closed, and wait while it is being opened again.
+//!   Counts come from a new engine that has read the committed rows.
+//! * The store is opened again at once, *lean* (see `housekeeping.rs`): the reserve is released for
+//!   the journal, so that every change except a put works.
+//! * Once the store is open, it is known whether the group with the failed commit is durable. If it
+//!   is, its callers get their answers. If not, its puts are refused, and its other commands are
+//!   applied once more, in the space of the reserve. Waiting workers keep waiting.
+//! * If the journal finds no room either, the store is read-only until there is some.
 
 use std::time::Duration;
 
@@ -28,7 +27,7 @@ use crate::store::{StoreError, StoreOptions};
 
 /// How long to wait between two attempts to open a store that failed.
 const REOPEN: Duration = Duration::from_secs(1);
-/// How long to wait for readers that still hold a store that was closed, and how often to look.
+/// How long to wait for readers that still hold a closed store, and how often to check.
 const READERS: Duration = Duration::from_secs(10);
 const READERS_STEP: Duration = Duration::from_millis(5);
 
@@ -38,17 +37,18 @@ pub(crate) struct InDoubt {
     commit: u64,
     replies: Replies,
     why: String,
-    /// Whether its commands may be applied again. Not if the store was lean already.
+    /// Whether its commands may be applied again, which is not so if the store was already lean.
     repeats: bool,
 }
 
 impl Writer {
-    /// The commit of a group failed: answers its callers, or keeps them until more is known.
+    /// Answers the callers of a group whose commit failed, or keeps them until its outcome is
+    /// known.
     pub(crate) fn group_failed(&mut self, replies: Replies, error: &StoreError) {
         let fail = |reply: Promise| {
             reply.keep(Response::Refused(Error::Failed(error.to_string())));
         };
-        // The next step of a sweep must not follow a step that may be lost.
+        // The next step of a command must not follow a step that may be lost.
         for sweep in self.left_over.extract_if(.., |it| it.request.is_half_done()) {
             fail(sweep.reply);
         }
@@ -67,15 +67,15 @@ impl Writer {
         self.last_group = 0;
         self.reopen_at = self.alarm.now();
         if !is_full(error) || !self.keep_for_readers() {
-            // A compaction may take minutes, and no caller shall wait that long for its answer.
+            // A compaction may take minutes, and callers must not wait that long for an answer.
             self.ending = self.open.take().map(|open| open.housekeeping);
             self.refuse_until_reopened(error);
         }
-        // Sweeps that ended with the group make room.
+        // Commands in steps that ended with the group leave room in the inbox.
         self.hold_left_over();
     }
 
-    /// Nothing is served until the store could be opened again, and all who wait are told so.
+    /// Refuses all requests and waiting workers until the store is open again.
     fn refuse_until_reopened(&mut self, error: &StoreError) {
         let down = Error::Unavailable(error.to_string());
         self.core.set_store(Err(down.clone()));
@@ -91,16 +91,16 @@ impl Writer {
         }
     }
 
-    /// Keeps a store that found the disk full, to be read only; `false` if it cannot be read.
+    /// Keeps a store that found the disk full as read-only. Returns `false` if it cannot be read.
     fn keep_for_readers(&mut self) -> bool {
         let Some(open) = &mut self.open else { return false };
-        // The engine is ahead of the store.
+        // The engine has applied what the store has not.
         let engine = Engine::open(&*open.store, self.options.engine, self.core.clock.now());
         let Ok(engine) = engine else { return false };
         open.engine = engine;
         open.has_failed = true;
         if !self.is_lean {
-            // Was it opened as usual too early?
+            // The store ran full soon after it was opened as usual: stay lean longer.
             let was_early = open.housekeeping.age(instant_now()) < MAX_LEAN;
             self.lean = if was_early { (2 * self.lean).min(MAX_LEAN) } else { LEAN };
         }
@@ -124,7 +124,7 @@ impl Writer {
         if open.has_failed && self.reopen_at <= self.alarm.now() {
             self.reopen_at = self.alarm.now() + REOPEN;
             if !open.housekeeping.is_compacting() {
-                // What callers have left is taken up in the next turn.
+                // The next turn takes the submissions.
                 self.reopen(true);
                 return;
             }
@@ -149,7 +149,7 @@ impl Writer {
         }
     }
 
-    /// Opens a lean store as usual, if it is time for that.
+    /// Opens a lean store as usual, if that is due.
     pub(crate) fn maybe_open_as_usual(&mut self) -> Result<(), StoreError> {
         let Some(open) = &self.open else { return Ok(()) };
         if open.has_failed || !open.housekeeping.wants_opening(&open.engine, instant_now()) {
@@ -162,11 +162,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Refuses what callers ask for, and tries to open the store again.
+    /// Refuses requests, and tries to open the store again.
     pub(crate) fn turn_while_down(&mut self) {
         if self.reopen_at <= self.alarm.now() {
             self.reopen_at = self.alarm.now() + REOPEN;
-            // It holds the store that failed, so that no other can be opened.
+            // The compaction holds the failed store, so the store cannot be opened again yet.
             let is_held = self.ending.as_ref().is_some_and(Housekeeping::is_compacting);
             if !is_held && self.reopen(true) {
                 return;
@@ -179,7 +179,7 @@ impl Writer {
         self.hold_left_over();
     }
 
-    /// Closes the store and opens it again; `false` if that is not possible now.
+    /// Closes the store and opens it again. Returns `false` if that failed.
     fn reopen(&mut self, after_failure: bool) -> bool {
         self.ending = None;
         let patience = match self.open.take() {
@@ -198,7 +198,7 @@ impl Writer {
         let until = instant_now() + patience;
         let opened = loop {
             match self.disk.open(&options) {
-                // A read that is going on holds it.
+                // A read in progress still holds the store.
                 Err(StoreError::Locked) if instant_now() < until => {
                     std::thread::sleep(READERS_STEP);
                 }
@@ -216,8 +216,8 @@ impl Writer {
         true
     }
 
-    /// Answers the group whose commit found the disk full, given the last commit that is there, or
-    /// has its commands applied again.
+    /// Answers the group whose commit found the disk full, or applies its commands again. `found`
+    /// is the last commit of the store.
     fn answer_in_doubt(&mut self, found: Option<u64>) {
         let Some(InDoubt { commit, replies, why, repeats }) = self.in_doubt.take() else { return };
         let mut again = Vec::new();

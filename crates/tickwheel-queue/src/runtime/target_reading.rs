@@ -7,7 +7,7 @@ use crate::model::target::StoredTarget;
 use crate::store::tolerant::Tolerant;
 use crate::store::{StoreError, Table, View, rows};
 
-/// The target of this name, or all. Damaged ones are left out of the list of all.
+/// Returns the target with this name, or all without damaged ones.
 pub(crate) fn targets(
     view: &dyn View,
     name: Option<&str>,

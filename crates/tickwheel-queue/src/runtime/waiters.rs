@@ -1,8 +1,8 @@
 //! Workers that wait for jobs, first come, first served within a queue.
 //!
-//! A worker that gave up is noticed when it is its turn, when somebody's time is over, or when the
-//! number of those who wait has doubled since all of them were looked at. So those who gave up are
-//! never many more than the others, and a push costs the same on average, however many wait.
+//! A worker may give up while it waits. Its entry is removed when its turn comes, when a timeout
+//! passes, or when the number of entries has doubled since the last sweep. So abandoned entries
+//! never outnumber the others by much, and adding a waiter is O(1) on average.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -11,17 +11,17 @@ use crate::engine::Reserve;
 use crate::model::access::Access;
 use crate::runtime::reply::Promise;
 
-/// As few as this are not looked at.
-const FEW: usize = 64;
+/// Abandoned entries are not swept while there are fewer entries than this.
+const MIN_SWEEP: usize = 64;
 
 #[derive(Default)]
 pub(crate) struct Waiters {
     queues: HashMap<String, VecDeque<Waiter>>,
-    /// How many there are, those who gave up among them.
+    /// The number of entries, abandoned ones included.
     count: usize,
-    /// How many there were when all of them were last looked at, or fewer since.
-    looked_at: usize,
-    /// Nobody's time is over before this.
+    /// The number of entries after the last sweep, or fewer if some have left since.
+    swept: usize,
+    /// No timeout passes before this instant.
     next_timeout: Option<Instant>,
 }
 
@@ -34,25 +34,25 @@ pub(crate) struct Waiter {
 
 impl Waiters {
     pub(crate) fn push(&mut self, waiter: Waiter) {
-        if self.count >= FEW.max(2 * self.looked_at) {
-            self.look_at_all(|_| false);
+        if self.count >= MIN_SWEEP.max(2 * self.swept) {
+            self.sweep(|_| false);
         }
         self.queue_of(&waiter).push_back(waiter);
     }
 
-    /// Puts one back that was tried in vain.
+    /// Returns a waiter to the front of its queue, after no job was ready for it.
     pub(crate) fn push_front(&mut self, waiter: Waiter) {
         self.queue_of(&waiter).push_front(waiter);
     }
 
-    /// The queue that this one is about to join.
+    /// Returns the queue that a waiter is about to join, and counts the waiter.
     fn queue_of(&mut self, waiter: &Waiter) -> &mut VecDeque<Waiter> {
         self.count += 1;
         self.next_timeout = [self.next_timeout, Some(waiter.until)].into_iter().flatten().min();
         self.queues.entry(waiter.reserve.queue.clone()).or_default()
     }
 
-    /// The first who still waits for jobs of this queue.
+    /// Takes out the waiter that has waited longest for jobs of a queue.
     pub(crate) fn pop(&mut self, queue: &str) -> Option<Waiter> {
         let waiting = self.queues.get_mut(queue)?;
         let found = loop {
@@ -65,20 +65,20 @@ impl Waiters {
         if waiting.is_empty() {
             self.queues.remove(queue);
         }
-        self.looked_at = self.looked_at.min(self.count);
+        self.swept = self.swept.min(self.count);
         if self.queues.is_empty() {
             self.next_timeout = None;
         }
         found
     }
 
-    /// Those who have waited long enough.
+    /// Takes out the waiters whose timeout has passed.
     pub(crate) fn expired(&mut self, now: Instant) -> Vec<Waiter> {
-        self.look_at_all(|waiter| waiter.until <= now)
+        self.sweep(|waiter| waiter.until <= now)
     }
 
-    /// Takes some out, and drops those who gave up.
-    fn look_at_all(&mut self, is_wanted: impl Fn(&Waiter) -> bool) -> Vec<Waiter> {
+    /// Drops abandoned entries, and takes out those that `is_wanted` selects.
+    fn sweep(&mut self, is_wanted: impl Fn(&Waiter) -> bool) -> Vec<Waiter> {
         let mut taken = Vec::new();
         self.queues.retain(|_, waiting| {
             waiting.retain(|waiter| !waiter.reply.is_abandoned());
@@ -90,12 +90,12 @@ impl Waiters {
             !waiting.is_empty()
         });
         self.count = self.queues.values().map(VecDeque::len).sum();
-        self.looked_at = self.count;
+        self.swept = self.count;
         self.next_timeout = self.queues.values().flatten().map(|waiter| waiter.until).min();
         taken
     }
 
-    /// When to look whether somebody has waited long enough: not too late, but maybe too early.
+    /// Returns when to call [`expired`](Self::expired) next. It may be too early, never too late.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.next_timeout
     }
@@ -126,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn those_who_gave_up_do_not_pile_up() {
+    fn abandoned_waiters_do_not_pile_up() {
         let until = instant_now() + Duration::from_secs(3_600);
         let mut waiters = Waiters::default();
         for number in 0..10_000 {
             waiters.push(waiter(&format!("q{}", number % 3), until, Promise::to_nobody()));
-            assert!(waiters.count <= FEW, "{} wait", waiters.count);
+            assert!(waiters.count <= MIN_SWEEP, "{} wait", waiters.count);
         }
-        // Those who did not give up stay, in their order.
+        // The other waiters stay, in their order.
         let replies: Vec<_> = (0..1_000).map(|_| Reply::promised()).collect();
         let (_replies, promises): (Vec<_>, Vec<_>) = replies.into_iter().unzip();
         for (number, promise) in promises.into_iter().enumerate() {
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_s_time_is_over_in_the_end() {
+    fn every_timeout_passes() {
         let start = instant_now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut waiters = Waiters::default();
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(waiters.expired(at(3)).len(), 2);
         assert_eq!(waiters.next_timeout(), Some(at(5)));
         assert_eq!(waiters.pop("q").map(|waiter| waiter.until), Some(at(5)));
-        // Too early, and then right.
+        // The next timeout may be too early; after a sweep it is exact.
         assert!(waiters.next_timeout() <= Some(at(9)) && waiters.expired(at(5)).is_empty());
         assert_eq!(waiters.next_timeout(), Some(at(9)));
         assert_eq!(waiters.expired(at(9)).len(), 1);

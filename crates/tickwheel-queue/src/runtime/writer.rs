@@ -1,16 +1,16 @@
 //! The writer: one thread that owns the engine and commits groups of commands.
 //!
-//! A turn of its loop takes all that callers have left, applies it, commits the changes as one
-//! batch with one sync, and only then answers. While it syncs, the next group gathers: that is the
-//! group commit. When a group had many callers, it waits a moment for the same number to come back
-//! before it starts the next, so that they share a sync instead of splitting into two camps.
+//! Each turn of its loop takes all requests from the inbox, applies them, commits the changes as
+//! one batch with one sync, and only then answers. While it syncs, the next group gathers: this is
+//! group commit. After a group with many callers, the writer waits a moment for the same number to
+//! come back, so that they share one sync instead of splitting into two groups.
 //!
 //! Ground rules:
-//! * Nobody is told anything that is not committed.
-//! * When a commit fails, everybody in the group is told that the outcome is unknown. The engine
-//!   and the store are thrown away, and nothing is taken up until the store could be opened again,
-//!   which is tried each second. A sweep that was between two steps ends there. How a failure is
-//!   survived, and how a full disk differs, is in `recovery`.
+//! * Callers are answered only after the commit.
+//! * When a commit fails, every caller of the group is told that the outcome is unknown. The writer
+//!   discards engine and store, and refuses requests until the store is open again, which it tries
+//!   each second. A command in steps ends between two steps. `store_failure.rs` describes how a
+//!   failure is survived, and how a full disk differs.
 //! * This thread alone changes the store. It never waits for a caller.
 
 use std::sync::Arc;
@@ -32,16 +32,16 @@ use crate::runtime::store_failure::InDoubt;
 use crate::runtime::waiters::{Waiter, Waiters};
 use crate::store::{Disk, LeftOut, Opened, Persist, Store, StoreError, StoreOptions};
 
-/// Bytes after which the rest of the commands waits for the next group.
+/// A group ends once its batch has this many bytes. The other requests wait for the next group.
 const GROUP_BYTES: usize = 16 << 20;
-/// The longest time that a worker waits. Longer ones would overflow the clock.
+/// The longest time that a worker waits. A longer one would overflow the clock.
 const MAX_WAIT: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 pub(crate) struct WriterOptions {
     pub(crate) engine: EngineOptions,
     pub(crate) store: StoreOptions,
     pub(crate) durability: Durability,
-    /// How long to wait at most for the callers of the last group, to share a sync with them.
+    /// How long to wait for the callers of the last group, so that they share one sync.
     pub(crate) patience: Duration,
 }
 
@@ -54,25 +54,26 @@ pub(crate) struct Writer {
     /// Workers for whom rows are read at the start of the next group.
     pub(crate) need_rows: Vec<Waiter>,
     pub(crate) alarm: Alarm,
-    /// What the last turn could not take up.
+    /// Submissions for the next group: taken from the inbox, but not applied yet.
     pub(crate) left_over: Vec<Submission>,
-    /// How many callers the last group had.
+    /// The number of callers in the last group.
     pub(crate) last_group: usize,
     pub(crate) failures: u64,
-    /// The store that is open or was open last: no other is opened in its place.
+    /// Identity and last commit of the store that is or was open. No other store is opened in its
+    /// place.
     pub(crate) opened: Option<Opened>,
     pub(crate) reopen_at: Instant,
-    /// What is still going on in the store that failed.
+    /// The housekeeping of the store that failed, until its last work has ended.
     pub(crate) ending: Option<Housekeeping>,
     /// The group whose commit found the disk full.
     pub(crate) in_doubt: Option<InDoubt>,
-    /// Whether the store is to be opened without the threads that write tables.
+    /// Whether to open the store without the threads that write tables.
     pub(crate) is_lean: bool,
-    /// How long it stays so.
+    /// How long the store stays lean.
     pub(crate) lean: Duration,
 }
 
-/// What there is while the store is open.
+/// The open store and its engine.
 pub(crate) struct Open {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) engine: Engine,
@@ -84,12 +85,12 @@ pub(crate) struct Open {
     commit_time: tickwheel::Histogram,
 }
 
-/// What became of a worker that asked for jobs.
+/// The outcome of serving a worker that asked for jobs.
 enum Served {
     Answered,
-    /// Nothing is ready, and the worker's time is not over.
+    /// No job is ready, and the worker's timeout has not passed.
     Waits(Waiter),
-    /// Rows have to be read before the worker can be answered.
+    /// Rows must be read before the worker can be answered.
     NeedsRows(Waiter),
 }
 
@@ -99,7 +100,7 @@ pub(crate) type Replies = Vec<Reply>;
 pub(crate) struct Reply {
     pub(crate) promise: Promise,
     pub(crate) response: Response,
-    /// What to apply again if the commit finds the disk full: the reserve may have room for it.
+    /// The request to apply again if the commit finds the disk full, in the space of the reserve.
     pub(crate) repeat: Option<(Request, Access)>,
 }
 
@@ -128,7 +129,7 @@ impl Writer {
             is_lean: false,
             lean: LEAN,
         };
-        // For this opening only: a later one, after a failure, would not be followed by a repair.
+        // Salvage concerns this opening only: no repair follows one after a failure.
         let LeftOut { parts, jobs: mut lost } = store.left_out();
         if std::mem::take(&mut writer.options.store.salvage) || store.needs_repair() {
             lost += engine::repair(&*store)?;
@@ -203,7 +204,7 @@ impl Writer {
         }
     }
 
-    /// Waits until there is something to do; `false` when there never will be again.
+    /// Waits until there is something to do. Returns `false` once the inbox is closed and empty.
     fn take_submissions(&mut self) -> bool {
         let inbox = &self.core.inbox;
         if !self.left_over.is_empty() {
@@ -211,7 +212,7 @@ impl Writer {
             return true;
         }
         let until = self.alarm.set(self.next_wake());
-        // Without a sync there is nothing to share that would be worth the wait.
+        // Waiting for company pays only if the group shares a sync.
         let patience = match self.options.durability {
             Durability::Sync => self.options.patience,
             Durability::Interval(_) | Durability::None => Duration::ZERO,
@@ -219,13 +220,14 @@ impl Writer {
         inbox.take(&mut self.left_over, until, self.last_group, patience)
     }
 
-    /// Tells the inbox what waits here: as long as it does, others have to wait before the inbox.
+    /// Reports the left-over submissions to the inbox, where they count towards its bounds.
     pub(crate) fn hold_left_over(&self) {
         let bytes = self.left_over.iter().map(|submission| submission.bytes).sum();
         self.core.inbox.hold(self.left_over.len(), bytes);
     }
 
-    /// When something is to be done without a caller: by the wall clock, and by the monotonic one.
+    /// Returns when the writer must wake up without a request, by the wall clock and by the
+    /// monotonic clock.
     fn next_wake(&self) -> (Option<crate::model::time::Time>, Option<Instant>) {
         let Some(open) = &self.open else {
             return (None, Some(self.reopen_at));
@@ -233,14 +235,14 @@ impl Writer {
         let mut instants =
             [self.waiters.next_timeout(), open.sync_at, open.housekeeping.next_look()];
         if self.check_writable().is_err() {
-            // What is due has to wait for room.
+            // Due jobs cannot be delivered while the disk is full.
             instants[1] = open.has_failed.then_some(self.reopen_at);
             return (None, instants.into_iter().flatten().min());
         }
         (open.engine.next_wake(), instants.into_iter().flatten().min())
     }
 
-    /// One group: apply, commit, answer.
+    /// Processes one group: apply, commit, answer.
     fn turn(&mut self) -> Result<(), StoreError> {
         let Some(open) = &mut self.open else { return Ok(()) };
         let store = Arc::clone(&open.store);
@@ -318,7 +320,7 @@ impl Writer {
         self.left_over.extend(submissions);
     }
 
-    /// Gives a worker its jobs, or says what it has to wait for.
+    /// Leases ready jobs to a worker, or returns what it must wait for.
     fn serve(&mut self, store: &dyn Store, waiter: Waiter, replies: &mut Replies) -> Served {
         let Some(open) = &mut self.open else { return Served::Waits(waiter) };
         let jobs = match open.engine.reserve(store, &waiter.reserve, &waiter.access) {
@@ -337,7 +339,8 @@ impl Writer {
         Served::Answered
     }
 
-    /// Serves the workers for whom rows were read. Those that still find nothing wait in front.
+    /// Serves the workers for whom rows were read. A worker that still finds no ready job waits at
+    /// the front of its queue.
     fn serve_those_that_needed_rows(&mut self, store: &dyn Store, replies: &mut Replies) {
         let mut waiting = Vec::new();
         for waiter in std::mem::take(&mut self.need_rows) {
@@ -352,7 +355,7 @@ impl Writer {
         }
     }
 
-    /// Gives jobs that have become ready to the workers that wait for them.
+    /// Leases jobs that have become ready to the workers that wait for them.
     fn serve_waiters(&mut self, store: &dyn Store, replies: &mut Replies) {
         let Some(open) = &mut self.open else { return };
         let woken = open.engine.take_woken();
@@ -398,7 +401,7 @@ impl Writer {
             self.core.remove_names(&open.engine.take_removed());
             self.core.add_names(open.engine.queues());
         } else {
-            // Statistics are answered while the store is there, not only until the next commit.
+            // A group without changes also notices that the store has disappeared.
             open.store.check()?;
         }
         if open.sync_at.is_some_and(|at| at <= now) {
@@ -428,8 +431,7 @@ fn note_durable(opened: &mut Option<Opened>, engine: &Engine) {
     }
 }
 
-/// What those who listen are told of the last commit; `None` if nobody listened when its group
-/// began.
+/// Returns the events of the last commit, or `None` if there was no listener when its group began.
 fn events(core: &Core, engine: &mut Engine) -> Option<Vec<Event>> {
     let happened = engine.take_happened()?;
     let (commit, run, time) = (engine.commit(), core.events.run(), engine.time());
@@ -549,7 +551,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_compaction_of_a_store_that_failed() {
+    fn no_caller_waits_for_a_compaction_of_a_failed_store() {
         let (core, mut writer) = writer();
         let (end, ended) = mpsc::channel::<()>();
         let compaction = std::thread::spawn(move || assert!(ended.recv().is_err()));
@@ -582,7 +584,7 @@ mod tests {
         writer.store_failed(&StoreError::Io("no".into()));
         let refused = Poll::Ready(Err(Error::Unavailable("no".into())));
         assert_eq!(waits.as_mut().poll(&mut context), refused);
-        // Those who come later are told as well, and the store is left alone.
+        // Later callers are refused as well, and the store is not opened yet.
         let mut late = std::pin::pin!(answer(reserve(Duration::ZERO)));
         assert!(late.as_mut().poll(&mut context).is_pending());
         assert!(writer.take_submissions());

@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 use crate::process::{Failure, root};
 
 /// The crates that this is asked of.
-const SOURCES: [&str; 5] = [
+const SOURCES: [&str; 6] = [
     "crates/tickwheel/src",
     "crates/tickwheel-queue/src",
     "crates/tickwheel-api/src",
     "crates/tickwheel-client/src",
+    "crates/tickwheel-cluster/src",
     "crates/tickwheel-server/src",
 ];
 

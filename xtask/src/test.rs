@@ -192,6 +192,7 @@ fn excerpts() -> Vec<Step> {
         of_crate("tickwheel"),
         of_crate("tickwheel-integrations"),
         of_crate("tickwheel-queue"),
+        of_crate("tickwheel-cluster"),
         of_crate("tickwheel-api"),
         of_crate("tickwheel-server"),
         of_crate("tickwheel-cli"),

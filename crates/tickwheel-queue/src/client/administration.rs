@@ -1,4 +1,4 @@
-//! What is done to whole queues, and to jobs that are dead.
+//! Operations on whole queues and on dead jobs.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::runtime::reading::Read;
 use crate::runtime::request::Ask;
 
 impl Queues {
-    /// Brings a dead job back: due now, with all its attempts.
+    /// Makes a dead job ready again, with all its attempts.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues, Retry};
@@ -38,14 +38,14 @@ impl Queues {
         self.send(Command::Kick(vec![id]), response::unit)
     }
 
-    /// Brings many dead jobs back, in one commit.
+    /// Makes many dead jobs ready again, in one commit.
     pub fn kick_all(&self, ids: impl IntoIterator<Item = JobId>) -> Answer<Vec<Result<(), Error>>> {
         self.send(Command::Kick(ids.into_iter().collect()), response::units)
     }
 
-    /// Adds jobs of another store, with their ids and what has happened to them there, in one
-    /// commit. A job whose id exists is refused with [`Error::IdExists`], so an import can be
-    /// repeated. A finished job is refused if its queue would not keep it.
+    /// Adds jobs of another store with their ids, attempts and states, in one commit. A job whose
+    /// id exists is refused with [`Error::IdExists`], so an import can be repeated. A finished job
+    /// is refused if its queue would not keep it.
     pub fn import(
         &self,
         jobs: impl IntoIterator<Item = ImportedJob>,
@@ -59,8 +59,9 @@ impl Queues {
         self.read(Read::Ids(IdSearch::new(short)), response::ids)
     }
 
-    /// Brings up to so many dead jobs of a queue back, the oldest first; gives their number. Those
-    /// whose key another job has by now stay dead. Done in steps: a crash may leave it half done.
+    /// Makes dead jobs of a queue ready again, the oldest first and at most `at_most` of them, and
+    /// returns their number. A job whose key another job has taken stays dead. Works in steps:
+    /// after a crash, some of them may be left.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues, Retry};
@@ -135,12 +136,13 @@ impl Queues {
         self.cancel_waiting(queue)
     }
 
-    /// Removes a queue with its settings; gives the number of jobs that went with it. One that has
-    /// jobs, finished ones included, is removed only if that is forced: they are cancelled and
-    /// dropped, in steps, and a crash may leave some. A put with its name creates it anew.
+    /// Removes a queue with its settings, and returns the number of jobs that were removed with it.
+    /// A queue with jobs, finished ones included, is removed only with `force`: its jobs are
+    /// cancelled and removed in steps, and a crash may leave some. A later put to that name creates
+    /// the queue again.
     ///
-    /// Queues without jobs, without settings of their own and without a schedule are removed by
-    /// themselves when they were not used for 24 hours.
+    /// Queues without jobs, without settings of their own and without a schedule are removed
+    /// automatically after 24 hours without use.
     ///
     /// ```
     /// use tickwheel_queue::{Error, NewJob, Queues};
@@ -158,7 +160,7 @@ impl Queues {
         self.send(Command::RemoveQueue(removal), response::count)
     }
 
-    /// Holds deliveries of a queue back, until it is resumed. Jobs can still be put.
+    /// Stops deliveries of a queue until it is resumed. Jobs can still be put.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues};
@@ -173,7 +175,7 @@ impl Queues {
         self.send(Command::Pause { queue: queue.into(), paused: true }, response::unit)
     }
 
-    /// Lets deliveries of a queue go on.
+    /// Resumes deliveries of a queue.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues};
@@ -189,7 +191,7 @@ impl Queues {
         self.send(Command::Pause { queue: queue.into(), paused: false }, response::unit)
     }
 
-    /// Sets what can be set for a queue, which is made if there is none.
+    /// Replaces the settings of a queue, which is created if it does not exist.
     ///
     /// ```
     /// use tickwheel_queue::{QueueSettings, Queues};
@@ -217,9 +219,9 @@ impl Queues {
         self.send(Command::PatchSettings { queue: queue.into(), patch }, response::settings)
     }
 
-    /// Changes what is set for one group of a queue, which is created if it does not exist, and
-    /// returns all that is set for the group. At most
-    /// [`GroupSettings::MAX_GROUPS`] groups of a queue have settings.
+    /// Changes the settings of one group of a queue, which is created if it does not exist, and
+    /// returns all settings of the group. At most [`GroupSettings::MAX_GROUPS`] groups of a queue
+    /// have settings.
     ///
     /// See [`GroupSettings`] for an example.
     pub fn patch_group(
@@ -232,29 +234,29 @@ impl Queues {
         self.send(Command::PatchGroup { queue, group, patch }, response::group)
     }
 
-    /// The groups of a queue that have live jobs or settings, by name.
+    /// Lists the groups of a queue that have live jobs or settings, by name.
     ///
     /// See [`GroupList`] for an example.
     pub fn groups(&self, list: GroupList) -> Answer<GroupPage> {
         self.read(Read::Groups(list), response::groups)
     }
 
-    /// A queue: its settings, and how many jobs it has.
+    /// Returns a queue: its settings and its numbers of jobs.
     pub fn queue(&self, name: impl Into<String>) -> Answer<Option<QueueInfo>> {
         self.ask(Ask::Queues(Some(name.into())), response::queue)
     }
 
-    /// All queues.
+    /// Returns all queues.
     pub fn queues(&self) -> Answer<Vec<QueueInfo>> {
         self.ask(Ask::Queues(None), response::queues)
     }
 
-    /// What happened since the queues were opened, and what is there now.
+    /// Returns counters since the queues were opened, and current numbers.
     pub fn stats(&self) -> Answer<Stats> {
         self.ask(Ask::Stats, response::stats)
     }
 
-    /// Returns what happened in all queues in a window that ends now. The window is 10 seconds to an
+    /// Returns the activity of all queues in a window that ends now. The window is 10 seconds to an
     /// hour long, and its beginning is exact to 5 seconds.
     ///
     /// See [`Activity`] for an example.

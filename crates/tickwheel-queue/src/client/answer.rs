@@ -1,4 +1,4 @@
-//! What every operation gives: an answer that a thread waits for or a task awaits.
+//! Answers: the result of every operation, for threads and for async tasks.
 //!
 //! Ground rules:
 //! * Nothing is sent before the answer is first polled or waited for.
@@ -21,8 +21,8 @@ use crate::runtime::request::{Request, Response};
 /// The answer to an operation: `.await` it in a task of any runtime, or [`wait`](Answer::wait) for
 /// it on a thread.
 ///
-/// Nothing happens before that. Dropping an answer that was polled does not undo its operation;
-/// but a dropped `reserve` gives back what it was given.
+/// Nothing happens before that. Dropping an answer that was polled does not undo its operation,
+/// except that the jobs of a dropped `reserve` return to their queue.
 ///
 /// ```
 /// use tickwheel_queue::{NewJob, Queues};
@@ -62,13 +62,13 @@ impl<T> Answer<T> {
         Self { core, access, stage: Stage::New(Some(request)), convert }
     }
 
-    /// Does it, and waits for it on this thread.
+    /// Performs the operation, and waits for its result on this thread.
     ///
     /// # Errors
     ///
-    /// What the operation says.
+    /// Returns the result of the operation.
     pub fn wait(mut self) -> Result<T, Error> {
-        // A thread reads by itself: only a task must not wait for the disk.
+        // A thread reads by itself. Only a task must not wait for the disk.
         if matches!(self.stage, Stage::New(Some(Request::Read(_)))) {
             let stage = std::mem::replace(&mut self.stage, Stage::Ended);
             let Stage::New(Some(Request::Read(read))) = stage else { unreachable!() };

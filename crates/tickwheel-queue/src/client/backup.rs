@@ -1,4 +1,4 @@
-//! Backups of queues that are in use.
+//! Backups of queues in use.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,8 +8,8 @@ use crate::model::error::Error;
 use crate::runtime::core::Core;
 use crate::store;
 
-/// A backup that is being made, of queues that are in use: made by
-/// [`Queues::backup`](crate::Queues::backup).
+/// A backup in progress, made by [`Queues::backup`](crate::Queues::backup) while the queues are in
+/// use.
 ///
 /// ```
 /// use tickwheel_queue::{Backup, NewJob, Queues};
@@ -25,14 +25,14 @@ use crate::store;
 /// ```
 pub struct Backup {
     core: Arc<Core>,
-    /// Taken away when the store fails: it can be opened again only when nothing reads it.
+    /// `None` once the store has failed, because a store can be opened again only when nothing
+    /// reads it.
     reading: Arc<Mutex<Option<store::Backup>>>,
 }
 
 impl Queues {
     /// Begins a backup of everything that is committed now: jobs, queues, settings, schedules and
-    /// idempotency keys. Work continues meanwhile, and is not in the backup.
-    /// [`store::restore`] reads it.
+    /// idempotency keys. Changes made meanwhile are not in the backup. [`store::restore`] reads it.
     ///
     /// ```
     /// use tickwheel_queue::store::{Disk, MemoryDisk, StoreOptions, restore};
@@ -69,8 +69,8 @@ impl Queues {
 }
 
 impl Backup {
-    /// Makes the next piece of the stream, of about 256 KiB; `None` after the last. May wait for
-    /// the disk.
+    /// Returns the next piece of the stream, of about 256 KiB, or `None` after the last one. May
+    /// wait for the disk.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! How queues are set up and opened.
+//! Configuring and opening queues.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
@@ -19,13 +19,13 @@ use crate::runtime::core::Core;
 use crate::runtime::writer::{Writer, WriterOptions};
 use crate::store::{Directory, Disk, MemoryDisk, StoreError, StoreOptions};
 
-/// What a row of the store can hold, with room for the rest of the job.
+/// The largest value of a row, minus room for the rest of the job.
 const LARGEST: u64 = 1 << 30;
 /// Keys of the store have 16-bit lengths.
 const LONGEST: u64 = 60_000;
-/// Bytes of a reserve: enough to acknowledge tens of thousands of jobs, and not a disk of its own.
+/// The bounds of a reserve, in bytes.
 const RESERVE: std::ops::RangeInclusive<u64> = 16 << 20..=1 << 30;
-/// How queues are set up.
+/// Configures and opens queues.
 ///
 /// ```
 /// use std::time::Duration;
@@ -76,61 +76,61 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// How durable an answer is; [`Durability::Sync`] without this.
+    /// Sets how durable an answer is. Defaults to [`Durability::Sync`].
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// How far ahead jobs are kept in memory; five minutes without this.
+    /// Sets how far ahead jobs are kept in memory: 1 second to 1 day. Defaults to 5 minutes.
     #[must_use]
     pub fn horizon(mut self, horizon: Duration) -> Self {
         self.horizon = horizon;
         self
     }
 
-    /// About how many jobs are kept in memory, each about 100 bytes; 500,000 without this. A
-    /// queue may always hold a few.
+    /// Sets the approximate number of jobs in memory, of about 100 bytes each. Defaults to 500,000.
+    /// Each queue may always hold a few.
     #[must_use]
     pub fn near(mut self, jobs: usize) -> Self {
         self.near = jobs;
         self
     }
 
-    /// How long a commit waits at most for callers who shared the last one; 200 µs without this.
-    /// A single caller never waits, and nobody does where commits are not synced.
+    /// Sets how long a commit waits for callers that shared the last one, at most 1 second.
+    /// Defaults to 200 µs. A single caller never waits, and commits without a sync never wait.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// What bounds everything.
+    /// Sets the limits. Whatever exceeds one is refused.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Bytes of cache for what is read from disk; 32 MiB without this.
+    /// Sets the bytes of cache for blocks read from disk. Defaults to 32 MiB.
     #[must_use]
     pub fn cache(mut self, bytes: u64) -> Self {
         self.cache = bytes;
         self
     }
 
-    /// Files of tables that are kept open, at least 10; 900 without this. Some others are open for a
-    /// moment now and then.
+    /// Sets the number of table files that are kept open, at least 10. Defaults to 900. A few
+    /// others are open for short times.
     #[must_use]
     pub fn open_files(mut self, files: usize) -> Self {
         self.open_files = files;
         self
     }
 
-    /// How large a job is in an answer: a page of a list and an answer to `reserve` end once their
-    /// jobs have 16 MiB by this measure. Without this the bytes of payload and headers count. A
-    /// service that sends jobs in another form measures that.
+    /// Sets how the size of a job is measured. A page of a list and an answer to `reserve` end once
+    /// their jobs have 16 MiB by this measure. Defaults to the bytes of payload and headers. A
+    /// service that sends jobs in another form measures that form.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues};
@@ -146,33 +146,33 @@ impl Builder {
         self
     }
 
-    /// How many events are kept for those who listen, each about 100 bytes; 10,000 without this.
-    /// Nothing is kept while nobody listens.
+    /// Sets the number of events that are kept for listeners, of about 100 bytes each. Defaults to
+    /// 10,000. Without a listener none are kept.
     #[must_use]
     pub fn events(mut self, events: usize) -> Self {
         self.events = events;
         self
     }
 
-    /// Continues with what can be read of a damaged directory, instead of refusing to open it.
+    /// Opens a damaged directory with what can be read of it, instead of refusing to open it.
     ///
     /// The whole store is read, the index is repaired from the jobs, and jobs are counted again.
-    /// What cannot be read is left out: the files are kept in the folder `damaged`, each part is
-    /// logged with its file, and [`Stats::damaged`](crate::Stats::damaged) counts the parts and
-    /// the lost jobs. This takes a while where there are millions of jobs, so it is for the one
-    /// opening after damage was reported.
+    /// Unreadable parts are omitted: their files are kept in the folder `damaged`, each part is
+    /// logged with its file, and [`Stats::damaged`](crate::Stats::damaged) counts the parts and the
+    /// lost jobs. With millions of jobs this takes a while, so use it only for the first opening
+    /// after damage was reported.
     #[must_use]
     pub fn salvage(mut self, salvage: bool) -> Self {
         self.salvage = salvage;
         self
     }
 
-    /// Bytes on disk that are kept for a time when the disk is full: 0 for none, or from 16 MiB to
+    /// Sets the bytes on disk that are reserved for when the disk is full: 0 for none, or 16 MiB to
     /// 1 GiB. Defaults to 32 MiB, and is at most a sixteenth of
     /// [`Limits::disk`](crate::Limits::disk), but not less than 16 MiB.
     ///
-    /// They are released when the disk is full. While they last, jobs can still be reserved,
-    /// acknowledged, cancelled and purged; an acknowledgement takes about 300 bytes. They are
+    /// The reserve is released when the disk is full. While it lasts, jobs can still be reserved,
+    /// acknowledged, cancelled and removed; an acknowledgement takes about 300 bytes. It is
     /// allocated again once there is room.
     #[must_use]
     pub fn reserve(mut self, bytes: u64) -> Self {
@@ -180,7 +180,7 @@ impl Builder {
         self
     }
 
-    /// A clock that tests move, instead of the machine's.
+    /// Uses a clock that tests move, instead of the system's.
     ///
     /// ```
     /// use std::time::Duration;
@@ -209,21 +209,21 @@ impl Builder {
         self
     }
 
-    /// Opens the queues of a directory, or makes them.
+    /// Opens the queues in a directory, which is created if it does not exist.
     ///
     /// # Errors
     ///
-    /// If that is not possible; the error says why and what to do.
+    /// If the directory cannot be opened; the error says why and what to do.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Queues, OpenError> {
         let path = path.as_ref();
         self.open_on(Directory::new(path), path)
     }
 
-    /// Opens queues that are gone when they are closed.
+    /// Opens queues in memory, which are gone when they are closed.
     ///
     /// # Errors
     ///
-    /// If a setting makes no sense.
+    /// If a setting is out of bounds.
     pub fn in_memory(self) -> Result<Queues, OpenError> {
         self.open_disk(MemoryDisk::new())
     }
@@ -232,7 +232,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If that is not possible; the error says why and what to do.
+    /// If the disk cannot be opened; the error says why and what to do.
     #[doc(hidden)]
     pub fn open_disk(self, disk: impl Disk + 'static) -> Result<Queues, OpenError> {
         self.open_on(disk, Path::new("the store"))
@@ -242,7 +242,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// If that is not possible; the error says why and what to do.
+    /// If the disk cannot be opened; the error says why and what to do.
     #[doc(hidden)]
     pub fn open_stepped(self, disk: impl Disk + 'static) -> Result<(Queues, Stepper), OpenError> {
         let (core, writer) = self.start(disk, Path::new("the store"))?;
@@ -296,7 +296,7 @@ impl Builder {
         Ok((core, writer))
     }
 
-    /// A sixteenth of a limit of the disk at most.
+    /// Limits the reserve to a sixteenth of the limit of the disk.
     fn reserve_within_limit(&self) -> u64 {
         let most = (self.limits.disk / 16).max(*RESERVE.start());
         self.reserve.min(most)
@@ -353,7 +353,7 @@ impl Builder {
     }
 }
 
-/// Runs the writer. Should it ever panic, nobody is left waiting: promises that are dropped answer
+/// Runs the writer. If it panics, no caller is left waiting: promises that are dropped answer
 /// for themselves, and the inbox takes no more of them.
 fn run_writer(core: &Core, writer: Writer) {
     core.claim_thread();
@@ -364,7 +364,7 @@ fn run_writer(core: &Core, writer: Writer) {
     }
 }
 
-/// Refuses whatever callers still send or wait for.
+/// Refuses all further and waiting requests.
 pub(super) fn close_core(core: &Core) {
     core.inbox.close();
     core.set_store(Err(Error::Closed));

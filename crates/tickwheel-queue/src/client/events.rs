@@ -11,7 +11,7 @@ use crate::model::event::{Event, EventId, EventsError};
 use crate::runtime::event_log::{Cursor, EventLog};
 use crate::runtime::reply::thread_waker;
 
-/// What happens to jobs from now on, or from an event on: made by
+/// A stream of changes of jobs, from now or from an event on: made by
 /// [`Queues::events`](crate::Queues::events).
 ///
 /// ```
@@ -50,7 +50,7 @@ impl Events {
         Self { log, cursor, access, queue: None, taken, position }
     }
 
-    /// Only those of one queue.
+    /// Only events of this queue.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues};
@@ -68,7 +68,7 @@ impl Events {
         self
     }
 
-    /// The next event, for a task of any runtime. Nothing is lost if the future is dropped.
+    /// Waits for the next event in a task of any runtime. Nothing is lost if the future is dropped.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues};
@@ -85,12 +85,12 @@ impl Events {
     ///
     /// # Errors
     ///
-    /// If some were lost, or there will be no more.
+    /// If events were lost, or there will be no more.
     pub async fn next(&mut self) -> Result<Event, EventsError> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// The next event, for a thread, which waits for it.
+    /// Waits for the next event on this thread.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues};
@@ -104,7 +104,7 @@ impl Events {
     ///
     /// # Errors
     ///
-    /// If some were lost, or there will be no more.
+    /// If events were lost, or there will be no more.
     pub fn wait(&mut self) -> Result<Event, EventsError> {
         let waker = thread_waker();
         let mut context = Context::from_waker(&waker);
@@ -116,7 +116,7 @@ impl Events {
         }
     }
 
-    /// The next event if there is one already; `None` if not.
+    /// Returns the next event if there is one already.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues};
@@ -287,7 +287,7 @@ mod tests {
         assert!(log.wants_events(later(59)));
         drop(Events::new(&log, Some(start), Access::default()));
         assert!(!log.wants_events(later(61)));
-        // What happened meanwhile is not there, so the old place is not either.
+        // Events meanwhile were not recorded, so the old position is unknown.
         assert_eq!(
             ids(&mut Events::new(&log, Some(start), Access::default())),
             [Err(EventsError::Lost)]

@@ -1,4 +1,4 @@
-//! What callers hold: the handle [`Queues`](crate::Queues) and the answers that it gives.
+//! What callers hold: the handle [`Queues`](crate::Queues) and the answers of its operations.
 //!
 //! A call builds a request and returns an [`Answer`](crate::Answer); nothing is sent before the
 //! answer is polled or waited for. Changes go to the writer's inbox, reads to the reader threads.

@@ -1,4 +1,4 @@
-//! The front door: one handle for everything that can be done with queues.
+//! The front door: one handle for all operations on queues.
 
 use std::fmt;
 use std::path::Path;
@@ -27,11 +27,11 @@ use crate::runtime::request::{Ask, Request, Response};
 
 /// Durable queues of delayed jobs.
 ///
-/// Clones are handles to the same queues. When the last one is dropped, what was sent is finished
-/// and the store is closed.
+/// Clones are handles to the same queues. Dropping the last one finishes all requests that were
+/// sent and closes the store.
 ///
-/// Every operation gives an [`Answer`]: `.await` it in a task, or `.wait()` for it on a thread.
-/// What it says is durable by then.
+/// Every operation returns an [`Answer`]: `.await` it in a task, or `.wait()` for it on a thread.
+/// Its result is durable by then.
 ///
 /// ```
 /// use std::time::Duration;
@@ -63,7 +63,7 @@ impl Drop for Handle {
     fn drop(&mut self) {
         self.core.inbox.close();
         self.core.readers.stop();
-        // A waker may drop the last handle: on the very thread that would be waited for.
+        // A waker may drop the last handle on the very thread that would be joined.
         if let Some(writer) = self.writer.take().filter(|_| !self.core.owns_thread())
             && writer.join().is_err()
         {
@@ -78,16 +78,16 @@ impl Queues {
         Self { handle: Arc::new(handle), access: Access::default(), worker: None }
     }
 
-    /// Opens the queues of a directory, or makes them.
+    /// Opens the queues in a directory, which is created if it does not exist.
     ///
     /// # Errors
     ///
-    /// If that is not possible; the error says why and what to do.
+    /// If the directory cannot be opened; the error says why and what to do.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         Self::builder().open(path)
     }
 
-    /// Queues that are gone when they are closed.
+    /// Opens queues in memory, which are gone when they are closed.
     ///
     /// # Panics
     ///
@@ -96,18 +96,17 @@ impl Queues {
         Self::builder().in_memory().expect("the default settings make sense")
     }
 
-    /// Queues with settings of your own.
+    /// Returns a builder, for settings of your own.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// A handle to the same queues whose operations are limited to an access, in place of this
-    /// handle's own.
+    /// Returns a handle to the same queues with this access, in place of this handle's own.
     ///
-    /// To this handle the jobs and schedules of other queues do not exist: their ids are not
-    /// found, lists and events leave them out. An operation that names another queue gets
-    /// [`Error::Forbidden`]. Once the access is revoked, every operation gets [`Error::Revoked`],
-    /// a `reserve` that waits included: its jobs go to the next worker.
+    /// For that handle, the jobs and schedules of other queues do not exist: their ids are not
+    /// found, and lists and events omit them. An operation that names another queue returns
+    /// [`Error::Forbidden`]. Once the access is revoked, every operation returns
+    /// [`Error::Revoked`], including a waiting `reserve`, whose jobs go to the next worker.
     ///
     /// ```
     /// use tickwheel_queue::{Access, Error, NewJob, Queues};
@@ -123,9 +122,9 @@ impl Queues {
         Self { access, ..self.clone() }
     }
 
-    /// A handle to the same queues that gives the name of a worker with each `reserve`, in place of
-    /// this handle's own: 1 to 128 bytes without control characters. The name is shown with the jobs
-    /// that the worker has, and in their [history](crate::Job::history).
+    /// Returns a handle to the same queues that gives the name of a worker with each `reserve`: 1
+    /// to 128 bytes without control characters. The name is shown with the jobs that the worker
+    /// has, and in their [history](crate::Job::history).
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues};
@@ -164,7 +163,7 @@ impl Queues {
         self.send(Command::Put(vec![job]), response::put)
     }
 
-    /// Puts many jobs in one commit: after a crash all that were accepted are there, or none.
+    /// Puts many jobs in one commit: after a crash, all accepted jobs are there or none.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues};
@@ -182,10 +181,10 @@ impl Queues {
         self.send(Command::Put(jobs.into_iter().collect()), response::puts)
     }
 
-    /// Puts jobs in one commit, so that repeating the call with the same key puts nothing and gives the
-    /// first answer again, also after a crash and if the jobs are long done.
+    /// Puts jobs in one commit, so that repeating the call with the same key puts nothing and
+    /// returns the first answer again, also after a crash and when the jobs are long done.
     ///
-    /// If no job was accepted, the key is not used: the call can be tried again.
+    /// If no job was accepted, the key is not used, and the call can be repeated.
     ///
     /// ```
     /// use tickwheel_queue::{IdempotencyKey, NewJob, Queues};
@@ -210,8 +209,8 @@ impl Queues {
         self.send(command, response::put_once)
     }
 
-    /// Cancels a live job, by id or key; gives the state that it was in. A worker who has it finds
-    /// out when it acknowledges or extends.
+    /// Cancels a live job by id or key, and returns its previous state. A worker that has the job
+    /// finds out when it acknowledges or extends.
     ///
     /// ```
     /// use std::time::Duration;
@@ -244,7 +243,7 @@ impl Queues {
         self.send(Command::Cancel(jobs.into_iter().map(Into::into).collect()), response::states)
     }
 
-    /// Gives a waiting job another due time; gives that time.
+    /// Moves the due time of a waiting job, and returns the new due time.
     ///
     /// ```
     /// use std::time::Duration;
@@ -260,7 +259,7 @@ impl Queues {
         self.send(Command::Reschedule(vec![(job.into(), when.into())]), response::time)
     }
 
-    /// Gives many waiting jobs other due times, in one commit.
+    /// Moves the due times of many waiting jobs, in one commit.
     ///
     /// ```
     /// use std::time::Duration;
@@ -280,7 +279,7 @@ impl Queues {
         self.send(Command::Reschedule(jobs), response::times)
     }
 
-    /// A job, by id or key; `None` if there is none. By key only live jobs are found.
+    /// Returns a job by id or key, or `None` if there is none. By key, only live jobs are found.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues};
@@ -295,7 +294,7 @@ impl Queues {
         self.read(Read::Get(vec![job.into()]), response::job)
     }
 
-    /// Many jobs, all as they were at one moment.
+    /// Returns many jobs, all from one snapshot.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues};
@@ -313,7 +312,7 @@ impl Queues {
         self.read(Read::Get(jobs.into_iter().map(Into::into).collect()), response::jobs)
     }
 
-    /// A page of the jobs of a queue.
+    /// Returns a page of the jobs of a queue.
     ///
     /// ```
     /// use tickwheel_queue::{List, NewJob, Queues};
@@ -327,9 +326,9 @@ impl Queues {
         self.read(Read::List(list), response::page)
     }
 
-    /// What happens to jobs: from now on, or after an event. Each is told when it is committed,
-    /// and before its caller is answered. Who comes while something is being committed may be
-    /// told at first that events were lost: what `list` gives after that is complete.
+    /// Returns a stream of the events of jobs, from now on or after an event. An event is sent
+    /// after its commit and before its caller is answered. A listener that starts during a commit
+    /// may first be told that events were lost; a `list` after that is complete.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues};
@@ -375,7 +374,7 @@ impl Queues {
         self.request(Request::Read(read), convert)
     }
 
-    /// The job is done. It is dropped, or kept as the queue's retention says.
+    /// Acknowledges a job, which is removed or kept as the queue's retention says.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues};
@@ -391,7 +390,7 @@ impl Queues {
         self.send(Command::Ack(vec![(lease, None)]), response::unit)
     }
 
-    /// Many jobs are done, in one commit.
+    /// Acknowledges many jobs, in one commit.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues};
@@ -438,8 +437,8 @@ impl Queues {
         self.send(Command::Ack(jobs.into_iter().collect()), response::units)
     }
 
-    /// The attempt failed; gives the state that the job is in now: scheduled or ready if it is
-    /// tried again, dead if not.
+    /// Reports a failed attempt, and returns the job's new state: scheduled or ready if it is tried
+    /// again, otherwise dead.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues, Retry, State};
@@ -456,8 +455,8 @@ impl Queues {
         self.send(Command::Fail(vec![failure]), response::state)
     }
 
-    /// The same with a detail beside the error, of which the [history](crate::Job::history) keeps
-    /// the first 512 bytes: an excerpt of a response, for example.
+    /// Reports a failed attempt with a detail beside the error, for example an excerpt of a
+    /// response. The [history](crate::Job::history) keeps its first 512 bytes.
     pub fn fail_with_detail(
         &self,
         lease: Lease,
@@ -470,7 +469,7 @@ impl Queues {
         self.send(Command::Fail(vec![failure]), response::state)
     }
 
-    /// Many attempts failed, in one commit.
+    /// Reports many failed attempts, in one commit.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, Queues, Retry};
@@ -496,7 +495,7 @@ impl Queues {
         self.send(Command::Fail(failures), response::states)
     }
 
-    /// The lease lasts this long from now, which cannot be zero; gives its new end.
+    /// Extends a lease to this long from now, which cannot be zero, and returns its new end.
     ///
     /// ```
     /// use std::time::Duration;
@@ -513,7 +512,7 @@ impl Queues {
         self.send(Command::Extend(vec![(lease, length)]), response::time)
     }
 
-    /// Many leases last longer, in one commit.
+    /// Extends many leases, in one commit.
     ///
     /// ```
     /// use std::time::Duration;
@@ -533,8 +532,8 @@ impl Queues {
         self.send(Command::Extend(leases.into_iter().collect()), response::times)
     }
 
-    /// Gives a job back unused: the delivery does not count as an attempt. Released at once
-    /// (`Duration::ZERO`) it gets its old place.
+    /// Releases a job: the delivery does not count as an attempt. With `Duration::ZERO` the job
+    /// returns to its old place.
     ///
     /// ```
     /// use std::time::Duration;
@@ -551,7 +550,7 @@ impl Queues {
         self.send(Command::Release(vec![(lease, when.into())]), response::unit)
     }
 
-    /// Gives many jobs back unused, in one commit.
+    /// Releases many jobs, in one commit.
     ///
     /// ```
     /// use std::time::Duration;

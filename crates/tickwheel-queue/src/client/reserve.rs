@@ -1,4 +1,4 @@
-//! Reserving jobs: for workers that take what is ready, wait for it, or have limited room.
+//! Reserving jobs: at once, with a wait, or within a budget of memory.
 
 use std::time::Duration;
 
@@ -12,10 +12,11 @@ use crate::runtime::request::Request;
 
 impl Queues {
     /// Leases ready jobs of a queue to the caller, at most `jobs` of them, in order of due time,
-    /// priority and insertion. The length of the lease defaults to the queue's setting and cannot be zero.
+    /// priority and insertion. The length of the lease defaults to the queue's setting and cannot
+    /// be zero.
     ///
-    /// The list is empty if nothing is ready, and ends early once its jobs have 16 MiB
-    /// (see [`Builder::measure`](crate::Builder::measure)).
+    /// The list is empty if no job is ready, and ends early once its jobs have 16 MiB (see
+    /// [`Builder::measure`](crate::Builder::measure)).
     ///
     /// ```
     /// use std::time::Duration;
@@ -36,8 +37,8 @@ impl Queues {
         self.reserve_within(queue, jobs, lease, Duration::ZERO)
     }
 
-    /// Reserves like [`reserve`](Self::reserve), and waits up to this long for the first job if
-    /// nothing is ready.
+    /// Reserves like [`reserve`](Self::reserve), and waits up to `wait` for the first job if none
+    /// is ready.
     ///
     /// ```
     /// use std::time::Duration;
@@ -64,8 +65,8 @@ impl Queues {
     /// leased. The answer ends at the first job that is refused, which stays ready.
     ///
     /// This bounds the memory of many answers together: `admit` charges each job to a budget that
-    /// all callers share. It runs on the thread that writes, so it must be quick, must not panic,
-    /// and must not call the queue.
+    /// all callers share. It runs on the writer's thread, so it must be fast, must not panic, and
+    /// must not call the queue.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! From the outcome of a request to what its caller was promised.
+//! Converts the response to a request into the result of an operation.
 
 use crate::engine::{Outcome, Put};
 use crate::model::activity::Activity;
@@ -17,7 +17,7 @@ use crate::runtime::request::Response;
 
 type Many<T> = Result<Vec<Result<T, Error>>, Error>;
 
-/// The outcome of another request: cannot be, since request and conversion are paired in one place.
+/// Panics for a response to another request: request and conversion are paired in one place.
 fn mismatch<T>(outcome: Response) -> Result<T, Error> {
     match outcome {
         Response::Refused(error) | Response::Done(Outcome::Refused(error)) => Err(error),
@@ -25,7 +25,7 @@ fn mismatch<T>(outcome: Response) -> Result<T, Error> {
     }
 }
 
-/// The only result of a list of one.
+/// Returns the result of a list with one item.
 fn only<T>(results: Many<T>) -> Result<T, Error> {
     match results?.pop() {
         Some(result) => result,

@@ -1,7 +1,7 @@
-//! What is done to schedules, and what is asked about them.
+//! Operations on schedules.
 //!
-//! Changes are commands like any other. Questions are answered from the rows on disk, on the
-//! caller's thread or on a reader's.
+//! Changes are commands like any other. Reads use a snapshot of the store, on the caller's thread
+//! or on a reader's.
 
 use crate::client::answer::Answer;
 use crate::client::queues::Queues;
@@ -12,9 +12,9 @@ use crate::model::time::Time;
 use crate::runtime::reading::Read;
 
 impl Queues {
-    /// Puts a schedule, which replaces the one of the same name. With the same timing as before
-    /// it goes on where that was, so a program may put its schedules at each start; with another
-    /// timing it begins now. A paused one stays paused.
+    /// Puts a schedule, which replaces the one with the same name. With the same timing it
+    /// continues where the old one was, so a program may put its schedules at each start. With
+    /// another timing it begins now. A paused schedule stays paused.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, NewSchedule, Queues, Timing};
@@ -48,7 +48,7 @@ impl Queues {
         self.send(Command::RemoveSchedule(name.into()), response::unit)
     }
 
-    /// Lets a schedule put nothing until it is resumed.
+    /// Pauses a schedule: it puts no jobs until it is resumed.
     ///
     /// ```
     /// use std::time::Duration;
@@ -65,8 +65,8 @@ impl Queues {
         self.send(Command::PauseSchedule { name: name.into(), paused: true }, response::unit)
     }
 
-    /// Lets a paused schedule go on with the next occurrence from now. Those that came while it
-    /// was paused are left out.
+    /// Resumes a paused schedule with the next occurrence from now. Occurrences that fell into the
+    /// pause are skipped.
     ///
     /// ```
     /// use std::time::Duration;
@@ -84,13 +84,13 @@ impl Queues {
         self.send(Command::PauseSchedule { name: name.into(), paused: false }, response::unit)
     }
 
-    /// A schedule, and how far it has come; `None` if there is none of this name.
+    /// Returns a schedule and its progress, or `None` if it does not exist.
     pub fn schedule(&self, name: impl Into<String>) -> Answer<Option<Schedule>> {
         self.read(Read::Schedule(name.into()), response::schedule)
     }
 
-    /// All schedules, by name. Those that cannot be read are left out here; asked for by name they
-    /// say why, and `stats` counts them.
+    /// Returns all schedules by name. Unreadable ones are omitted: `schedule` returns why, and
+    /// `stats` counts them.
     ///
     /// ```
     /// use std::time::Duration;
@@ -110,8 +110,7 @@ impl Queues {
         self.read(Read::Schedules, response::schedules)
     }
 
-    /// The next occurrences of a schedule, up to a thousand: those that it will have, or would
-    /// have if it were not paused.
+    /// Returns the next occurrences of a schedule, up to a thousand, as if it were not paused.
     ///
     /// ```
     /// use std::time::Duration;

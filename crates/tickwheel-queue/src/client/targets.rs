@@ -1,4 +1,4 @@
-//! What is done to push targets. The queue stores them; a service delivers to them.
+//! Operations on push targets. The queue stores them; a service delivers to them.
 
 use bytes::Bytes;
 
@@ -35,7 +35,7 @@ impl Queues {
         self.read(Read::Targets(Some(name.into())), response::target)
     }
 
-    /// Returns all targets, by name. Damaged ones are left out.
+    /// Returns all targets by name, without damaged ones.
     pub fn targets(&self) -> Answer<Vec<StoredTarget>> {
         self.read(Read::Targets(None), response::targets)
     }

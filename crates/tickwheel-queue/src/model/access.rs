@@ -1,7 +1,7 @@
-//! What a caller may touch.
+//! The queues that a caller may touch.
 //!
-//! Every request carries an [`Access`]: the names of the queues that it may touch. The engine and
-//! the reader decide where they look a job up, so nothing can change between the check and the act.
+//! Every request carries an [`Access`]. The engine and the readers check it where they look up a
+//! job, so nothing can change between the check and the operation.
 //!
 //! Ground rules:
 //! * What an access does not include does not exist: a job of another queue is not found by its
@@ -9,7 +9,7 @@
 //!   that it has no access.
 //! * A revoked access is refused in the step that would have used it. A worker that waits with one
 //!   gets no job, and the job goes to the next worker.
-//! * Carrying an access costs a reference count, and nothing if it is to everything.
+//! * Carrying an access costs a reference count, or nothing for access to everything.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,15 +44,15 @@ pub struct Access {
 
 #[derive(Debug)]
 struct Grant {
-    /// Who has it, as far as the limit of queues is concerned.
+    /// The holder for whom created queues count.
     holder: Arc<str>,
     patterns: Vec<String>,
-    /// A pattern matches every name.
+    /// Whether a pattern matches every name.
     is_everything: bool,
     is_revoked: AtomicBool,
 }
 
-/// Access to everything, for what the queue does by itself.
+/// Access to everything, for operations of the queue itself.
 pub(crate) static EVERYTHING: Access = Access { grant: None };
 
 impl Access {
@@ -72,7 +72,7 @@ impl Access {
         Self { grant: Some(Arc::new(grant)) }
     }
 
-    /// A new access to the same queues that names its holder, such as a user or a token.
+    /// Returns a new access to the same queues that names its holder, such as a user or a token.
     ///
     /// A queue counts for the holder of the limited access that created it until it is removed,
     /// also after a restart. Accesses with the same holder share one
@@ -145,7 +145,7 @@ impl Access {
         self.grant.as_ref().is_some_and(|grant| !grant.is_everything)
     }
 
-    /// The holder for whom created queues count; `None` if the access is to all queues.
+    /// Returns the holder for whom created queues count, or `None` for access to all queues.
     pub(crate) fn limited_holder(&self) -> Option<&Arc<str>> {
         self.grant.as_ref().filter(|grant| !grant.is_everything).map(|grant| &grant.holder)
     }

@@ -1,12 +1,12 @@
-//! How late jobs were delivered, and what happened lately.
+//! The lateness of deliveries, and recent activity.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::model::time::{Time, millis};
 
-/// By how much the jobs of a queue were delivered after they were due: a histogram with fixed
-/// bounds, finest between 1 and 60 seconds.
+/// A histogram of the lateness of a queue's deliveries. Its fixed bounds are finest between 1 and
+/// 60 seconds.
 ///
 /// ```
 /// use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::model::time::{Time, millis};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lateness {
-    /// By the bound that is not exceeded; the last one is for the rest.
+    /// The number of deliveries per bucket. The last bucket has no bound.
     counts: [u64; Lateness::BOUNDS_MS.len() + 1],
     sum_ms: u64,
     max_ms: u64,
@@ -70,7 +70,7 @@ impl Lateness {
     }
 
     pub(crate) fn record(&mut self, lateness: Duration) {
-        // In whole milliseconds, as due times are.
+        // Lateness counts in whole milliseconds, as due times do.
         let millis = u64::try_from(lateness.as_millis()).unwrap_or(u64::MAX);
         let bucket = Self::BOUNDS_MS.partition_point(|bound| *bound < millis);
         self.counts[bucket] += 1;
@@ -78,7 +78,7 @@ impl Lateness {
         self.max_ms = self.max_ms.max(millis);
     }
 
-    /// Returns the deliveries since an earlier state. The longest lateness is that of all time.
+    /// Returns the deliveries since an earlier state. The maximum is that of all time.
     fn since(&self, earlier: &Self) -> Self {
         let mut since = self.clone();
         for (count, earlier) in since.counts.iter_mut().zip(earlier.counts) {
@@ -89,7 +89,7 @@ impl Lateness {
     }
 }
 
-/// What happened since a time, in all queues.
+/// The activity of all queues since a time.
 ///
 /// ```
 /// use std::time::Duration;
@@ -107,7 +107,7 @@ impl Lateness {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Activity {
-    /// When the window begins. Later than asked for if the queues were opened later.
+    /// When the window begins. It is later than requested if the queues were opened later.
     pub since: Time,
     /// Jobs put, those of schedules included.
     pub put: u64,
@@ -121,15 +121,15 @@ pub struct Activity {
     pub failed: u64,
     /// Leases that expired.
     pub expired: u64,
-    /// Jobs given back by workers.
+    /// Jobs released by workers.
     pub released: u64,
     /// Jobs that died.
     pub died: u64,
     /// Jobs cancelled or replaced.
     pub cancelled: u64,
-    /// Dead jobs brought back.
+    /// Dead jobs made ready again.
     pub kicked: u64,
-    /// By how much jobs were delivered after they were due.
+    /// How long after their due time jobs were delivered.
     pub lateness: Lateness,
 }
 
@@ -139,7 +139,7 @@ impl Activity {
     /// The longest window.
     pub const MAX_WINDOW: Duration = Duration::from_secs(3_600);
 
-    /// Returns what happened after an earlier state.
+    /// Returns the activity since an earlier state.
     fn after(&self, earlier: &Self) -> Self {
         Self {
             since: earlier.since,
@@ -158,21 +158,21 @@ impl Activity {
     }
 }
 
-/// How far apart two samples are at least. A window is exact to this.
+/// The least time between two samples, which is the precision of a window.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The totals of the last hour, as they were at the beginning of groups of commands. Without
-/// commands nothing changes, so no timer takes samples.
+/// The totals of the last hour, sampled when groups of commands begin. Without commands nothing
+/// changes, so no timer takes samples.
 #[derive(Debug, Default)]
 pub(crate) struct Samples {
-    /// Each with the time of its group, and the totals before that group.
+    /// Each sample has the time of its group, and the totals before that group.
     taken: VecDeque<Activity>,
     opened: Time,
 }
 
 impl Samples {
-    /// Takes a sample if the last one is old enough. A clock that is set back makes samples void
-    /// that seem to lie in the future.
+    /// Takes a sample if the last one is old enough. After the clock was set back, samples in the
+    /// future are dropped.
     pub(crate) fn take(&mut self, now: Time, totals: impl FnOnce() -> Activity) {
         while self.taken.back().is_some_and(|last| last.since > now) {
             self.taken.pop_back();
@@ -188,7 +188,7 @@ impl Samples {
         self.taken.push_back(Activity { since: now, ..totals() });
     }
 
-    /// Returns what happened in a window that ends now.
+    /// Returns the activity in a window that ends now.
     pub(crate) fn window(&self, now: Time, window: Duration, totals: &Activity) -> Activity {
         let begin = now.as_millis().saturating_sub(millis(window));
         let since = Time::from_millis(begin).max(self.opened);
@@ -227,7 +227,7 @@ mod tests {
         let mut samples = Samples::default();
         let at = |second: u64| Time::from_millis(1_000_000_000 + second * 1_000);
         let totals = |put| Activity { put, ..Activity::default() };
-        // One put in each second for three hours.
+        // One put per second for three hours.
         for second in 0..3 * 3_600 {
             samples.take(at(second), || totals(second));
         }
@@ -238,7 +238,7 @@ mod tests {
             assert!(found.put <= window && found.put + 5 >= window, "{window}: {}", found.put);
             assert_eq!(found.since, at(now - window));
         }
-        // A burst long ago is not part of a later window, though nothing happened in between.
+        // A burst long ago is not part of a later window, even if nothing happened in between.
         let found = samples.window(at(now + 4_000), Duration::from_secs(300), &totals(now));
         assert_eq!(found.put, 0);
     }

@@ -1,8 +1,7 @@
-//! A caller's say in how many jobs a `reserve` leases.
+//! Limiting what a `reserve` leases by the caller's memory.
 //!
-//! The size of a job is known only when the engine has read it. So the engine asks before it
-//! leases each job, and a job that is refused stays ready: nothing is leased that its caller has
-//! no room for.
+//! The size of a job is known only when the engine has read it. So the engine asks before it leases
+//! each job, and a refused job stays ready: no job is leased for which its caller has no room.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! The errors of operations and of opening, and what to do about them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::model::id::JobId;
 use crate::model::job::{JobRef, State};
 
-/// A limit that something was over; see [`Limits`](crate::Limits).
+/// A limit that was exceeded; see [`Limits`](crate::Limits).
 ///
 /// ```
 /// use tickwheel_queue::Limit;
@@ -72,7 +72,7 @@ impl fmt::Display for Limit {
     }
 }
 
-/// Why a command was not carried out. Nothing has changed, except where it says otherwise.
+/// Why a command was not carried out. Nothing has changed unless the variant says otherwise.
 ///
 /// ```
 /// use tickwheel_queue::{Error, JobId, Queues, Time};
@@ -85,13 +85,13 @@ impl fmt::Display for Limit {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no such job: it never was, or it is done, or it was dropped.
+    /// The job does not exist: it was never put, or it has been removed.
     NotFound(JobRef),
-    /// There is no such queue. It comes with its first job, or by `configure`.
+    /// The queue does not exist. Its first job or `configure` creates it.
     NoSuchQueue(String),
-    /// There is no such schedule.
+    /// The schedule does not exist.
     NoSuchSchedule(String),
-    /// There is no such push target.
+    /// The push target does not exist.
     NoSuchTarget(String),
     /// Queues name this push target, so it cannot be removed.
     TargetInUse {
@@ -102,24 +102,24 @@ pub enum Error {
     },
     /// The caller has no [`Access`](crate::Access) to all queues, which push targets require.
     ForbiddenTarget(String),
-    /// What the store holds of this schedule cannot be read, or its time zone is not there any
-    /// more. It puts nothing until it is put again. The others are not affected.
+    /// The stored schedule cannot be read, or its time zone is unknown now. It puts no jobs until
+    /// it is put again. Other schedules are not affected.
     DamagedSchedule {
         /// The schedule.
         name: String,
         /// What was found.
         why: String,
     },
-    /// A live job has this key, and the put said to reject that.
+    /// A live job has this key, and the put asked to be rejected in that case.
     KeyExists {
         /// The queue.
         queue: String,
         /// The key.
         key: String,
-        /// The job that has it.
+        /// The job with the key.
         id: JobId,
     },
-    /// There is a job with this id already.
+    /// A job with this id exists.
     IdExists {
         /// The id.
         id: JobId,
@@ -129,54 +129,54 @@ pub enum Error {
         /// The key.
         key: String,
     },
-    /// This id cannot be given to a new job: ids of this form are made by schedules, or the id is
-    /// taken where the caller has no access.
+    /// A new job cannot have this id: only schedules make ids of this form, or a job that the
+    /// caller may not see has it.
     UnusableId {
         /// The id.
         id: JobId,
     },
-    /// This name cannot be given to a schedule: it is taken where the caller has no access.
+    /// A schedule that the caller may not see has this name.
     UnusableName(String),
     /// The caller named a queue to which it has no [`Access`](crate::Access).
     Forbidden(String),
     /// The caller's [`Access`](crate::Access) was revoked.
     Revoked,
-    /// The lease is over: it ran out, or the job was acknowledged, failed, released, cancelled or
-    /// delivered again. What this worker did may be done again by another.
+    /// The lease has ended: it expired, or the job was acknowledged, failed, released, cancelled or
+    /// delivered again. Another worker may repeat the work.
     StaleLease {
         /// The job.
         id: JobId,
     },
-    /// The job is in a state in which this cannot be done.
+    /// The job's state does not allow this operation.
     WrongState {
         /// The job.
         id: JobId,
         /// Its state.
         state: State,
-        /// What was to be done.
+        /// The operation.
         action: &'static str,
     },
-    /// The queue has jobs, and removing it was not forced.
+    /// The queue has jobs, and `force` was not given.
     QueueNotEmpty {
         /// The queue.
         queue: String,
-        /// How many jobs it has, finished ones included.
+        /// The number of its jobs, finished ones included.
         jobs: u64,
     },
-    /// Something is over a limit.
+    /// A limit was exceeded.
     OverLimit {
-        /// Which one.
+        /// The limit.
         limit: Limit,
-        /// How much is allowed.
+        /// The maximum.
         allowed: u64,
-        /// How much it would have been.
+        /// The value that was refused.
         found: u64,
     },
-    /// The disk is full. Nothing was changed; reads work as ever.
+    /// The disk is full. Nothing was changed; reads still work.
     DiskFull {
-        /// Bytes that the disk has left.
+        /// Bytes that are free.
         free: u64,
-        /// Bytes that it would have to have.
+        /// Bytes that must be free.
         needed: u64,
     },
     /// The caller of `reserve_while` did not admit the first ready job, which stays ready.
@@ -188,21 +188,22 @@ pub enum Error {
         /// What the value must be and what it is, to be read after the field's name.
         why: String,
     },
-    /// What the store holds of this job cannot be read. The others are not affected.
+    /// The stored job cannot be read. Other jobs are not affected.
     Damaged {
         /// The job.
         id: JobId,
         /// What was found.
         why: String,
     },
-    /// Something could not be read just now; what the store said.
+    /// A read failed; the text is the store's.
     Unreadable(String),
-    /// The store failed. Whether this command is durable is unknown: look before repeating it.
-    /// Nothing is acknowledged until the store could be opened again, which is tried each second.
+    /// The store failed. Whether this command is durable is unknown: check before repeating it.
+    /// Requests are refused until the store is open again, which is tried each second.
     Failed(String),
-    /// The store is being opened again after a failure; this command was not begun. Try later.
+    /// The store is being opened again after a failure; this command was not started. Try again
+    /// later.
     Unavailable(String),
-    /// The queue was closed; this command was not begun.
+    /// The queue was closed; this command was not started.
     Closed,
 }
 
@@ -333,21 +334,21 @@ pub enum OpenError {
         /// What was found.
         why: String,
     },
-    /// The operating system refused something.
+    /// The operating system reported an error.
     Io {
         /// The directory.
         path: PathBuf,
-        /// What it said.
+        /// The text of the error.
         why: String,
     },
-    /// Something that was acknowledged cannot be read any more. Nothing was changed.
+    /// Acknowledged data cannot be read. Nothing was changed.
     Damaged {
         /// The directory.
         path: PathBuf,
         /// What was found, and where.
         why: String,
     },
-    /// A setting of the builder makes no sense.
+    /// A setting of the builder is out of bounds.
     Setting(String),
 }
 

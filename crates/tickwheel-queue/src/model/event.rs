@@ -1,4 +1,4 @@
-//! What happens to jobs, as those who listen are told it.
+//! The events that listeners get: what happened to jobs.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,10 +7,11 @@ use std::sync::Arc;
 use crate::model::id::JobId;
 use crate::model::time::Time;
 
-/// The place of an event in the order of all: grows from event to event, also across restarts.
+/// The position of an event in the order of all events. It grows from event to event, also across
+/// restarts.
 ///
-/// As text it is the number of the commit, the number of the event in it, and a word that tells
-/// one run of the feed from others.
+/// As text it is the number of the commit, the number of the event in it, and a number that
+/// identifies the run of the event log.
 ///
 /// ```
 /// use tickwheel_queue::EventId;
@@ -26,7 +27,7 @@ pub struct EventId {
     pub(crate) commit: u64,
     /// From 1 in each commit.
     pub(crate) index: u32,
-    /// Differs from one run of the feed to the next.
+    /// Identifies the run of the event log.
     pub(crate) run: u32,
 }
 
@@ -36,7 +37,7 @@ impl fmt::Display for EventId {
     }
 }
 
-/// A text that is not the id of an event.
+/// The error for a text that is not an event id.
 ///
 /// ```
 /// use tickwheel_queue::EventId;
@@ -66,7 +67,7 @@ impl FromStr for EventId {
             let run = u32::from_str_radix(run, 16).ok()?;
             parts.next().is_none().then_some(Self { commit, index, run })
         };
-        // What a number may be written as besides, such as `+1`, is not what was given out.
+        // The parser accepts other forms of a number, such as `+1`, which an id never has.
         let id = parse().filter(|id: &Self| id.to_string() == text);
         id.ok_or_else(|| ParseEventIdError(text.chars().take(64).collect()))
     }
@@ -88,7 +89,7 @@ impl FromStr for EventId {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event {
-    /// Its place in the order of all.
+    /// The position in the order of all events.
     pub id: EventId,
     /// When it happened.
     pub time: Time,
@@ -100,8 +101,8 @@ pub struct Event {
     pub kind: EventKind,
 }
 
-/// What can happen to a job. That its time comes is no event: becoming ready writes nothing, and
-/// the due time was told before.
+/// The kinds of events. A job that becomes ready causes no event: becoming ready writes nothing,
+/// and an earlier event has told the due time.
 ///
 /// ```
 /// use tickwheel_queue::EventKind;
@@ -115,9 +116,9 @@ pub enum EventKind {
         /// When it is due.
         due: Time,
     },
-    /// It was cancelled, since another was put with its key.
+    /// It was cancelled because another job was put with its key.
     Replaced {
-        /// The other one.
+        /// The other job.
         by: JobId,
     },
     /// It was given another due time.
@@ -127,41 +128,41 @@ pub enum EventKind {
     },
     /// A worker got it.
     Leased {
-        /// How often it was delivered so far.
+        /// The number of deliveries so far.
         attempts: u32,
         /// When the lease ends.
         until: Time,
     },
-    /// Its worker asked for more time.
+    /// Its worker extended the lease.
     Extended {
         /// When the lease ends.
         until: Time,
     },
-    /// Its worker has done it.
+    /// Its worker acknowledged it.
     Acked,
     /// An attempt failed, and it will be tried again.
     Failed {
         /// When it is due.
         due: Time,
     },
-    /// Its lease ran out, and it will be tried again.
+    /// Its lease expired, and it will be tried again.
     Expired {
         /// When it is, and was, due.
         due: Time,
     },
-    /// Its worker gave it back unused.
+    /// Its worker released it.
     Released {
         /// When it is due.
         due: Time,
     },
     /// Its last attempt failed, or it cannot be read.
     Dead {
-        /// How often it was delivered.
+        /// The number of deliveries.
         attempts: u32,
     },
     /// It was cancelled.
     Cancelled,
-    /// It was dead, and was brought back.
+    /// It was dead and is ready again.
     Kicked {
         /// When it is due.
         due: Time,
@@ -169,7 +170,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// Its name, in small letters.
+    /// Returns the name, in lower case.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Put { .. } => "put",
@@ -201,9 +202,9 @@ impl EventKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EventsError {
-    /// Some events were lost for this listener: it was too slow, or the id that it wanted to go on
-    /// from is too old or of another run, or the store failed. Look at the jobs anew; events go on
-    /// with what happens from now.
+    /// Events were lost for this listener: it was too slow, the id to resume from is too old or
+    /// from another run, or the store failed. Read the jobs again; the next events are those from
+    /// now on.
     Lost,
     /// The queues were closed: there will be no more.
     Closed,

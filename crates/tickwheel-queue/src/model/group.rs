@@ -1,8 +1,8 @@
-//! Groups of a queue: what can be set for one, and what a caller sees of them.
+//! Groups of a queue: their settings, and how callers see them.
 
 use crate::model::settings::Pacing;
 
-/// What is set for one group of a queue.
+/// The settings of one group of a queue.
 ///
 /// ```
 /// use tickwheel_queue::{GroupPatch, NewJob, Pacing, Queues};
@@ -17,10 +17,10 @@ use crate::model::settings::Pacing;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupSettings {
-    /// The pace of the group, in place of the queue's
-    /// [`group_pacing`](crate::QueueSettings::group_pacing). Where it is `None`, the queue's holds.
+    /// The pace of the group. `None` means the queue's
+    /// [`group_pacing`](crate::QueueSettings::group_pacing).
     pub pacing: Option<Pacing>,
-    /// Whether jobs of the group are held back until it is resumed.
+    /// Whether the jobs of the group are held until it is resumed.
     pub paused: bool,
 }
 
@@ -71,7 +71,7 @@ impl GroupPatch {
     }
 }
 
-/// A group of a queue: what is set for it, and how many live jobs it has.
+/// A group of a queue: its settings and its numbers of live jobs.
 ///
 /// ```
 /// use tickwheel_queue::{GroupList, GroupPatch, NewJob, Queues};
@@ -93,9 +93,9 @@ pub struct GroupInfo {
     pub settings: GroupSettings,
     /// Jobs that wait for their time or for a worker, held ones included.
     pub waiting: u64,
-    /// Jobs that workers have.
+    /// Leased jobs.
     pub running: u64,
-    /// Jobs that are due and not delivered because the group is paused or at one of its limits.
+    /// Jobs that are due but not delivered, because the group is paused or at one of its limits.
     pub held: u64,
 }
 
@@ -121,7 +121,7 @@ pub struct GroupList {
     pub queue: String,
     /// Only groups whose name begins with this.
     pub prefix: String,
-    /// Where the page before this one ended: the name of its last group.
+    /// The name of the last group of the previous page.
     pub after: Option<String>,
     /// The largest number of groups to return, from 1 to 1,000.
     pub limit: usize,
@@ -150,6 +150,6 @@ impl GroupList {
 pub struct GroupPage {
     /// The groups, by name.
     pub groups: Vec<GroupInfo>,
-    /// The name of the last group looked at, if more may follow: the `after` of the next page.
+    /// The name of the last group examined, if more may follow: the `after` of the next page.
     pub next: Option<String>,
 }

@@ -27,7 +27,7 @@ use crate::model::time::Time;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Attempt {
-    /// What `attempts` was during the attempt, from 1. A kick starts again at 1, and a released
+    /// The value of `attempts` during the attempt, from 1. A kick starts again at 1, and a released
     /// attempt shares its number with the next one.
     pub number: u32,
     /// When the job was delivered. For a lease that an older version stored without this time, it
@@ -39,10 +39,10 @@ pub struct Attempt {
     pub worker: Option<String>,
     /// How the attempt ended.
     pub outcome: AttemptOutcome,
-    /// What went wrong: the first [`MAX_TEXT_BYTES`](Self::MAX_TEXT_BYTES) of it.
+    /// The error: its first [`MAX_TEXT_BYTES`](Self::MAX_TEXT_BYTES).
     pub error: Option<String>,
-    /// What the worker gave beside the error, such as an excerpt of a response: the first
-    /// [`MAX_TEXT_BYTES`](Self::MAX_TEXT_BYTES) of it.
+    /// Details beside the error, such as an excerpt of a response: the first
+    /// [`MAX_TEXT_BYTES`](Self::MAX_TEXT_BYTES).
     pub detail: Option<String>,
 }
 
@@ -54,7 +54,7 @@ impl Attempt {
     /// The bytes that are kept of an error and of a detail.
     pub const MAX_TEXT_BYTES: usize = 512;
 
-    /// About how much memory it holds.
+    /// Returns roughly how much memory it holds.
     pub(crate) fn bytes(&self) -> usize {
         let texts = [&self.worker, &self.error, &self.detail].into_iter().flatten();
         size_of::<Self>() + texts.map(String::len).sum::<usize>()
@@ -70,7 +70,7 @@ pub enum AttemptOutcome {
     Failed,
     /// The lease expired.
     Expired,
-    /// The worker gave the job back unused.
+    /// The worker released the job.
     Released,
     /// The job was cancelled or replaced while a worker had it.
     Cancelled,

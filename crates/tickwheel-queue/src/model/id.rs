@@ -12,7 +12,7 @@ use uuid::{Builder, Uuid};
 
 use crate::model::time::Time;
 
-/// Random bits behind the variant.
+/// Random bits after the variant.
 const LOW_BITS: u32 = 62;
 
 /// The name of a job: a UUID of version 7.
@@ -29,29 +29,29 @@ const LOW_BITS: u32 = 62;
 pub struct JobId(Uuid);
 
 impl JobId {
-    /// A new id for a job that is made at the given time.
+    /// Creates an id for a job that is put at the given time.
     pub fn new(time: Time) -> Self {
         Self::from_parts(time, fastrand::u128(..))
     }
 
-    /// The id with the low 80 bits of `random`, but for those that say version and variant.
+    /// Creates an id with the low 80 bits of `random`, except for version and variant.
     fn from_parts(time: Time, random: u128) -> Self {
         let mut bits = [0; 10];
         bits.copy_from_slice(&random.to_be_bytes()[6..]);
         Self(Builder::from_unix_timestamp_millis(time.as_millis(), &bits).into_uuid())
     }
 
-    /// The id to make after this one: behind it if both are of the same millisecond, and like any
-    /// other of its time if not.
+    /// Returns the next id after this one: greater than it within the same millisecond, otherwise a
+    /// new one of the given time.
     ///
-    /// Ids in order land one behind the other in the store. Their rows are put where the last ones
-    /// are still at hand, and tables that were written one after the other do not overlap.
+    /// Ids in order become adjacent rows: new rows go where the last ones are cached, and tables
+    /// written one after the other do not overlap.
     pub(crate) fn next(self, time: Time, random: u128) -> Self {
         let fresh = Self::from_parts(time, random);
         if fresh.as_bytes()[..6] != self.as_bytes()[..6] {
             return fresh;
         }
-        // A step of random length, so that no id tells the next one.
+        // The step has a random length, so that no id predicts the next one.
         let step = u128::from(random as u32) + 1;
         let bits = self.random_bits() + step;
         // The version lies between the first 12 bits and the variant with the rest.
@@ -59,7 +59,7 @@ impl JobId {
         Self::from_parts(time, (bits >> LOW_BITS) << 64 | low)
     }
 
-    /// All but the time, the version and the variant.
+    /// Returns all bits except time, version and variant.
     fn random_bits(self) -> u128 {
         let bits = self.0.as_u128();
         let low = bits & ((1 << LOW_BITS) - 1);
@@ -67,9 +67,9 @@ impl JobId {
         high << LOW_BITS | low
     }
 
-    /// The id of the job that a schedule puts for one of its occurrences: a UUID of version 8,
-    /// which cannot be predicted without the store's secret. There are several for an occurrence,
-    /// in case that another job has the first.
+    /// Returns the id of the job of a schedule's occurrence: a UUID of version 8, which cannot be
+    /// predicted without the store's secret. An occurrence has several, in case another job has the
+    /// first.
     pub(crate) fn of_occurrence(secret: Secret, schedule: &str, time: Time, attempt: u32) -> Self {
         let bits = |half: u8| {
             let fixed = (time.as_millis().to_be_bytes(), attempt.to_be_bytes());
@@ -84,12 +84,12 @@ impl JobId {
         self.0.get_version_num() == 8 && self.0.get_variant() == uuid::Variant::RFC4122
     }
 
-    /// The id with these bytes.
+    /// Creates the id with these bytes.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     pub const fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()
     }
@@ -100,7 +100,7 @@ impl JobId {
 pub(crate) struct Secret([u64; 2]);
 
 impl Secret {
-    /// A new secret, from the random numbers of the operating system.
+    /// Creates a secret from random numbers of the operating system.
     pub(crate) fn random() -> Self {
         let part = || getrandom::u64().expect("the operating system has random numbers");
         Self([part(), part()])
@@ -111,14 +111,14 @@ impl Secret {
         (u128::from(first) << 64 | u128::from(second)).to_be_bytes()
     }
 
-    /// The secret that was stored; `None` if the bytes are not one.
+    /// Decodes a stored secret; `None` if the bytes are malformed.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let number = u128::from_be_bytes(bytes.try_into().ok()?);
         Some(Self([(number >> 64) as u64, number as u64]))
     }
 
-    /// `SipHash` 2-4 of some bytes, which makes forgeries infeasible. The standard library has it
-    /// under a deprecated name: its successor takes no key.
+    /// Returns the `SipHash` 2-4 of some bytes, which makes forgeries infeasible. The standard
+    /// library has it under a deprecated name: its successor takes no key.
     #[allow(deprecated, reason = "the successor takes no key")]
     fn hash(self, parts: &[&[u8]]) -> u64 {
         let mut hasher = std::hash::SipHasher::new_with_keys(self.0[0], self.0[1]);
@@ -141,7 +141,7 @@ impl fmt::Debug for JobId {
     }
 }
 
-/// A text that is not the id of a job.
+/// The error for a text that is not a job id.
 ///
 /// ```
 /// use tickwheel_queue::JobId;
@@ -167,7 +167,7 @@ impl FromStr for JobId {
     type Err = ParseIdError;
 
     fn from_str(text: &str) -> Result<Self, ParseIdError> {
-        // The parser also takes other forms of UUIDs; ids have one, which is 36 characters long.
+        // The parser accepts other forms of UUIDs. Ids have one form, with 36 characters.
         let id = (text.len() == 36).then(|| Uuid::try_parse(text).ok()).flatten();
         id.map(Self).ok_or_else(|| ParseIdError(text.chars().take(64).collect()))
     }
@@ -203,7 +203,7 @@ mod tests {
         let low = u128::from(u64::MAX);
         let next = id(5, low).next(Time::from_millis(7), 0);
         assert_eq!(next, id(6, 0));
-        // Behind the very last one it begins anew.
+        // After the greatest one, the ids start again.
         assert_eq!(id(low, low).next(Time::from_millis(7), 0), id(0, 0));
     }
 

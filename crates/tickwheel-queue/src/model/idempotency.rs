@@ -1,4 +1,4 @@
-//! Puts that can be repeated without harm.
+//! Puts that can be repeated safely.
 
 use std::time::Duration;
 
@@ -35,14 +35,14 @@ impl IdempotencyKey {
     /// The longest fingerprint, in bytes.
     pub const MAX_FINGERPRINT: usize = 64;
 
-    /// A key of 1 to 255 bytes without a fingerprint, which is remembered for 24 hours.
+    /// Creates a key of 1 to 255 bytes without a fingerprint, remembered for 24 hours.
     pub fn new(key: impl Into<String>) -> Self {
         let lifetime = Duration::from_secs(24 * 3_600);
         Self { key: key.into(), fingerprint: Vec::new(), lifetime }
     }
 
-    /// Sets what tells this request from another one with the same key, for example a hash of it:
-    /// at most 64 bytes, none by default.
+    /// Sets the fingerprint, which distinguishes this request from another one with the same key,
+    /// for example a hash of it: at most 64 bytes.
     #[must_use]
     pub fn fingerprint(mut self, fingerprint: impl Into<Vec<u8>>) -> Self {
         self.fingerprint = fingerprint.into();
@@ -57,7 +57,7 @@ impl IdempotencyKey {
     }
 }
 
-/// What became of a put with an [`IdempotencyKey`].
+/// The outcome of a put with an [`IdempotencyKey`].
 ///
 /// ```
 /// use tickwheel_queue::{IdempotencyKey, NewJob, Queues};
@@ -73,7 +73,7 @@ impl IdempotencyKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PutOnce {
-    /// What became of each job, in order. In a replay, this is what became of it the first time.
+    /// The result of each job, in order. A replay has the results of the first put.
     pub puts: Vec<Result<Put, Error>>,
     /// Whether the key was used before, so that nothing was put now.
     pub is_replay: bool,

@@ -1,9 +1,9 @@
-//! Jobs that come from another store.
+//! Jobs imported from another store.
 
 use crate::model::job::{NewJob, State};
 use crate::model::time::Time;
 
-/// A job of another store, with what has happened to it there.
+/// A job of another store, with its attempts and state.
 ///
 /// ```
 /// use tickwheel_queue::{ImportedJob, JobId, NewJob, Queues, State, Time};
@@ -26,21 +26,21 @@ pub struct ImportedJob {
     pub job: NewJob,
     /// When it was put.
     pub created: Time,
-    /// How often it was delivered.
+    /// The number of deliveries.
     pub attempts: u32,
-    /// What the last failed attempt said.
+    /// The error of the last failed attempt.
     pub last_error: Option<String>,
     /// How and when it finished; `None` if it waits.
     pub finished: Option<(State, Time)>,
 }
 
 impl ImportedJob {
-    /// Returns a job that was put at a time, and to which nothing has happened since.
+    /// Creates a job that was put at a time and has not been delivered.
     pub fn new(job: NewJob, created: Time) -> Self {
         Self { job, created, attempts: 0, last_error: None, finished: None }
     }
 
-    /// About how much memory it holds.
+    /// Returns roughly how much memory it holds.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.job.bytes() + self.last_error.as_ref().map_or(0, String::len)
     }

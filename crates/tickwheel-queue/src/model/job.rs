@@ -1,4 +1,4 @@
-//! What a job is: what callers hand in, and what they get to see.
+//! Jobs: as callers put them, and as they see them in a queue.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::model::id::JobId;
 use crate::model::retry::RetryPolicy;
 use crate::model::time::{Now, Time};
 
-/// When a job shall become due: a delay, or a point in time.
+/// When a job becomes due: after a delay, or at a time.
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -22,9 +22,9 @@ use crate::model::time::{Now, Time};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
-    /// This long after the queue takes the command up; zero is at once.
+    /// This long after the command is applied; zero means at once.
     After(Duration),
-    /// At this time; one that has passed is at once.
+    /// At this time; a time in the past means at once.
     At(Time),
 }
 
@@ -55,7 +55,7 @@ impl From<Time> for When {
     }
 }
 
-/// What a put does when a live job of the queue has the key already.
+/// What a put does when a live job of the queue has the same key.
 ///
 /// ```
 /// use std::time::Duration;
@@ -74,10 +74,10 @@ impl From<Time> for When {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnConflict {
-    /// The new job takes its place; the old one is cancelled, also if a worker has it.
+    /// The new job replaces the old one, which is cancelled even if a worker has it.
     #[default]
     Replace,
-    /// The old one stays as it is, and the new one is dropped.
+    /// The old job stays, and the new one is not put.
     Keep,
     /// The put is refused with [`Error::KeyExists`](crate::Error::KeyExists).
     Reject,
@@ -101,27 +101,28 @@ pub enum OnConflict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewJob {
-    /// The queue that it goes to. A queue comes into being with its first job.
+    /// The queue. Its first job creates it.
     pub queue: String,
-    /// What it carries; the queue never looks inside.
+    /// The payload, which the queue does not interpret.
     pub payload: Bytes,
     /// Names and values beside the payload, in the given order.
     pub headers: Vec<(String, String)>,
     /// When it becomes due.
     pub when: When,
-    /// A name of the caller's, unique among the live jobs of the queue.
+    /// A key chosen by the caller, unique among the live jobs of the queue.
     pub key: Option<String>,
-    /// What happens if the key is taken.
+    /// What happens if a live job has the key.
     pub on_conflict: OnConflict,
-    /// Of two jobs due in the same millisecond the higher priority goes first.
+    /// The priority. Of two jobs due in the same millisecond, the one with the higher priority goes
+    /// first.
     pub priority: i8,
-    /// How often it may be delivered; the queue's setting if `None`.
+    /// The maximum number of deliveries. Defaults to the queue's setting.
     pub max_attempts: Option<u32>,
-    /// How long to wait before the next attempt; the queue's setting if `None`.
+    /// The delay before the next attempt. Defaults to the queue's setting.
     pub retry: Option<RetryPolicy>,
-    /// The group that it is paced with, if the queue paces its groups.
+    /// The group, for queues that pace or serve their groups.
     pub group: Option<String>,
-    /// Its name; a new one if `None`.
+    /// The id. Defaults to a new one.
     pub id: Option<JobId>,
     /// The longest time from the first put with this key until a job that replaces it is due.
     pub max_total_delay: Option<Duration>,
@@ -132,7 +133,7 @@ pub struct NewJob {
 }
 
 impl NewJob {
-    /// About how much memory it holds.
+    /// Returns roughly how much memory it holds.
     pub(crate) fn bytes(&self) -> usize {
         let headers = self.headers.iter();
         size_of::<Self>()
@@ -146,7 +147,7 @@ impl NewJob {
             + self.on_death.as_ref().map_or(0, |it| it.bytes())
     }
 
-    /// A job that is due at once.
+    /// Creates a job that is due at once.
     pub fn new(queue: impl Into<String>, payload: impl Into<Bytes>) -> Self {
         Self {
             queue: queue.into(),
@@ -166,72 +167,73 @@ impl NewJob {
         }
     }
 
-    /// Due this long after the queue takes it up.
+    /// Makes the job due this long after the command is applied.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.when = When::After(delay);
         self
     }
 
-    /// Due at this time.
+    /// Makes the job due at this time.
     #[must_use]
     pub fn at(mut self, time: impl Into<Time>) -> Self {
         self.when = When::At(time.into());
         self
     }
 
-    /// With a key, unique among the live jobs of the queue: the scheduled, ready and leased ones.
+    /// Sets the key, which is unique among the live jobs of the queue: scheduled, ready and leased
+    /// ones.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
         self
     }
 
-    /// What happens if the key is taken; without this the new job replaces the old one.
+    /// Sets what happens if a live job has the key. By default the new job replaces it.
     #[must_use]
     pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
         self.on_conflict = on_conflict;
         self
     }
 
-    /// With a priority; 0 without this. Of two jobs due in the same millisecond the higher goes
-    /// first.
+    /// Sets the priority. Defaults to 0. Of two jobs due in the same millisecond, the one with the
+    /// higher priority goes first.
     #[must_use]
     pub fn priority(mut self, priority: i8) -> Self {
         self.priority = priority;
         self
     }
 
-    /// With one more header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// Delivered at most this often; dead after that.
+    /// Sets the maximum number of deliveries, after which the job is dead.
     #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = Some(attempts);
         self
     }
 
-    /// With its own way of waiting between attempts.
+    /// Sets the job's own retry policy.
     #[must_use]
     pub fn retry(mut self, policy: RetryPolicy) -> Self {
         self.retry = Some(policy);
         self
     }
 
-    /// In a group, for queues that pace their groups: one limit for each customer, say.
+    /// Sets the group, for example one per customer, for queues that pace or serve their groups.
     #[must_use]
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.group = Some(group.into());
         self
     }
 
-    /// With a name of the caller's making. Putting a name that exists is refused, so that a put
-    /// whose answer was lost can be repeated.
+    /// Sets an id chosen by the caller. A put with an existing id is refused, so a put whose answer
+    /// was lost can be repeated.
     ///
     /// ```
     /// use tickwheel_queue::{Error, JobId, NewJob, Queues, Time};
@@ -250,8 +252,8 @@ impl NewJob {
 }
 
 impl NewJob {
-    /// Limits how long puts that replace each other can postpone a job: it is due at the latest
-    /// this long after the first of them.
+    /// Limits how long replacing puts can postpone a job: it is due at the latest this long after
+    /// the first of them.
     ///
     /// ```
     /// use std::time::Duration;
@@ -314,11 +316,11 @@ impl NewJob {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FollowUp {
-    /// The queue that it goes to. The caller of the put needs access to it.
+    /// The queue of the follow-up. The caller of the put needs access to it.
     pub queue: String,
     /// The delay from the end of the other job.
     pub delay: Duration,
-    /// Headers beside those that are set anyway.
+    /// Headers beside those that are always set.
     pub headers: Vec<(String, String)>,
 }
 
@@ -329,26 +331,26 @@ impl FollowUp {
     /// The header with the last error of a job that died.
     pub const ERROR_HEADER: &str = "tickwheel-error";
 
-    /// A job that is due at once.
+    /// Creates a follow-up that is due at once.
     pub fn to(queue: impl Into<String>) -> Self {
         Self { queue: queue.into(), delay: Duration::ZERO, headers: Vec::new() }
     }
 
-    /// Due this long after the other job ended.
+    /// Makes the follow-up due this long after the other job has ended.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// With one more header.
+    /// Adds a header.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.headers.push((name.into(), value.into()));
         self
     }
 
-    /// About how much memory it holds.
+    /// Returns roughly how much memory it holds.
     pub(crate) fn bytes(&self) -> usize {
         let headers = self.headers.iter();
         size_of::<Self>()
@@ -357,7 +359,7 @@ impl FollowUp {
     }
 }
 
-/// Where a job is in its life.
+/// The state of a job.
 ///
 /// ```
 /// use tickwheel_queue::State;
@@ -367,17 +369,17 @@ impl FollowUp {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum State {
-    /// It waits for its time.
+    /// It is not due yet.
     Scheduled,
-    /// Its time has come, and it waits for a worker.
+    /// It is due and waits for a worker.
     Ready,
-    /// A worker has it, for the length of its lease.
+    /// A worker has it, until its lease expires.
     Leased,
-    /// Its last attempt failed. It waits to be kicked or purged.
+    /// Its last attempt failed. It stays until it is kicked or removed.
     Dead,
-    /// A worker acknowledged it. Kept only if the queue's retention says so.
+    /// A worker acknowledged it. Kept only as the queue's retention says.
     Done,
-    /// It was cancelled or replaced. Kept only if the queue's retention says so.
+    /// It was cancelled or replaced. Kept only as the queue's retention says.
     Cancelled,
 }
 
@@ -386,12 +388,12 @@ impl State {
     pub const ALL: [Self; 6] =
         [Self::Scheduled, Self::Ready, Self::Leased, Self::Dead, Self::Done, Self::Cancelled];
 
-    /// Whether the job is still to be worked on: scheduled, ready or leased.
+    /// Returns `true` for a live job: scheduled, ready or leased.
     pub const fn is_live(self) -> bool {
         matches!(self, Self::Scheduled | Self::Ready | Self::Leased)
     }
 
-    /// Its name, in small letters.
+    /// Returns the name, in lower case.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Scheduled => "scheduled",
@@ -421,7 +423,7 @@ impl std::str::FromStr for State {
     }
 }
 
-/// A job as it is in the queue.
+/// A job in a queue.
 ///
 /// ```
 /// use std::time::Duration;
@@ -437,29 +439,29 @@ impl std::str::FromStr for State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Job {
-    /// Its name.
+    /// The id.
     pub id: JobId,
-    /// Its queue.
+    /// The queue.
     pub queue: Arc<str>,
-    /// Where it is in its life.
+    /// The state.
     pub state: State,
-    /// The caller's key.
+    /// The key chosen by the caller.
     pub key: Option<String>,
     /// Its priority.
     pub priority: i8,
-    /// When it is, or was last, due.
+    /// When it is due, or was due last.
     pub due: Time,
     /// When it was put.
     pub created: Time,
-    /// How often it was delivered, the present delivery included.
+    /// The number of deliveries, including the current one.
     pub attempts: u32,
-    /// How often it may be delivered; `None` if the queue's setting decides.
+    /// The maximum number of deliveries; `None` for the queue's setting.
     pub max_attempts: Option<u32>,
-    /// How it is retried; `None` if the queue's setting decides.
+    /// The retry policy; `None` for the queue's setting.
     pub retry: Option<RetryPolicy>,
-    /// The group that it is paced with.
+    /// The group.
     pub group: Option<String>,
-    /// When its lease was taken, if it is leased.
+    /// When its lease began, if it is leased.
     pub leased_since: Option<Time>,
     /// When its lease ends, if it is leased.
     pub leased_until: Option<Time>,
@@ -467,32 +469,32 @@ pub struct Job {
     pub worker: Option<Arc<str>>,
     /// When it became dead, done or cancelled.
     pub finished: Option<Time>,
-    /// What the last failed attempt said.
+    /// The error of the last failed attempt.
     pub last_error: Option<String>,
     /// Its headers.
     pub headers: Vec<(String, String)>,
-    /// What it carries.
+    /// The payload.
     pub payload: Bytes,
     /// The job that is put when it is acknowledged.
     pub on_success: Option<Box<FollowUp>>,
     /// The job that is put when it dies.
     pub on_death: Option<Box<FollowUp>>,
-    /// What its worker gave with the acknowledgement. Only `get` reads it; lists leave it out.
+    /// The result that its worker gave with the acknowledgement. Only `get` reads it; lists omit
+    /// it.
     pub result: Option<Bytes>,
-    /// Its last attempts that have ended, the oldest first. Only `get` reads them; lists leave them
-    /// out.
+    /// Its last attempts that have ended, the oldest first. Only `get` reads them; lists omit them.
     pub history: Vec<Attempt>,
 }
 
-/// Payloads and headers of one answer. The job that exceeds it is the last, so that none is too
-/// large to be given out.
+/// Bytes of payloads and headers in one answer. The job that exceeds them is the last, so no job is
+/// too large to be delivered.
 pub(crate) const ANSWER_BYTES: usize = 16 << 20;
 
 impl Job {
-    /// The most bytes that a result may have.
+    /// The largest size of a result, in bytes.
     pub const MAX_RESULT_BYTES: usize = 64 << 10;
 
-    /// What it takes in an answer, about.
+    /// Returns the approximate size of the job in an answer.
     pub(crate) fn bytes(&self) -> usize {
         let headers = self.headers.iter().map(|(name, value)| name.len() + value.len());
         let result = self.result.as_ref().map_or(0, Bytes::len);
@@ -524,7 +526,7 @@ pub enum JobRef {
 }
 
 impl JobRef {
-    /// About how much memory it holds.
+    /// Returns roughly how much memory it holds.
     pub(crate) fn bytes(&self) -> usize {
         let names = match self {
             Self::Id(_) => 0,
@@ -573,7 +575,7 @@ impl fmt::Display for JobRef {
 pub struct Lease {
     /// The job.
     pub id: JobId,
-    /// What tells this delivery from the others of the same job.
+    /// The token of this delivery of the job.
     pub token: u64,
 }
 
@@ -592,7 +594,7 @@ pub struct Lease {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Delivery {
-    /// What `ack`, `fail`, `extend` and `release` ask for.
+    /// The lease, which `ack`, `fail`, `extend` and `release` require.
     pub lease: Lease,
     /// The job, with its payload.
     pub job: Job,

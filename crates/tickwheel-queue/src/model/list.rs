@@ -1,4 +1,4 @@
-//! Lists of jobs: what a caller asks for, and the pages that it gets.
+//! Lists of jobs: the request and its pages.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use crate::model::id::JobId;
 use crate::model::job::{ANSWER_BYTES, Job, State};
 use crate::model::time::Time;
 
-/// Which jobs to list, of one queue.
+/// A request for the jobs of one queue.
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,7 +44,7 @@ pub struct List {
     /// The size in bytes at which a page ends before `limit` is reached, at most 16 MiB. See
     /// [`Builder::measure`](crate::Builder::measure).
     pub bytes: usize,
-    /// Where the page before this one ended.
+    /// Where the previous page ended.
     pub after: Option<PageToken>,
 }
 
@@ -52,7 +52,7 @@ impl List {
     /// The largest number of jobs in a page.
     pub const MAX_LIMIT: usize = 10_000;
 
-    /// All jobs of a queue, 100 to a page.
+    /// Lists all jobs of a queue, 100 to a page.
     pub fn of(queue: impl Into<String>) -> Self {
         Self {
             queue: queue.into(),
@@ -66,21 +66,21 @@ impl List {
         }
     }
 
-    /// Only jobs in this state.
+    /// Lists only jobs in this state.
     #[must_use]
     pub fn state(mut self, state: State) -> Self {
         self.state = Some(state);
         self
     }
 
-    /// Only jobs due within these times, both included.
+    /// Lists only jobs due between these times, inclusive.
     #[must_use]
     pub fn due(mut self, from: impl Into<Time>, to: impl Into<Time>) -> Self {
         (self.due_from, self.due_to) = (from.into(), to.into());
         self
     }
 
-    /// Only live jobs whose key begins with this, in order of their keys.
+    /// Lists only live jobs whose key begins with this, in order of their keys.
     #[must_use]
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.key_prefix = Some(prefix.into());
@@ -111,14 +111,14 @@ pub struct Page {
     pub jobs: Vec<Job>,
     /// Where the next page begins; `None` if this is the last.
     pub next: Option<PageToken>,
-    /// Jobs that belong here and cannot be read.
+    /// Jobs that match but cannot be read.
     pub damaged: Vec<JobId>,
-    /// Places where the list itself cannot be read, and jobs may be missing. To open with
-    /// [`salvage`](crate::Builder::salvage) brings them back.
+    /// Places where the list itself cannot be read, so that jobs may be missing. Opening with
+    /// [`salvage`](crate::Builder::salvage) restores them.
     pub gaps: u64,
 }
 
-/// Where a page ended. As a text it can be handed to a client and back.
+/// Where a page ended. It can be passed to a client and back as text.
 ///
 /// ```
 /// use tickwheel_queue::{List, NewJob, PageToken, Queues};
@@ -136,7 +136,7 @@ pub struct Page {
 pub struct PageToken {
     /// The part of the index that the page ended in.
     pub(crate) part: u8,
-    /// The last row that was looked at.
+    /// The last row that was examined.
     pub(crate) key: Vec<u8>,
 }
 

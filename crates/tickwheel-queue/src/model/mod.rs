@@ -1,7 +1,7 @@
-//! What callers and the engine talk about: jobs, queues, schedules, events and errors.
+//! The values that callers and the engine exchange: jobs, queues, schedules, events and errors.
 //!
-//! Values only. Nothing here starts a thread, takes a lock or touches the disk; `time` alone reads
-//! the clock, for the runtime.
+//! Nothing here starts a thread, takes a lock or touches the disk. Only `time` reads the clock, for
+//! the runtime.
 
 pub(crate) mod access;
 pub(crate) mod activity;

@@ -1,8 +1,7 @@
-//! The occurrences of a schedule: which there are, and which of those that are due get a job.
+//! The occurrences of a schedule, and which of the due ones get a job.
 //!
-//! Nothing here asks for the time or changes anything. All that is kept of the past is one time,
-//! up to which every occurrence was dealt with: what lies before it never comes again, whichever
-//! way the clock is set.
+//! Nothing here reads the clock or changes anything. The past is one time: every occurrence up to
+//! it was handled. No occurrence before it comes again, whichever way the clock is set.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,24 +13,24 @@ use crate::model::time::{Time, millis};
 /// Occurrences that are handled at a time, and the largest limit of [`Misfire::All`].
 pub(crate) const MAX_OCCURRENCES: usize = 1_000;
 
-/// The occurrences of a timing that holds since a time.
+/// The occurrences of a timing that began at a time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Occurrences<'a> {
     pub(crate) timing: &'a Timing,
     pub(crate) created: Time,
 }
 
-/// What is to be done about the occurrences that are due.
+/// How to handle the occurrences that are due.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Due {
-    /// Those that get a job, in order.
+    /// The occurrences that get a job, in order.
     pub(crate) put: Vec<Time>,
-    /// All up to here are left out.
+    /// Every occurrence up to here is skipped.
     pub(crate) left_out: Time,
 }
 
 impl Occurrences<'_> {
-    /// The first one after a time; `None` if there is none up to the end of the year 9999.
+    /// Returns the first occurrence after a time; `None` if there is none up to the year 9999.
     pub(crate) fn next_after(self, time: Time) -> Option<Time> {
         match self.timing {
             Timing::Cron(schedule) => {
@@ -47,10 +46,10 @@ impl Occurrences<'_> {
         }
     }
 
-    /// The last one after a time and up to another.
+    /// Returns the last occurrence after a time and up to another.
     fn latest(self, after: Time, to: Time) -> Option<Time> {
         let next = |time| self.next_after(time).filter(|next| *next <= to);
-        // From the end back in growing strides, until there is one ahead.
+        // Search from the end backwards in growing strides, until an occurrence lies ahead.
         let mut stride = Duration::from_secs(1);
         let mut found = loop {
             let from = Time::from_millis(to.as_millis().saturating_sub(millis(stride))).max(after);
@@ -73,13 +72,13 @@ impl Occurrences<'_> {
         Some(found)
     }
 
-    /// Those after a time and up to another, the first so many.
+    /// Returns the first `at_most` occurrences after a time and up to another.
     fn first(self, after: Time, to: Time, at_most: usize) -> Vec<Time> {
         let next = |time: &Time| self.next_after(*time).filter(|next| *next <= to);
         std::iter::successors(next(&after), next).take(at_most).collect()
     }
 
-    /// Those after a time and up to another, the last so many.
+    /// Returns the last `at_most` occurrences after a time and up to another.
     fn last(self, after: Time, to: Time, at_most: usize) -> Vec<Time> {
         let before = |time: &Time| {
             let to = just_before(*time);
@@ -91,8 +90,7 @@ impl Occurrences<'_> {
         last
     }
 
-    /// What is to be done, when everything up to `handled` was dealt with; `None` if nothing is
-    /// due.
+    /// Returns how to handle the due occurrences after `handled`, or `None` if none is due.
     pub(crate) fn due(
         self,
         handled: Time,
@@ -110,7 +108,7 @@ impl Occurrences<'_> {
                 if now.since(latest) > grace {
                     return Some(Due { put: Vec::new(), left_out: latest });
                 }
-                // Not the latest itself: it is dealt with when it has its job.
+                // The latest one is handled only when it has its job.
                 return Some(Due { put: vec![latest], left_out: just_before(latest) });
             }
             Misfire::Once => 1,

@@ -1,10 +1,10 @@
-//! How long a failed job waits for its next attempt.
+//! Retry policies: the delay between the attempts of a job.
 
 use std::time::Duration;
 
 use crate::model::id::JobId;
 
-/// How long a failed job waits for its next attempt.
+/// The delay between the attempts of a job.
 ///
 /// ```
 /// use std::time::Duration;
@@ -22,30 +22,30 @@ use crate::model::id::JobId;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RetryPolicy {
-    /// Always the same.
+    /// Always the same delay.
     Fixed(Duration),
-    /// Twice as long each time.
+    /// A delay that doubles each time.
     Exponential {
-        /// After the first attempt.
+        /// The delay after the first attempt.
         first: Duration,
-        /// Never longer than this, jitter aside.
+        /// The longest delay, without jitter.
         max: Duration,
-        /// Up to this many percent more, by chance: so that jobs that failed together do not
-        /// come back together. At most 100.
+        /// Adds up to this many percent at random, at most 100, so that jobs that failed together
+        /// are not retried together.
         jitter: u8,
     },
-    /// One after the other, up to 1,000; the last one for all further attempts.
+    /// A list of up to 1,000 delays. The last one is for all further attempts.
     List(Vec<Duration>),
 }
 
 impl RetryPolicy {
-    /// The largest number of delays in a list: it is written with each job that has one.
+    /// The largest number of delays in a list, which is stored with each job that has one.
     pub const MAX_DELAYS: usize = 1_000;
 
     /// The largest jitter, in percent.
     pub const MAX_JITTER: u8 = 100;
 
-    /// How much memory it holds beside itself.
+    /// Returns how much memory it holds beside itself.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::List(delays) => size_of_val(&delays[..]),
@@ -53,17 +53,17 @@ impl RetryPolicy {
         }
     }
 
-    /// Always the same delay.
+    /// Creates a policy with a fixed delay.
     pub fn fixed(delay: Duration) -> Self {
         Self::Fixed(delay)
     }
 
-    /// Twice as long each time, up to a maximum, without jitter.
+    /// Creates a policy that doubles the delay up to a maximum, without jitter.
     pub fn exponential(first: Duration, max: Duration) -> Self {
         Self::Exponential { first, max, jitter: 0 }
     }
 
-    /// These delays, one after the other.
+    /// Creates a policy with a list of delays.
     ///
     /// ```
     /// use std::time::Duration;
@@ -75,8 +75,8 @@ impl RetryPolicy {
         Self::List(delays.into_iter().collect())
     }
 
-    /// How long to wait after the given attempt, counted from 1. The same job gets the same
-    /// jitter each time it is asked: the engine has no chance of its own.
+    /// Returns the delay after the given attempt, counted from 1. The jitter of a job and attempt
+    /// is always the same, because the engine is deterministic.
     ///
     /// ```
     /// use std::time::Duration;
@@ -99,7 +99,7 @@ impl RetryPolicy {
                 let chance = random.u64(..1_000);
                 let percent = u64::from((*jitter).min(100));
                 let thousandths = (percent * chance / 100) as u32;
-                // Divided first, so that no delay overflows.
+                // Dividing first avoids an overflow.
                 delay.saturating_add(delay / 1_000 * thousandths)
             }
             Self::List(delays) => {
@@ -111,7 +111,7 @@ impl RetryPolicy {
 }
 
 impl Default for RetryPolicy {
-    /// A second, doubling up to an hour, with up to 20 % more by chance.
+    /// One second, doubling up to an hour, with up to 20 % of jitter.
     fn default() -> Self {
         Self::Exponential {
             first: Duration::from_secs(1),
@@ -121,7 +121,7 @@ impl Default for RetryPolicy {
     }
 }
 
-/// What becomes of a job whose attempt failed.
+/// What happens to a job whose attempt failed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -136,12 +136,12 @@ impl Default for RetryPolicy {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Retry {
-    /// Tried again as its policy says, until its attempts are used up.
+    /// It is retried as its policy says, until its attempts are used up.
     #[default]
     ByPolicy,
-    /// Tried again after this delay, if it has an attempt left.
+    /// It is retried after this delay, if it has an attempt left.
     After(Duration),
-    /// Dead at once.
+    /// It is dead at once.
     Never,
 }
 

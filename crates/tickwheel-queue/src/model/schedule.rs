@@ -1,4 +1,4 @@
-//! What a schedule is: what callers hand in, and what they get to see.
+//! Schedules: as callers put them, and as they see them in a queue.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use crate::model::job::NewJob;
 use crate::model::occurrences::MAX_OCCURRENCES;
 use crate::model::time::Time;
 
-/// How late an occurrence may be dealt with and still not count as missed, unless said otherwise.
+/// The default grace: how late an occurrence may be handled without counting as missed.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// When a schedule puts its jobs: by the calendar, or after equal periods. Each such time is an
+/// When a schedule puts its jobs: by a calendar, or periodically. Each such time is an
 /// *occurrence*.
 ///
 /// ```
@@ -25,15 +25,15 @@ const GRACE: Duration = Duration::from_secs(1);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Timing {
-    /// Whenever the clock on the wall of a time zone shows a time of a cron expression.
+    /// At each time that matches a cron expression in a time zone.
     Cron(Box<cron::Schedule>),
-    /// Each time this much has passed since the schedule was made: whole milliseconds.
+    /// After each period of whole milliseconds, counted from when the schedule was created.
     Every(Duration),
 }
 
 impl Timing {
-    /// By a cron expression in a time zone; [`cron`] says what expressions mean, and what
-    /// happens when clocks change.
+    /// Creates a timing from a cron expression and a time zone; [`cron`] describes expressions, and
+    /// what happens when clocks change.
     ///
     /// ```
     /// use tickwheel_queue::Timing;
@@ -45,7 +45,7 @@ impl Timing {
     ///
     /// # Errors
     ///
-    /// If the expression is wrong or never matches, or if there is no such time zone.
+    /// If the expression is malformed or never matches, or the time zone does not exist.
     pub fn cron(expression: &str, zone: impl Into<Zone>) -> Result<Self, CronError> {
         cron::Schedule::new(expression, zone).map(Self::from)
     }
@@ -94,21 +94,20 @@ impl std::fmt::Display for Timing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NewSchedule {
-    /// What it is called. Putting the same name again replaces the schedule.
+    /// The name. Putting the same name again replaces the schedule.
     pub name: String,
     /// When its occurrences are.
     pub timing: Timing,
-    /// What is put. Its delay counts from the occurrence; it has no id, since each job gets
-    /// one of its own. Two headers are added to it:
-    /// `tickwheel-schedule`, the schedule's name, and `tickwheel-occurrence`, the milliseconds of
-    /// the occurrence.
+    /// The job that is put. Its delay counts from the occurrence. It has no id, because each job
+    /// gets its own. Two headers are added: `tickwheel-schedule`, the schedule's name, and
+    /// `tickwheel-occurrence`, the milliseconds of the occurrence.
     pub job: NewJob,
-    /// What is done about occurrences that were missed: while the queue was closed, or because
-    /// the clock was set forward. With `Skip` they are left out, with `Once` one job is put for
-    /// all that are due, the last of them, and with `All` one for each of the last so many.
+    /// What to do about missed occurrences: those while the queue was closed, or skipped by a clock
+    /// that was set forward. `Skip` puts no job, `Once` puts one job for the last of them, and
+    /// `All` puts a job for each of the last ones, up to its limit.
     pub misfire: Misfire,
-    /// How late an occurrence may be dealt with and still not count as missed. While none that is
-    /// due is later than this, each gets its job, whatever `misfire` says.
+    /// How late an occurrence may be handled without counting as missed. If all due occurrences are
+    /// within it, each gets its job, whatever `misfire` says.
     pub grace: Duration,
 }
 
@@ -116,7 +115,7 @@ impl NewSchedule {
     /// The largest limit of [`Misfire::All`].
     pub const MAX_MISSED: usize = MAX_OCCURRENCES;
 
-    /// A schedule with [`Misfire::Once`] and a grace of a second.
+    /// Creates a schedule with [`Misfire::Once`] and a grace of one second.
     ///
     /// ```
     /// use tickwheel_queue::{NewJob, NewSchedule, Timing};
@@ -136,14 +135,14 @@ impl NewSchedule {
         }
     }
 
-    /// What is done about occurrences that were missed.
+    /// Sets what to do about missed occurrences.
     #[must_use]
     pub fn misfire(mut self, misfire: Misfire) -> Self {
         self.misfire = misfire;
         self
     }
 
-    /// How late an occurrence may be dealt with and still not count as missed.
+    /// Sets how late an occurrence may be handled without counting as missed.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
@@ -151,7 +150,7 @@ impl NewSchedule {
     }
 }
 
-/// A schedule as it is in the queue.
+/// A schedule in the queue.
 ///
 /// ```
 /// use tickwheel_queue::{NewJob, NewSchedule, Queues, Timing};
@@ -167,28 +166,28 @@ impl NewSchedule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Schedule {
-    /// What it is called.
+    /// The name.
     pub name: String,
     /// When its occurrences are.
     pub timing: Timing,
-    /// What it puts.
+    /// The job that it puts.
     pub job: NewJob,
-    /// What it does about occurrences that were missed.
+    /// What it does about missed occurrences.
     pub misfire: Misfire,
-    /// How late an occurrence may be and still not count as missed.
+    /// How late an occurrence may be handled without counting as missed.
     pub grace: Duration,
-    /// Since when it has its timing: periods count from here.
+    /// When its timing began. Periods count from here.
     pub created: Time,
-    /// Whether it puts nothing until it is resumed.
+    /// Whether it is paused.
     pub paused: bool,
-    /// The next occurrence; `None` if it is paused, or if there is none any more.
+    /// The next occurrence; `None` if it is paused or there is none.
     pub next: Option<Time>,
     /// The last occurrence for which a job was put.
     pub last: Option<Time>,
-    /// How many jobs it has put.
+    /// The number of jobs that it has put.
     pub fired: u64,
-    /// Why the last occurrence has no job of its own, if so: it is tried again each second, unless
-    /// another job has its key.
+    /// Why the last occurrence has no job of its own. It is tried again each second, unless another
+    /// job has its key.
     pub problem: Option<String>,
 }
 
@@ -197,7 +196,7 @@ impl Schedule {
     pub const MAX_UPCOMING: usize = MAX_OCCURRENCES;
 }
 
-/// What putting a schedule did.
+/// The result of putting a schedule.
 ///
 /// ```
 /// use std::time::Duration;
@@ -213,8 +212,8 @@ impl Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PutSchedule {
-    /// Whether there was one of this name, which it replaced.
+    /// Whether it replaced a schedule with the same name.
     pub replaced: bool,
-    /// The first occurrence to come; `None` if it is paused, or if there is none.
+    /// The next occurrence; `None` if it is paused or there is none.
     pub next: Option<Time>,
 }

@@ -1,12 +1,12 @@
-//! What can be set for a queue, and what bounds everything.
+//! The settings of a queue, and the limits of a store.
 
 use std::time::Duration;
 
 use crate::model::job::State;
 use crate::model::retry::RetryPolicy;
 
-/// How finished jobs are kept: up to an age, and up to a number. What is over either goes, the
-/// oldest first.
+/// How long finished jobs are kept: up to an age and up to a number. Jobs beyond either are
+/// removed, the oldest first.
 ///
 /// ```
 /// use std::time::Duration;
@@ -17,17 +17,17 @@ use crate::model::retry::RetryPolicy;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keep {
-    /// For this long after it finished.
+    /// The age, counted from when the job finished.
     pub age: Duration,
-    /// At most so many of a queue.
+    /// The maximum number of jobs in a queue.
     pub count: u64,
 }
 
 impl Keep {
-    /// Dropped at once.
+    /// Removed at once.
     pub const NOTHING: Self = Self { age: Duration::ZERO, count: 0 };
 
-    /// Kept until somebody purges it.
+    /// Kept until it is removed by a call.
     pub const FOREVER: Self = Self { age: Duration::MAX, count: u64::MAX };
 
     pub(crate) fn is_nothing(self) -> bool {
@@ -35,7 +35,7 @@ impl Keep {
     }
 }
 
-/// How finished jobs of each kind are kept.
+/// How long the finished jobs of each state are kept.
 ///
 /// ```
 /// use tickwheel_queue::{Keep, Retention};
@@ -53,7 +53,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// How jobs of this finished state are kept; for ever for those that are not finished.
+    /// Returns how long jobs in this finished state are kept; for ever for other states.
     pub fn of(&self, state: State) -> Keep {
         match state {
             State::Done => self.done,
@@ -65,13 +65,13 @@ impl Retention {
 }
 
 impl Default for Retention {
-    /// Dead jobs stay until they are kicked or purged, the others go at once.
+    /// Dead jobs are kept until they are kicked or removed, the others are removed at once.
     fn default() -> Self {
         Self { done: Keep::NOTHING, dead: Keep::FOREVER, cancelled: Keep::NOTHING }
     }
 }
 
-/// How fast jobs may start, and how many may be out at once.
+/// Limits on deliveries: in any window of time, and leased at once.
 ///
 /// ```
 /// use std::time::Duration;
@@ -83,23 +83,23 @@ impl Default for Retention {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pacing {
-    /// Never more deliveries than this, up to 100,000, in any window of this length, wherever it
+    /// The maximum number of deliveries, up to 100,000, in any window of this length, wherever it
     /// begins.
     pub starts: Option<(u32, Duration)>,
-    /// Never more leased jobs than this.
+    /// The maximum number of leased jobs.
     pub concurrency: Option<u32>,
 }
 
 impl Pacing {
-    /// The largest number of starts in a window: their times are written with each delivery.
+    /// The largest number of deliveries in a window, whose times are stored with each delivery.
     pub const MAX_STARTS: u32 = 100_000;
 
-    /// So many deliveries in any window of this length.
+    /// Limits the deliveries in any window of this length.
     pub fn starts(starts: u32, window: Duration) -> Self {
         Self { starts: Some((starts, window)), concurrency: None }
     }
 
-    /// So many leased at once.
+    /// Limits the jobs that are leased at once.
     #[must_use]
     pub fn concurrency(mut self, jobs: u32) -> Self {
         self.concurrency = Some(jobs);
@@ -118,7 +118,7 @@ pub enum Order {
     Priority,
 }
 
-/// What can be set for a queue. Settings are kept with it and survive a restart.
+/// The settings of a queue. They survive a restart.
 ///
 /// ```
 /// use std::time::Duration;
@@ -132,13 +132,13 @@ pub enum Order {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// How long a worker has a job if it does not say.
+    /// The default length of a lease.
     pub lease: Duration,
-    /// How often a job may be delivered if it does not say.
+    /// The default maximum number of deliveries.
     pub max_attempts: u32,
-    /// How long a failed job waits if it does not say.
+    /// The default retry policy.
     pub retry: RetryPolicy,
-    /// How finished jobs are kept.
+    /// How long finished jobs are kept.
     pub retention: Retention,
     /// The pace of the whole queue.
     pub pacing: Pacing,
@@ -231,14 +231,14 @@ impl SettingsPatch {
         }
     }
 
-    /// How much memory it holds beside itself.
+    /// Returns how much memory it holds beside itself.
     pub(crate) fn bytes(&self) -> usize {
         let target = self.target.as_ref().and_then(Option::as_ref).map_or(0, String::len);
         target + self.retry.as_ref().map_or(0, RetryPolicy::bytes)
     }
 }
 
-/// What bounds everything. Whatever is over a limit is refused with an error that names it.
+/// The limits of a store. Whatever exceeds a limit is refused with an error that names it.
 ///
 /// ```
 /// use tickwheel_queue::{Error, Limit, Limits, NewJob, Queues};
@@ -269,18 +269,19 @@ pub struct Limits {
     pub targets: u64,
     /// Jobs that are scheduled, ready or leased.
     pub pending: u64,
-    /// Jobs that are leased at once; their leases are kept in memory.
+    /// Jobs that are leased at once, whose leases are kept in memory.
     pub leased: u64,
-    /// Bytes on disk. A put is refused if what is there, what it adds, and what merging tables may
-    /// take for a while (as much as the tables, up to 256 MiB) would be more. Jobs that are there
-    /// can still be worked on. The store takes 64 MiB from the beginning for its journal, and the
-    /// [reserve](crate::Builder::reserve).
+    /// Bytes on disk. A put is refused if the bytes on disk, the bytes that it adds, and the space
+    /// for merging tables (as much as the tables, up to 256 MiB) would exceed the limit. Existing
+    /// jobs can still be delivered and acknowledged. An empty store takes 64 MiB for its journal,
+    /// plus the [reserve](crate::Builder::reserve).
     pub disk: u64,
 }
 
 impl Default for Limits {
-    /// A payload of 1 MiB, 64 KiB of headers, keys of 512 bytes, queue names of 128, batches of
-    /// 10,000, 10,000 queues and as many schedules and targets, a million leases, and as many jobs as the disk holds.
+    /// A payload of 1 MiB, 64 KiB of headers, keys of 512 bytes, queue names of 128 bytes, batches
+    /// of 10,000 items, 10,000 queues and as many schedules and targets, a million leases, and as
+    /// many jobs as the disk holds.
     fn default() -> Self {
         Self {
             payload: 1 << 20,

@@ -60,7 +60,7 @@ impl ShortId {
             && bits & mask(end_digits) == end
     }
 
-    /// The least and the greatest id that can match.
+    /// Returns the least and the greatest id that can match.
     pub(crate) fn range(self) -> (JobId, JobId) {
         let (start, digits) = self.start;
         let free = DIGITS - digits;
@@ -70,7 +70,7 @@ impl ShortId {
     }
 }
 
-/// So many digits, all of them `f`.
+/// Returns a number of `digits` hexadecimal digits, all of them `f`.
 fn mask(digits: u32) -> u128 {
     u128::MAX.checked_shr(4 * (DIGITS - digits)).unwrap_or(0)
 }
@@ -108,7 +108,7 @@ impl FromStr for ShortId {
     }
 }
 
-/// The value and the number of hexadecimal digits; hyphens between them are skipped.
+/// Parses hexadecimal digits, skipping hyphens between them. Returns their value and their number.
 fn digits(text: &str) -> Option<(u128, u32)> {
     let mut value = (0, 0);
     for digit in text.chars().filter(|c| *c != '-') {

@@ -1,4 +1,4 @@
-//! What a queue has done so far, and how late it was.
+//! Counters and lateness of queues.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::model::activity::{Activity, Lateness, Samples};
 use crate::model::settings::QueueSettings;
 use crate::model::time::{Now, Time};
 
-/// How durable an answer is.
+/// How durable a change is when it is answered.
 ///
 /// ```
 /// use std::time::Duration;
@@ -23,18 +23,17 @@ use crate::model::time::{Now, Time};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// What is answered is on stable storage, and survives a power failure.
+    /// On stable storage: it survives a power failure.
     #[default]
     Sync,
-    /// What is answered survives the end of the process; a power failure may take what was
-    /// answered within this time.
+    /// It survives the end of the process. A power failure may lose what was answered within this
+    /// interval.
     Interval(Duration),
-    /// What is answered survives the end of the process; when it reaches the disk is up to the
-    /// operating system.
+    /// It survives the end of the process. The operating system decides when it is written to disk.
     None,
 }
 
-/// What happened since the queue was opened, and what is there now.
+/// Counters since the queues were opened, and current numbers.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,13 +49,13 @@ pub enum Durability {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Stats {
-    /// How durable an answer is.
+    /// How durable a change is when it is answered.
     pub durability: Durability,
     /// How far ahead jobs are kept in memory.
     pub horizon: Duration,
     /// Queues.
     pub queues: u64,
-    /// Schedules, those that cannot be read left out.
+    /// Schedules, without unreadable ones.
     pub schedules: u64,
     /// Jobs that are scheduled, ready or leased.
     pub pending: u64,
@@ -76,30 +75,30 @@ pub struct Stats {
     pub acked: u64,
     /// Attempts that workers reported as failed.
     pub failed: u64,
-    /// Leases that ran out.
+    /// Leases that expired.
     pub expired: u64,
-    /// Jobs given back by workers.
+    /// Jobs released by workers.
     pub released: u64,
     /// Jobs that died.
     pub died: u64,
     /// Jobs cancelled or replaced.
     pub cancelled: u64,
-    /// Dead jobs brought back.
+    /// Dead jobs made ready again.
     pub kicked: u64,
-    /// Rows and jobs that could not be read since the opening, and what `salvage` left out.
+    /// Rows and jobs that could not be read since the opening, and what `salvage` omitted.
     pub damaged: u64,
-    /// Groups of commands that were committed.
+    /// Group commits.
     pub commits: u64,
-    /// How often the store failed and was opened again.
+    /// Failures after which the store was opened again.
     pub failures: u64,
-    /// How long commits took, the sync included.
+    /// The duration of commits, including the sync.
     pub commit_time: Histogram,
-    /// By how much jobs were delivered after they were due. A job that waits for a worker counts
-    /// as late.
+    /// How long after their due time jobs were delivered. Time without a free worker counts as
+    /// late.
     pub lateness: Histogram,
 }
 
-/// Counts of the engine.
+/// The counters of the engine.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) put: u64,
@@ -114,7 +113,7 @@ pub(crate) struct Tally {
     pub(crate) kicked: u64,
     pub(crate) damaged: u64,
     lateness: Histogram,
-    /// The same in few buckets, of which samples are taken.
+    /// The lateness in few buckets, of which samples are taken.
     coarse_lateness: Lateness,
     samples: Samples,
 }
@@ -127,14 +126,14 @@ impl Tally {
         self.coarse_lateness.record(lateness);
     }
 
-    /// Takes a sample of the counts from time to time. Called at the beginning of each group.
+    /// Takes a sample of the counters now and then. Called at the start of each group.
     pub(crate) fn sample(&mut self, now: Time) {
         let mut samples = std::mem::take(&mut self.samples);
         samples.take(now, || self.totals());
         self.samples = samples;
     }
 
-    /// Returns what happened in a window that ends now.
+    /// Returns the activity in a window that ends now.
     pub(crate) fn window(&self, now: Time, window: Duration) -> Activity {
         self.samples.window(now, window, &self.totals())
     }
@@ -172,7 +171,7 @@ impl Tally {
     }
 }
 
-/// A queue: its settings, and how many jobs it has.
+/// A queue: its settings and its numbers of jobs.
 ///
 /// ```
 /// use std::time::Duration;
@@ -189,19 +188,19 @@ impl Tally {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QueueInfo {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What is set for it.
+    /// The settings.
     pub settings: QueueSettings,
-    /// Whether deliveries are held back.
+    /// Whether deliveries are paused.
     pub paused: bool,
-    /// Jobs whose time has not come, or that are ready and not counted in `ready`.
+    /// Jobs that are not due yet, or that are ready and not counted in `ready`.
     pub scheduled: u64,
-    /// Jobs whose time has come. Exact unless `more_ready`.
+    /// Ready jobs. Exact unless `more_ready`.
     pub ready: u64,
-    /// More jobs are ready than memory holds: they are counted in `scheduled`.
+    /// Whether more jobs are ready than memory holds. Those are counted in `scheduled`.
     pub more_ready: bool,
-    /// Jobs with a worker.
+    /// Leased jobs.
     pub leased: u64,
     /// Dead jobs.
     pub dead: u64,
@@ -209,16 +208,16 @@ pub struct QueueInfo {
     pub done: u64,
     /// Cancelled jobs that are kept.
     pub cancelled: u64,
-    /// When the job was due that is ready for the longest time; `None` if no job is ready.
+    /// The due time of the job that has been ready longest; `None` if no job is ready.
     pub oldest_ready: Option<Time>,
-    /// What has happened in the queue since it was created.
+    /// Counters since the queue was created.
     pub counters: QueueCounters,
-    /// By how much its jobs were delivered after they were due, since the queues were opened. A job
-    /// that waits for a worker counts as late.
+    /// How long after their due time its jobs were delivered, since the queues were opened. Time
+    /// without a free worker counts as late.
     pub lateness: Lateness,
 }
 
-/// What has happened in a queue since it was created. A restart does not reset these numbers.
+/// The counters of a queue since it was created. They survive a restart.
 ///
 /// ```
 /// use tickwheel_queue::{NewJob, Queues};
@@ -244,12 +243,12 @@ pub struct QueueCounters {
     pub failed: u64,
     /// Leases that expired.
     pub expired: u64,
-    /// Jobs given back by workers.
+    /// Jobs released by workers.
     pub released: u64,
     /// Jobs that died.
     pub died: u64,
     /// Jobs cancelled or replaced.
     pub cancelled: u64,
-    /// Dead jobs brought back.
+    /// Dead jobs made ready again.
     pub kicked: u64,
 }

@@ -1,8 +1,8 @@
-//! Push targets, as far as the queue knows them.
+//! Push targets, as the queue stores them.
 
 use bytes::Bytes;
 
-/// A push target: a name, and what the service that delivers to it has stored.
+/// A push target: its name, and the bytes that the delivering service has stored for it.
 ///
 /// The queue does not read definition and state. It keeps them with the jobs, in the same commits,
 /// and makes sure that a queue names only a target that exists.
@@ -25,9 +25,9 @@ use bytes::Bytes;
 pub struct StoredTarget {
     /// The name.
     pub name: String,
-    /// What it is.
+    /// The definition.
     pub definition: Bytes,
-    /// How far its deliveries have come; empty before the first state is put.
+    /// The state of its deliveries; empty before the first one is stored.
     pub state: Bytes,
 }
 

@@ -1,8 +1,8 @@
-//! Points in time, and the one place of this crate that asks for the present.
+//! Points in time. The rest of this crate reads the clock only through this file.
 //!
-//! The queue counts wall-clock milliseconds since 1970: a job has to be due at the same time after
-//! a restart, and no other clock survives one. The engine never asks; the present is handed to it
-//! as a [`Now`] with every group of commands.
+//! The queue counts wall-clock milliseconds since 1970: a job must be due at the same time after a
+//! restart, and no other clock survives one. The engine never reads the clock; the present is
+//! passed to it as a [`Now`] with every group of commands.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,18 +29,18 @@ impl Time {
     /// The last millisecond of the year 9999.
     pub const MAX: Self = Self(253_402_300_799_999);
 
-    /// The time that many milliseconds after 1970 began; [`Time::MAX`] for anything later.
+    /// Creates the time this many milliseconds after 1970 began, at most [`Time::MAX`].
     pub const fn from_millis(millis: u64) -> Self {
         if millis > Self::MAX.0 { Self::MAX } else { Self(millis) }
     }
 
-    /// Milliseconds since 1970 began.
+    /// Returns the milliseconds since 1970 began.
     pub const fn as_millis(self) -> u64 {
         self.0
     }
 
-    /// This much later; [`Time::MAX`] if that is out of range. Parts of a millisecond count as a
-    /// whole one, so that nothing becomes due early.
+    /// Returns the time this much later, at most [`Time::MAX`]. A fraction of a millisecond counts
+    /// as a whole one, so that nothing becomes due early.
     ///
     /// ```
     /// use std::time::Duration;
@@ -58,7 +58,7 @@ impl Time {
         Self::from_millis(self.0 + 1)
     }
 
-    /// How long it is from an earlier time to this one; zero if it is not earlier.
+    /// Returns the duration since an earlier time; zero if that is not earlier.
     ///
     /// ```
     /// use std::time::Duration;
@@ -72,13 +72,13 @@ impl Time {
     }
 }
 
-/// The milliseconds of a duration, rounded up; as many as fit.
+/// Returns the milliseconds of a duration, rounded up and saturating.
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
 impl From<SystemTime> for Time {
-    /// Rounded up to a millisecond; anything before 1970 is its beginning.
+    /// Rounds up to a millisecond. Times before 1970 become 1970.
     fn from(time: SystemTime) -> Self {
         Self::from_millis(time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, millis))
     }
@@ -96,25 +96,26 @@ impl fmt::Debug for Time {
     }
 }
 
-/// The present, as the engine is told it: how long ago 1970 began.
+/// The present, as the time since 1970 began.
 ///
-/// A clock shows more than milliseconds. What is *due* is decided by the millisecond that has
-/// begun, and a *delay* counts from the one that has not: so nothing is early by a fraction.
+/// A clock shows fractions of milliseconds. What is *due* is decided by the millisecond that has
+/// begun; a *delay* counts from the next one. So nothing is early by a fraction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Now(pub(crate) Duration);
 
 impl Now {
-    /// The millisecond that has begun.
+    /// Returns the millisecond that has begun.
     pub(crate) fn time(self) -> Time {
         Time::from_millis(u64::try_from(self.0.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// The first whole millisecond at which this much time has passed; no delay is now.
+    /// Returns the first whole millisecond at which `delay` has passed; without a delay, the
+    /// present one.
     pub(crate) fn after(self, delay: Duration) -> Time {
         if delay.is_zero() { self.time() } else { Time::from_millis(millis(self.0)).after(delay) }
     }
 
-    /// How long ago that was.
+    /// Returns the duration since an earlier time.
     pub(crate) fn since(self, time: Time) -> Duration {
         self.0.saturating_sub(Duration::from_millis(time.as_millis()))
     }
@@ -139,7 +140,7 @@ impl TimeFloor {
     }
 }
 
-/// Where the present comes from.
+/// The source of the present.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Clock {
     /// The machine's clock is used if `None`.
@@ -159,7 +160,7 @@ impl Clock {
     }
 }
 
-/// The monotonic time, for waiting with a limit.
+/// Returns the monotonic time, for waits with a timeout.
 pub(crate) fn instant_now() -> std::time::Instant {
     std::time::Instant::now()
 }

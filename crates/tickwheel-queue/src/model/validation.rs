@@ -1,4 +1,4 @@
-//! The checks of what callers set. Every value is checked here and nowhere else.
+//! The checks of callers' values. Every value is checked here and nowhere else.
 //!
 //! A bound is a public constant of the type that it belongs to. The HTTP service writes these
 //! constants into its API description and passes the errors on.
@@ -51,7 +51,7 @@ pub(crate) fn check_worker(name: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks what a worker gives with an acknowledgement.
+/// Checks the result of an acknowledgement.
 pub(crate) fn check_result(result: Option<&Bytes>) -> Result<(), Error> {
     over(Limit::Result, Job::MAX_RESULT_BYTES as u64, result.map_or(0, Bytes::len))
 }
@@ -79,7 +79,7 @@ pub(crate) fn check_name(
     Ok(())
 }
 
-/// Refuses to purge jobs that are not finished.
+/// Refuses to remove jobs that are not finished.
 pub(crate) fn check_purged(state: State) -> Result<(), Error> {
     if state.is_live() {
         let why = format!(
@@ -100,7 +100,7 @@ pub(crate) fn check_window(window: Duration) -> Result<(), Error> {
     Ok(())
 }
 
-/// Checks how many occurrences of a schedule are asked for.
+/// Checks how many occurrences of a schedule are requested.
 pub(crate) fn check_times(times: usize) -> Result<(), Error> {
     if times > Schedule::MAX_UPCOMING {
         let why = format!("must be at most {}, got {times}", Schedule::MAX_UPCOMING);
@@ -149,7 +149,7 @@ impl Pacing {
     }
 }
 
-/// Checks the name of a group and what is to be set for it.
+/// Checks the name of a group and its new settings.
 pub(crate) fn check_group(
     group: &str,
     settings: GroupSettings,
@@ -281,7 +281,7 @@ pub(crate) fn check_idempotency_key(key: &IdempotencyKey) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    /// The field that an error names.
+    /// Returns the field that an error names.
     fn field(checked: Result<(), Error>) -> String {
         match checked {
             Err(Error::Invalid { field, .. }) => field,

@@ -1,5 +1,5 @@
-//! Creates the store of a new directory, so that a crash at any moment leaves a directory that
-//! the next opening takes for new, or for complete.
+//! Creating the store of a new directory. After a crash at any moment, the next opening finds a new
+//! directory or a complete store.
 //!
 //! | step | what a crash after it leaves |
 //! |---|---|
@@ -18,14 +18,14 @@ use super::directory::sync_directory;
 use super::embedded::EmbeddedStore;
 use super::format::{self, Format, Known, StoreId};
 
-/// The lock of a process that creates a store. It may stay behind.
+/// The lock of a process that creates a store. A crash may leave it.
 const LOCK: &str = "creating";
-/// Where the store is filled.
+/// The folder in which the new store is built.
 const DRAFT: &str = "new";
 /// What an interrupted creation may leave in a directory without `FORMAT`.
 const LEFTOVERS: [&str; 3] = [LOCK, DRAFT, "FORMAT.draft"];
 
-/// Whether a directory without `FORMAT` may be left by an interrupted creation.
+/// Returns `true` if a directory without `FORMAT` may come from an interrupted creation.
 pub(super) fn is_leftover(name: &str) -> bool {
     LEFTOVERS.contains(&name)
 }

@@ -1,4 +1,4 @@
-//! A queue's directory, and what is checked before it is opened.
+//! A queue's directory, and the checks before it is opened.
 //!
 //! | in the directory | what it is |
 //! |---|---|
@@ -13,10 +13,10 @@
 //! | `new/`, `creating` | a store that is being created |
 //!
 //! Ground rules:
-//! * `FORMAT` with an id is written once the store is complete. A directory that has it and has
-//!   no store is damaged, not new.
-//! * Nothing is changed before the checks have passed, unless `salvage` was asked for.
-//! * fjall gets to see complete stores only, since it replaces what it misses by something empty.
+//! * `FORMAT` with an id is written once the store is complete. A directory with `FORMAT` and
+//!   without a store is damaged, not new.
+//! * Nothing is changed before the checks have passed, except by `salvage`.
+//! * fjall opens complete stores only, because it replaces missing parts by empty ones.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -44,12 +44,12 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The directory at a path; created when it is opened.
+    /// Returns the directory at a path, which is created when it is opened.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -58,7 +58,7 @@ impl Directory {
         self.path.join("store")
     }
 
-    /// Whether there is no store yet: the directory is missing or empty, or its creation was
+    /// Returns `true` if there is no store: the directory is missing or empty, or its creation was
     /// interrupted. Anything else without a readable `FORMAT` and a store is an error.
     fn is_new(&self, salvages: bool) -> Result<bool, StoreError> {
         let has_store = self.store().exists();
@@ -107,7 +107,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Refuses anything but the store that was open before.
+    /// Refuses any store other than the one that was open before.
     fn check_identity(&self, opened: &Opened) -> Result<(), StoreError> {
         let found = match format::read(&self.path) {
             Ok(Format::Known(Known { id: Some(id), .. })) if id == opened.id => return Ok(()),
@@ -148,7 +148,7 @@ impl Directory {
         }
     }
 
-    /// Checks the files of the store, or restores those that follow from others.
+    /// Checks the files of the store, or restores small files from others.
     fn check_files(&self, options: &StoreOptions, upgrades: bool) -> Result<(), StoreError> {
         let store = self.store();
         if options.salvage && inventory::check(&store, upgrades).is_err() {
@@ -158,7 +158,7 @@ impl Directory {
         inventory::check(&store, upgrades)
     }
 
-    /// Checks the journals, or salvages what can be read of them. Returns what is left out.
+    /// Checks the journals, or salvages what can be read of them. Returns what is omitted.
     fn check_journals(
         &self,
         options: &StoreOptions,
@@ -183,8 +183,8 @@ impl Directory {
         journals.check(acknowledged).map(|()| Loss::default())
     }
 
-    /// Finds out whether the journal that was the oldest is missing although its rows are not in
-    /// tables. Otherwise the embedded store has removed it, in order.
+    /// Returns an error if the oldest journal is missing although its rows are not in tables.
+    /// Otherwise the embedded store has removed it, as it should.
     fn check_oldest_journal(
         &self,
         options: &StoreOptions,
@@ -193,7 +193,7 @@ impl Directory {
         loss: &mut Loss,
     ) -> Result<(), StoreError> {
         let Some(oldest) = journals.missing_oldest(acknowledged) else { return Ok(()) };
-        // Without threads that write tables: a journal that is restored must find them as they were.
+        // No thread may write tables: a restored journal must find them unchanged.
         let untouched = StoreOptions { lean: true, ..*options };
         let store = self.store();
         let in_tables = EmbeddedStore::open(&store, &untouched)
@@ -220,8 +220,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Whether an earlier version was interrupted while it created the store: something is
-    /// missing, and nothing was ever written.
+    /// Returns `true` if an earlier version was interrupted while it created the store: something
+    /// is missing, and nothing was ever written.
     fn is_unfinished(&self, acknowledged: &Acknowledged) -> Result<bool, StoreError> {
         let store = self.store();
         Ok(matches!(format::read(&self.path)?, Format::Known(Known { id: None, .. }))
@@ -235,7 +235,7 @@ impl Directory {
     fn copy_journals(&self, options: &StoreOptions) -> Result<(), StoreError> {
         let failed = self.path.join(FAILED);
         if options.after_failure || failed.exists() {
-            // Should this be interrupted, the next opening begins with it again.
+            // If this is interrupted, the next opening starts again here.
             match mark(&failed) {
                 // Reading needs no mark, and nothing is written before there is room.
                 Err(StoreError::Full(error)) => tracing::warn!(error, "no mark could be left"),
@@ -249,7 +249,8 @@ impl Directory {
         Ok(())
     }
 
-    /// How to open the store. If the disk is full the reserve is released, and the store is lean.
+    /// Returns the options of the store. If the disk is full, the reserve is released and the store
+    /// is lean.
     fn lean_if_full(&self, options: &StoreOptions) -> StoreOptions {
         let is_lean = options.lean || space::free(&self.path) < SCARCE;
         if is_lean && Reserve::new(&self.path, options.reserve).release() {
@@ -258,7 +259,7 @@ impl Directory {
         StoreOptions { lean: is_lean, ..*options }
     }
 
-    /// Makes the reserve, if there is plenty of room for it.
+    /// Creates the reserve, if there is plenty of room for it.
     fn fill_reserve(&self, options: &StoreOptions) {
         if options.lean || space::free(&self.path) < options.reserve.saturating_add(2 * SCARCE) {
             return;
@@ -268,8 +269,8 @@ impl Directory {
         }
     }
 
-    /// The id of the directory, and whether it has to be upgraded. A directory that has no id, or a
-    /// `FORMAT` that cannot be read and is salvaged, is given an id by the upgrade.
+    /// Returns the id of the directory, and whether it must be upgraded. A directory without an id,
+    /// or with an unreadable `FORMAT` that is salvaged, gets an id from the upgrade.
     fn known(&self) -> Result<(StoreId, bool), StoreError> {
         Ok(match format::read(&self.path)? {
             Format::Known(Known { id: Some(id), upgrades }) => (id, upgrades),
@@ -308,7 +309,7 @@ impl Directory {
     }
 }
 
-/// What cannot be opened at all cannot be copied either.
+/// A file that cannot be opened cannot be copied either.
 fn beyond_salvage(error: StoreError) -> StoreError {
     match error {
         StoreError::Damaged(why) => StoreError::Damaged(format!(
@@ -319,7 +320,7 @@ fn beyond_salvage(error: StoreError) -> StoreError {
     }
 }
 
-/// Writes a file that is either not there or whole.
+/// Writes a file so that it is missing or complete after a crash.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let draft = path.with_extension("draft");
     let mut file = fs::File::create(&draft)?;
@@ -329,7 +330,7 @@ pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     sync_directory(path.parent().unwrap_or(Path::new(".")))
 }
 
-/// Copies a file into a folder, under a name that is free; returns the path of the copy.
+/// Copies a file into a folder under a free name. Returns the path of the copy.
 pub(super) fn keep_copy(path: &Path, folder: &Path) -> Result<PathBuf, StoreError> {
     fs::create_dir_all(folder)?;
     let copy = free_name(folder, &path.file_name().unwrap_or_default().to_string_lossy());
@@ -339,14 +340,14 @@ pub(super) fn keep_copy(path: &Path, folder: &Path) -> Result<PathBuf, StoreErro
     Ok(copy)
 }
 
-/// A name with a number at its end that nothing in the folder has.
+/// Returns a free name in the folder, with a number at its end.
 pub(super) fn free_name(folder: &Path, name: &str) -> PathBuf {
     let mut names = (0_u64..).map(|number| folder.join(format!("{name}.{number}")));
     names.find(|path| !path.exists()).unwrap_or_default()
 }
 
-/// Creates an empty file, unsynced: it is for a process that finds the same cache of the operating
-/// system. After a power failure there is only what reached the disk.
+/// Creates an empty file without a sync: it is for the next process, which shares the operating
+/// system's cache. After a power failure, only what reached the disk counts.
 pub(super) fn mark(path: &Path) -> Result<(), StoreError> {
     fs::File::create(path)?;
     Ok(())

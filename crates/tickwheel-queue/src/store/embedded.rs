@@ -27,34 +27,34 @@ use super::{
     LeftOut, Persist, Rows, Store, StoreError, StoreOptions, Table, View, WriteBatch, rows,
 };
 
-/// Of each table. Two of them, one filling and one being written out, are in memory at a time.
+/// The memtable size of each table. Up to two memtables, one filling and one being flushed, are in
+/// memory.
 const MEMTABLE: u64 = 16 << 20;
-/// Of the table of counters, which has few rows and many old values of them.
+/// The memtable size of the counters, which have few rows with many old values.
 const COUNTERS_MEMTABLE: u64 = 4 << 20;
-/// What is read again when the store is opened.
+/// The size of the journal that is replayed when the store is opened.
 const JOURNALS: u64 = 128 << 20;
 /// The names of the keyspaces.
 pub(super) const JOBS: &str = "jobs";
 pub(super) const INDEX: &str = "index";
 pub(super) const COUNTERS: &str = "counters";
 
-/// fjall lets writes wait while a keyspace has this many tables that were not merged, or memtables
-/// that were not written.
+/// fjall delays writes while a keyspace has this many unmerged tables or unflushed memtables.
 const STALLING_TABLES: usize = 30;
 const STALLING_MEMTABLES: usize = 4;
 
 pub(super) struct EmbeddedStore {
     keyspaces: Keyspaces,
     database: Database,
-    /// Where the store is.
+    /// The path of the store.
     path: PathBuf,
     reserve: Reserve,
     /// Whether no thread writes or merges tables.
     is_lean: bool,
-    /// What the last commit says, synced or not.
+    /// The totals of the last commit, synced or not.
     last: Mutex<Totals>,
-    /// The directory around the store; `None` for one that is being filled. It is the last field,
-    /// since it notes which journals there are once the database is closed.
+    /// The directory around the store; `None` for a store that is being filled. It is the last
+    /// field, because it records the journals once the database is closed.
     home: Option<Home>,
 }
 
@@ -66,17 +66,17 @@ impl EmbeddedStore {
         database.keyspace(INDEX, keyspace)?;
         database.keyspace(COUNTERS, counters)?;
         drop(database);
-        // Its journal is empty. The next opening creates another, with space allocated for it,
-        // which a journal that is opened again does not have.
+        // Its empty journal is removed. The next opening creates another one with preallocated
+        // space, which a reopened journal does not have.
         Ok(std::fs::remove_file(path.join("0.jnl"))?)
     }
 
-    /// Opens a store whose files were checked.
+    /// Opens a store whose files have been checked.
     pub(super) fn open(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
         Self::open_database(path, options, false)
     }
 
-    /// Opens a store of format 1, or one that is being upgraded from it: its table of counters is
+    /// Opens a store of format 1, or one with an interrupted upgrade. Its table of counters is
     /// created if it is missing.
     pub(super) fn open_to_upgrade(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
         Self::open_database(path, options, true)
@@ -110,7 +110,7 @@ impl EmbeddedStore {
             home: None,
         };
         let totals = match store.totals() {
-            // Put right after everything was read.
+            // Set after everything was read.
             Err(StoreError::Damaged(_)) if options.salvage => Totals::default(),
             totals => totals?,
         };
@@ -118,7 +118,7 @@ impl EmbeddedStore {
         Ok(store)
     }
 
-    /// Ties the store to its directory: from now on it acknowledges commits.
+    /// Attaches the store to its directory, where it acknowledges commits from now on.
     pub(super) fn settle(
         self,
         folder: &Path,
@@ -130,7 +130,7 @@ impl EmbeddedStore {
         Ok(Self { home: Some(home), ..self })
     }
 
-    /// What the last commit says, synced or not; nothing if it cannot be read.
+    /// Returns the totals of the last commit, synced or not.
     pub(super) fn last(&self) -> Totals {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -139,7 +139,7 @@ impl EmbeddedStore {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = totals;
     }
 
-    /// The counters of the whole store; zero for a new one.
+    /// Returns the counters of the whole store; zero for a new one.
     fn totals(&self) -> Result<Totals, StoreError> {
         for table in PLACES_OF_TOTALS {
             if let Some(bytes) = self.get(table, rows::TOTALS)? {
@@ -149,7 +149,7 @@ impl EmbeddedStore {
         Ok(Totals::default())
     }
 
-    /// What the last commit says whose totals are in a table file; zero if none is.
+    /// Returns the totals of the last commit in a table file; zero if there is none.
     pub(super) fn totals_in_tables(&self) -> Result<Totals, StoreError> {
         for table in PLACES_OF_TOTALS {
             let tree = &self.keyspaces.of(table).tree;
@@ -188,7 +188,7 @@ impl EmbeddedStore {
         }
     }
 
-    /// Whether a commit would wait for tables to be merged, which no thread does in a lean store.
+    /// Returns `true` if a commit would wait for a merge, which no thread does in a lean store.
     fn would_stall(&self) -> bool {
         let stalls = |table: &Keyspace| {
             table.l0_table_count() >= STALLING_TABLES
@@ -201,8 +201,8 @@ impl EmbeddedStore {
         self.keyspaces.all().into_iter().map(Keyspace::disk_space).sum()
     }
 
-    /// Why a commit or sync failed. fjall refuses everything after a thread of its own could not
-    /// write a table, and does not say why that was: mostly because the disk is full.
+    /// Returns why a commit or sync failed. After one of its threads could not write a table, fjall
+    /// refuses everything without a reason. Mostly the disk is full.
     fn write_error(&self, error: fjall::Error) -> StoreError {
         if matches!(error, fjall::Error::Poisoned) {
             let free = space::free(&self.path);
@@ -214,7 +214,7 @@ impl EmbeddedStore {
         error.into()
     }
 
-    /// Has the memtable of a keyspace written to disk, and waits for that.
+    /// Flushes the memtable of a keyspace, and waits for that.
     fn write_out(&self, keyspace: &Keyspace) -> Result<(), StoreError> {
         const STEP: Duration = Duration::from_millis(10);
         const STEPS: u32 = 6_000;
@@ -224,13 +224,13 @@ impl EmbeddedStore {
                 return Ok(());
             }
             if self.home.as_ref().is_some_and(Home::has_failed) {
-                // The thread that should have written it may have died, and the store can only be
-                // opened again once this returns.
+                // The thread that should flush may have died, and the store can be opened again
+                // only after this returns.
                 return Err(StoreError::Io("the store failed meanwhile".into()));
             }
             std::thread::sleep(STEP);
         }
-        // The thread that should have written it has died of an error.
+        // The thread that should flush has died of an error.
         Err(StoreError::Io(format!("nothing was written out in {:?}", STEP * STEPS)))
     }
 
@@ -241,7 +241,7 @@ impl EmbeddedStore {
     }
 }
 
-/// Where the totals are: in the index only in a store of format 1.
+/// The table of the totals: the index in a store of format 1.
 const PLACES_OF_TOTALS: [Table; 2] = [Table::Counters, Table::Index];
 
 /// The keyspaces of the tables.
@@ -272,8 +272,8 @@ fn builder(path: &Path, options: &StoreOptions) -> fjall::DatabaseBuilder<Databa
         .max_cached_files(Some(options.open_files.max(10)))
         .max_journaling_size(JOURNALS)
         .manual_journal_persist(true);
-    // fjall gives up when one of its threads cannot write a table. Without them it needs room for
-    // the journal only: the rest stays in memory.
+    // fjall gives up when one of its threads cannot write a table. Without these threads it needs
+    // room for its journal only, and keeps the rest in memory.
     if options.lean { builder.worker_threads_unchecked(0) } else { builder }
 }
 
@@ -306,8 +306,8 @@ impl View for EmbeddedStore {
     }
 }
 
-/// The value of a scan of one key. It asks no filter: where only that is damaged, the row is found
-/// all the same.
+/// Returns the value of a key by a scan, which does not use the filters. So a row is found even if
+/// only a filter is damaged.
 fn only(mut rows: impl Iterator<Item = fjall::Guard>) -> Result<Option<Bytes>, StoreError> {
     Ok(rows.next().map(row).transpose()?.map(|(_, value)| value))
 }
@@ -395,8 +395,8 @@ impl Store for EmbeddedStore {
             self.write_out(keyspace)?;
             keyspace.major_compact()?;
         }
-        // fjall deletes the tables that were replaced when it next writes a memtable out, and it
-        // writes none out that is empty.
+        // fjall deletes replaced tables when it next flushes a memtable, and it does not flush an
+        // empty one.
         let index = &self.keyspaces.index;
         index.insert(rows::NOTHING, [])?;
         index.remove(rows::NOTHING)?;

@@ -1,13 +1,13 @@
-//! The file `FORMAT`: what the directory is, and which one.
+//! The file `FORMAT`: the format and the identity of a directory.
 //!
 //! ```text
 //! tickwheel queue, format 2
 //! id 5f0c3e6a9b1d47f08a2c4e6b8d0f1a3c
 //! ```
 //!
-//! The id is random and is given to a directory when it is created. Directories of earlier
-//! versions have none and are given one when they are opened. After a failure it tells the store
-//! that was open from another one in its place.
+//! The id is random, and a directory gets it when it is created. Directories of earlier versions
+//! get one when they are opened. After a failure, the id distinguishes the store that was open from
+//! another one in its place.
 //!
 //! A third line, `upgrade from 1`, is there while a directory of format 1 is upgraded; see
 //! [`upgrade`](super::upgrade).
@@ -26,7 +26,7 @@ const ID_LINE: &str = "id ";
 const UPGRADE_LINE: &str = "upgrade from 1\n";
 pub(super) const FILE: &str = "FORMAT";
 
-/// The random id of a store, which it keeps for life.
+/// The random id of a store. It never changes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StoreId(u128);
 
@@ -48,16 +48,16 @@ impl fmt::Debug for StoreId {
     }
 }
 
-/// What was found in the place of the file.
+/// What was found instead of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Format {
     Missing,
-    /// Not readable; how it begins.
+    /// The file is unreadable; it begins like this.
     Garbled(String),
     Known(Known),
 }
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Known {
     /// Missing in directories of earlier versions.

@@ -1,4 +1,4 @@
-//! The rows of groups: what is set for one, and how many jobs it has.
+//! The rows of groups: settings and numbers of jobs.
 
 use bytes::Bytes;
 
@@ -26,7 +26,7 @@ impl GroupSettings {
     }
 }
 
-/// How many live jobs a group has. A group without any has no row.
+/// The live jobs of a group. A group without any has no row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct GroupCounts {
     /// Grouped rows.
@@ -57,7 +57,7 @@ pub(crate) fn ranks(view: &dyn View, queue: u32, group: &str) -> Result<Vec<u8>,
     let mut next = Some(0);
     while let Some(rank) = next {
         let start = rows::grouped_from(queue, group, rank, Time::default());
-        // A row that cannot be read is passed over, so that the next one tells its rank.
+        // An unreadable row is skipped; the next one tells its rank.
         let rows = Tolerant::new(view, Table::Index, &start, &end);
         let mut readable = rows.filter(|row| !matches!(row, Err(StoreError::Damaged(_))));
         let Some((key, _)) = readable.next().transpose()? else { break };

@@ -1,9 +1,9 @@
-//! The directory around a store that is open: what is noted there as commits become durable, and
-//! whether it is still there.
+//! The directory around an open store: it records durable commits and notices that the directory
+//! has disappeared.
 //!
-//! Files that are open stay readable and writable after their directory was removed, renamed or
-//! unmounted. So each durable commit checks that the store can still be found by its path: what
-//! the next process would not find must not be acknowledged.
+//! Open files stay readable and writable after their directory was removed, renamed or unmounted.
+//! So each durable commit checks that the store can be found by its path: what the next process
+//! would not find must not be acknowledged.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,14 +18,14 @@ use super::recovery::{journal, salvage};
 use super::{LeftOut, StoreError};
 use crate::model::time::instant_now;
 
-/// How often the directory is looked for without a durable commit.
+/// How often the path is checked without a durable commit.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct Home {
     id: StoreId,
     left_out: LeftOut,
     store: PathBuf,
-    /// Which file `store/lock` is.
+    /// Identifies the file `store/lock`.
     lock: FileIdentity,
     /// The mark that a write or sync failed.
     failed_mark: PathBuf,
@@ -35,7 +35,7 @@ pub(super) struct Home {
 
 struct Note {
     file: AcknowledgedFile,
-    /// What the file says.
+    /// The contents of the file `acknowledged`.
     written: Acknowledged,
     /// The newest journal known. The commit that is written next goes to it or to a later one.
     newest: u64,
@@ -45,7 +45,7 @@ struct Note {
 }
 
 impl Home {
-    /// The directory of a store that is open, and whose last commit is durable.
+    /// Creates the home of an open store whose last commit is durable.
     pub(super) fn new(
         folder: &Path,
         id: StoreId,
@@ -57,7 +57,7 @@ impl Home {
         let mut file = AcknowledgedFile::open(&folder.join(ACKNOWLEDGED))?;
         let written = Acknowledged { oldest: Some(oldest), closed_with: None, ..acknowledged };
         file.write(written)?;
-        // From now on journals may be removed: the note of the last close must not come back.
+        // Journals may be removed from now on, so the record of the last close is no longer valid.
         file.sync()?;
         Ok(Self {
             id,
@@ -94,7 +94,7 @@ impl Home {
         self.store.parent().unwrap_or(&self.store)
     }
 
-    /// Notes that everything up to a commit is durable.
+    /// Records that everything up to a commit is durable.
     pub(super) fn acknowledge(&self, last: Totals) -> Result<(), StoreError> {
         self.check()?;
         let mut note = self.note();
@@ -120,7 +120,7 @@ impl Home {
         self.store.join(format!("{number}.jnl")).exists()
     }
 
-    /// Checks that the directory is there, if that was not checked for a while.
+    /// Checks that the directory exists, if that was not checked lately.
     pub(super) fn check_now_and_then(&self) -> Result<(), StoreError> {
         let now = instant_now();
         let mut note = self.note();
@@ -144,7 +144,7 @@ impl Home {
         )))
     }
 
-    /// Leaves a mark for the process that opens the store next, if the directory is there.
+    /// Leaves a mark for the next process that opens the store, if the directory exists.
     pub(super) fn mark_failed(&self) {
         self.has_failed.store(true, Ordering::Relaxed);
         if self.check().is_err() {
@@ -155,7 +155,7 @@ impl Home {
         }
     }
 
-    /// Whether a write or sync failed since the store was opened.
+    /// Returns `true` if a write or sync has failed since the store was opened.
     pub(super) fn has_failed(&self) -> bool {
         self.has_failed.load(Ordering::Relaxed)
     }
@@ -166,7 +166,7 @@ impl Home {
 }
 
 impl Drop for Home {
-    /// Notes which journals there are. The database is closed, so that no journal is removed any more.
+    /// Records the journals after the database was closed, when none is removed any more.
     fn drop(&mut self) {
         if self.has_failed() || self.check().is_err() {
             return;
@@ -174,12 +174,12 @@ impl Drop for Home {
         let Ok(closed_with) = journal::range(&self.store) else { return };
         let mut note = self.note();
         let written = Acknowledged { closed_with, ..note.written };
-        // Without this note the next opening only knows less.
+        // Without this record the next opening only knows less.
         drop(note.file.write(written));
     }
 }
 
-/// Tells a file from another one with the same path.
+/// Distinguishes a file from another one with the same path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileIdentity {
     device: u64,
@@ -194,7 +194,7 @@ impl FileIdentity {
             use std::os::unix::fs::MetadataExt;
             (metadata.dev(), metadata.ino())
         };
-        // Elsewhere a directory with open files is neither renamed nor removed.
+        // On other systems a directory with open files is neither renamed nor removed.
         #[cfg(not(unix))]
         let (device, number) = (0, u64::from(metadata.is_file()));
         Ok(Self { device, number })

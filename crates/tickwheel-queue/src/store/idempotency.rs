@@ -1,4 +1,4 @@
-//! What is stored of a put with an idempotency key: its results, so that a replay has the same answer.
+//! The stored results of a put with an idempotency key, for replays.
 
 use bytes::Bytes;
 
@@ -57,7 +57,7 @@ fn encode_put(bytes: &mut Vec<u8>, put: &Put) {
     bytes.time(put.due);
 }
 
-/// The limits, by the number that stands for them.
+/// The limits, by their number on disk.
 const LIMITS: [Limit; 12] = [
     Limit::Payload,
     Limit::Headers,
@@ -73,7 +73,7 @@ const LIMITS: [Limit; 12] = [
     Limit::ScheduleName,
 ];
 
-/// Writes an error that a put can end with. Of others the text is kept.
+/// Writes an error of a put. Of unexpected ones, the text is kept.
 fn encode_error(bytes: &mut Vec<u8>, error: &Error) {
     match error {
         Error::KeyExists { queue, key, id } => {

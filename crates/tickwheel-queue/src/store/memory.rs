@@ -1,7 +1,7 @@
 //! A disk in memory, which can lose what was not synced and fail on demand.
 //!
-//! Tests take it for the machine's disk: what was synced is on it, what was not is gone after
-//! [`MemoryDisk::crash`]. It also is what [`Queues::in_memory`](crate::Queues::in_memory) uses.
+//! For tests it replaces the machine's disk: after [`MemoryDisk::crash`], only synced rows are
+//! left. [`Queues::in_memory`](crate::Queues::in_memory) uses it, too.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,10 +32,10 @@ impl Default for MemoryDisk {
 #[derive(Default)]
 struct Inner {
     live: Arc<Content>,
-    /// What a crash leaves: `live` without the changes that were not synced.
+    /// The rows that survive a crash: `live` without unsynced changes.
     synced: Content,
     unsynced: Vec<((Table, Bytes), Option<Bytes>)>,
-    /// Grows with each opening and each crash: older stores are cut off.
+    /// Grows with each opening and each crash, which cut off older stores.
     generation: u64,
     opened: bool,
     commits_until_failure: Option<u64>,
@@ -68,12 +68,12 @@ fn change(content: &mut Content, key: (Table, Bytes), value: Option<Bytes>) {
 }
 
 impl MemoryDisk {
-    /// An empty disk.
+    /// Creates an empty disk.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The power fails: what was not synced is gone, and open stores fail from now on.
+    /// Simulates a power failure: unsynced rows are lost, and open stores fail from now on.
     pub fn crash(&self) {
         let mut inner = self.lock();
         inner.forget_unsynced();
@@ -81,32 +81,32 @@ impl MemoryDisk {
         inner.opened = false;
     }
 
-    /// After this many more commits every commit fails, as on a full disk; `None` heals it.
+    /// Lets every commit fail after this many more, as on a full disk; `None` ends that.
     pub fn fail_commits_after(&self, commits: Option<u64>) {
         self.lock().commits_until_failure = commits;
     }
 
-    /// Whether syncs fail: what they should have synced then is gone after a crash.
+    /// Sets whether syncs fail. Rows of a failed sync are lost in a crash.
     pub fn fail_syncs(&self, fail: bool) {
         self.lock().fail_syncs = fail;
     }
 
-    /// Whether it cannot be opened.
+    /// Sets whether opening fails.
     pub fn fail_opening(&self, fail: bool) {
         self.lock().fail_opening = fail;
     }
 
-    /// How many syncs there were: group commit keeps this far below the number of commands.
+    /// Returns the number of syncs, which group commit keeps far below the number of commands.
     pub fn syncs(&self) -> u64 {
         self.lock().syncs
     }
 
-    /// How many commits there were.
+    /// Returns the number of commits.
     pub fn commits(&self) -> u64 {
         self.lock().commits
     }
 
-    /// Changes or removes what is stored, behind everybody's back: for tests of damage.
+    /// Changes or removes stored rows unnoticed by open stores, for tests of damage.
     pub fn tamper(&self, change: impl FnOnce(&mut BTreeMap<(Table, Bytes), Bytes>)) {
         let mut inner = self.lock();
         let mut content = Content::clone(&inner.live);
@@ -158,7 +158,7 @@ impl MemoryStore {
     }
 
     fn fail(&self, inner: &mut Inner, why: &str) -> StoreError {
-        // As a real disk's cache may: what was not synced is lost.
+        // As with a real disk's cache, unsynced rows are lost.
         inner.forget_unsynced();
         inner.generation += 1;
         inner.opened = false;
@@ -254,7 +254,7 @@ impl View for MemoryView {
     }
 }
 
-/// Seeks again for each row, so that the iterator can own what it walks.
+/// Seeks again for each row, so that the iterator can own its data.
 fn scan<'a>(content: Arc<Content>, table: Table, from: &[u8], to: &[u8]) -> Rows<'a> {
     let mut next = Bound::Included((table, Bytes::copy_from_slice(from)));
     let end = Bound::Excluded((table, Bytes::copy_from_slice(to)));

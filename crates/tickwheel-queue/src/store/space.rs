@@ -1,8 +1,8 @@
-//! Room on the disk: what the store takes, what the file system has left, and the reserve.
+//! Disk space: what the store takes, what the file system has left, and the reserve.
 //!
-//! The reserve is a file of allocated blocks beside the store. It is removed when the disk is full,
-//! and its blocks go to the journal: jobs can still be acknowledged, cancelled and purged. It is
-//! made again when there is room for it.
+//! The reserve is a file of allocated blocks beside the store. When the disk is full it is removed,
+//! and its space goes to the journal: jobs can still be acknowledged, cancelled and removed. It is
+//! created again when there is room.
 
 use std::fs::{self, File, Metadata};
 use std::io::ErrorKind;
@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use super::StoreError;
 use super::directory::sync_directory;
 
-/// With less than this left, nothing but the journal is written.
+/// With less than this left, only the journal is written.
 pub(super) const SCARCE: u64 = 16 << 20;
 
-/// What a store takes on the disk, and what is left.
+/// The space that a store takes, and the space that is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Space {
@@ -38,7 +38,7 @@ pub struct Space {
 }
 
 impl Default for Space {
-    /// An empty store on a disk without end.
+    /// Returns the space of an empty store on an unlimited disk.
     fn default() -> Self {
         Self {
             used: 0,
@@ -53,7 +53,7 @@ impl Default for Space {
     }
 }
 
-/// The file that keeps some of the disk for a time when the rest is full.
+/// A file that reserves space for when the disk is full.
 #[derive(Clone, Debug)]
 pub(super) struct Reserve {
     path: PathBuf,
@@ -69,12 +69,12 @@ impl Reserve {
         self.bytes
     }
 
-    /// Bytes that it has now.
+    /// Returns its current size.
     pub(super) fn len(&self) -> u64 {
         fs::metadata(&self.path).map_or(0, |file| file.len())
     }
 
-    /// Gives its blocks back to the file system; returns `true` if it had any.
+    /// Releases its blocks. Returns `true` if it had any.
     pub(super) fn release(&self) -> bool {
         match fs::remove_file(&self.path) {
             Ok(()) => true,
@@ -87,7 +87,7 @@ impl Reserve {
         }
     }
 
-    /// Allocates it, unless it is there in the wanted size.
+    /// Allocates it, unless it has the right size.
     pub(super) fn fill(&self) -> Result<(), StoreError> {
         if self.len() == self.bytes {
             return Ok(());
@@ -109,19 +109,19 @@ impl Reserve {
     }
 }
 
-/// Gives a new file this many bytes that really are on the disk.
+/// Fills a new file with this many bytes that really take space.
 fn allocate(file: &File, bytes: u64) -> std::io::Result<()> {
     #[cfg(target_os = "linux")]
     match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes) {
         Err(rustix::io::Errno::OPNOTSUPP) => {}
         allocated => return Ok(allocated?),
     }
-    // Not zeroes: a file system may leave those out.
+    // Zeroes would not do: a file system may not store them.
     std::io::copy(&mut std::io::Read::take(std::io::repeat(0x5a), bytes), &mut &*file)?;
     Ok(())
 }
 
-/// Bytes that the file system of a path has left; `u64::MAX` where that cannot be known.
+/// Returns the bytes that the file system of a path has left; `u64::MAX` if that is unknown.
 pub(super) fn free(path: &Path) -> u64 {
     #[cfg(unix)]
     match rustix::fs::statvfs(path) {
@@ -133,7 +133,7 @@ pub(super) fn free(path: &Path) -> u64 {
     u64::MAX
 }
 
-/// Bytes of all files below a folder. Files come and go meanwhile; one that is gone counts nothing.
+/// Returns the bytes of all files below a folder. Files that disappear meanwhile count nothing.
 pub(super) fn used(folder: &Path) -> Result<u64, StoreError> {
     let mut sum = 0;
     let entries = match fs::read_dir(folder) {
@@ -152,7 +152,7 @@ pub(super) fn used(folder: &Path) -> Result<u64, StoreError> {
     Ok(sum)
 }
 
-/// Bytes of the blocks of a file, without its holes.
+/// Returns the bytes of the blocks of a file, without its holes.
 pub(super) fn allocated(file: &Metadata) -> u64 {
     #[cfg(unix)]
     return std::os::unix::fs::MetadataExt::blocks(file) * 512;

@@ -1,10 +1,10 @@
-//! Scans that pass over what cannot be read.
+//! Scans that skip unreadable blocks.
 //!
-//! A store keeps rows in blocks, each with a checksum. A scan that meets a damaged block ends
-//! there with an error, and says nothing about what comes behind it. So the next key from which a
-//! scan works is searched for, in growing steps and then by halving; whatever lies between counts
-//! as damage. Where two damaged blocks are close together, whole ones between them may go with
-//! them. That takes a few hundred reads, and happens only where a block is damaged.
+//! A store keeps rows in blocks with checksums. A scan that meets a damaged block ends with an
+//! error and does not tell where the next readable block begins. So the next readable key is
+//! searched for, first in growing steps and then by bisection; everything in between counts as
+//! damage. Intact blocks between two damaged ones that are close together may be skipped too. A
+//! search takes a few hundred reads, and only where a block is damaged.
 
 use bytes::Bytes;
 
@@ -13,17 +13,17 @@ use super::{Rows, StoreError, Table, View};
 /// Bytes of a key that are searched: the longest of the rows with fixed keys, and then some.
 const WIDTH: usize = 32;
 
-/// The rows from one key on, in order, up to but without another. Where some cannot be read there
-/// is one error, and then the rows behind them.
+/// The rows from one key up to but excluding another, in order. A damaged range yields one error,
+/// and then the rows after it.
 pub(crate) struct Tolerant<'a> {
     view: &'a dyn View,
     table: Table,
     from: Vec<u8>,
     to: Vec<u8>,
     rows: Option<Rows<'a>>,
-    /// Rows right before a damaged block, which a scan that goes on into it does not give.
+    /// Rows before a damaged block that a scan into the block does not return.
     spared: std::vec::IntoIter<(Bytes, Bytes)>,
-    /// What is to be told once those are given.
+    /// The error to return after those rows.
     damage: Option<StoreError>,
 }
 
@@ -40,13 +40,13 @@ impl<'a> Tolerant<'a> {
         }
     }
 
-    /// The rows from here up to a key, if all of them can be read.
+    /// Returns the rows from here up to a key, if all of them can be read.
     fn whole(&self, to: &[u8]) -> Option<Vec<(Bytes, Bytes)>> {
         self.view.scan(self.table, &self.from, to).collect::<Result<_, _>>().ok()
     }
 
-    /// The last row before a damaged block. A scan up to it leaves it out, and one up to the next
-    /// key needs the block to find its end; but it can be asked for.
+    /// Returns the last row before a damaged block. A scan up to it excludes it, and a scan beyond
+    /// it needs the block; a lookup finds it.
     fn last_before(&self, unreadable: &[u8]) -> Option<(Bytes, Bytes)> {
         let least = unreadable.iter().rposition(|&byte| byte != 0).map_or(0, |place| place + 1);
         (least..=unreadable.len()).find_map(|length| {
@@ -61,7 +61,7 @@ impl<'a> Tolerant<'a> {
         !matches!(first, Some(Err(StoreError::Damaged(_))))
     }
 
-    /// Moves behind the damage that begins here.
+    /// Moves past the damage that begins here.
     fn pass_over(&mut self) {
         let unreadable = boundary(&self.from, &self.to, |to| self.whole(to).is_none());
         let mut spared = self.whole(&just_before(&unreadable)).unwrap_or_default();
@@ -98,7 +98,7 @@ impl Iterator for Tolerant<'_> {
                 self.next()
             }
             Err(error) => {
-                // Not damage, but a disk that does not answer: there is no sense in going on.
+                // This is not damage but a disk that does not answer, so continuing makes no sense.
                 self.from.clone_from(&self.to);
                 self.rows = None;
                 Some(Err(error))
@@ -107,15 +107,15 @@ impl Iterator for Tolerant<'_> {
     }
 }
 
-/// The first key behind this one.
+/// Returns the first key after this one.
 fn behind(key: &[u8]) -> Vec<u8> {
     let mut behind = key.to_vec();
     behind.push(0);
     behind
 }
 
-/// About the first key behind `from` for which something holds; it is taken to hold for `to`.
-/// Looked for in growing steps, so that what holds again further away does not distract.
+/// Returns approximately the first key after `from` for which a condition holds; it is assumed to
+/// hold for `to`. Growing steps find the nearest such range.
 fn boundary(from: &[u8], to: &[u8], holds: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let (mut low, mut high) = (wide(from), wide(to));
     let steps = (0..WIDTH).rev().flat_map(|place| (0..8).map(move |bit| (place, 1 << bit)));
@@ -151,7 +151,7 @@ fn wide(key: &[u8]) -> Wide {
     wide
 }
 
-/// The key with so much more in the byte at this place and nothing behind it.
+/// Returns the key with this much added to the byte at this index, and without the bytes after it.
 fn step(key: &Wide, place: usize, by: u8) -> Option<Wide> {
     let mut further = *key;
     further[place] = key[place].checked_add(by)?;
@@ -159,7 +159,7 @@ fn step(key: &Wide, place: usize, by: u8) -> Option<Wide> {
     Some(further)
 }
 
-/// The largest key before this one, as far as it is searched.
+/// Returns the greatest key before this one, to the searched precision.
 fn just_before(key: &[u8]) -> Wide {
     let mut before = wide(key);
     for byte in before.iter_mut().rev() {
@@ -171,7 +171,7 @@ fn just_before(key: &[u8]) -> Wide {
     before
 }
 
-/// Half way between two keys.
+/// Returns the key half way between two keys.
 fn middle(low: &Wide, high: &Wide) -> Wide {
     let mut sum = [0_u16; WIDTH];
     let mut carry = 0;
@@ -195,9 +195,9 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    /// Rows in blocks, some of which are damaged, read as a log-structured tree reads them: only
+    /// Rows in blocks, some of them damaged, read as a log-structured merge tree reads them: only
     /// the last key of each block is known without reading it, and the next block is read before
-    /// the last row of this one is given.
+    /// the last row of this one is returned.
     struct Blocks {
         blocks: Vec<Vec<Bytes>>,
         damaged: BTreeSet<usize>,

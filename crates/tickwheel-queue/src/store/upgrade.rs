@@ -1,7 +1,7 @@
-//! The upgrade of a directory of format 1, in place.
+//! Upgrading a directory of format 1 in place.
 //!
-//! Format 1 has the totals and the counts in the index; format 2 has a table for them. All other
-//! rows stay as they are: a record says the version of its layout, and older ones stay readable.
+//! Format 1 has totals and counts in the index; format 2 has a table for them. All other rows stay
+//! unchanged: a record has the version of its layout, and older versions stay readable.
 //!
 //! | step | what a crash after it leaves |
 //! |---|---|
@@ -15,7 +15,7 @@ use super::embedded::EmbeddedStore;
 use super::records::Totals;
 use super::{Persist, Store, StoreError, Table, View, WriteBatch, rows};
 
-/// Moves what format 1 has in the index and format 2 has elsewhere. Does nothing the second time.
+/// Moves the rows that format 2 has in another table. Does nothing the second time.
 pub(super) fn move_counters(store: &EmbeddedStore) -> Result<(), StoreError> {
     let mut batch = WriteBatch::new();
     for row in store.scan(Table::Index, &[rows::COUNTS], &[rows::COUNTS + 1]) {

@@ -1,4 +1,4 @@
-//! What an opening does about crashes and damage, in the order in which it happens:
+//! Recovery from crashes and damage, in the order of an opening:
 //!
 //! 1. [`inventory`] checks that every file is there and whole, so that fjall does not take damage
 //!    for a store whose creation was interrupted.

@@ -1,13 +1,12 @@
-//! A new store out of what can be read of a damaged one.
+//! Salvage: building a new store from the readable part of a damaged one.
 //!
-//! A block that does not match its checksum stays in its table for good: whoever merges that
-//! table stumbles over it. So everything that is readable is copied into a new store, and the
-//! damaged one is kept aside. The new store takes the other's place when it is complete: by the
-//! two renames of [`swap`], and if a crash comes between them, [`finish`] does the second. A new
-//! store beside a damaged one was never complete, and goes.
+//! A damaged block stays in its table for ever and stops every merge of that table. So all readable
+//! rows are copied into a new store, and the damaged one is kept. The complete new store takes its
+//! place by the two renames of [`swap`]; after a crash between them, [`finish`] makes the second
+//! one. A new store beside a damaged one is incomplete, and is removed.
 //!
-//! The new store still needs a repair of its index by the engine. The file `repair` says so, and what
-//! was left out, until the engine is done: after a crash the next opening continues with it.
+//! The engine must then repair the index of the new store. The file `repair` records this and what
+//! was omitted, so that the next opening continues after a crash.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -25,13 +24,13 @@ use crate::store::{
 
 /// Bytes that are copied in one batch.
 const STEP: usize = 4 << 20;
-/// The file that says that the index has to be repaired.
+/// The file that requests a repair of the index.
 const REPAIR: &str = "repair";
-/// Behind every key.
+/// A key greater than all others.
 const END: [u8; 33] = [u8::MAX; 33];
 
-/// Reads all of a store. If something is damaged, or was left out of its journals, fills a new
-/// store with the rest. Returns the store, and what is left out in all.
+/// Reads a whole store. If a part is damaged or was omitted from the journals, fills a new store
+/// with the rest. Returns the store, and everything that was omitted.
 pub(in crate::store) fn salvage(
     folder: &Path,
     store: EmbeddedStore,
@@ -100,8 +99,8 @@ fn copy(from: &EmbeddedStore, to: &EmbeddedStore) -> Result<(), StoreError> {
     copy_singly(from, to)
 }
 
-/// Copies the jobs that a scan passes over together with a damaged block, although they are
-/// elsewhere: the index knows their names.
+/// Copies jobs that a scan skips together with a damaged block although they are stored elsewhere:
+/// the index knows their ids.
 fn copy_singly(from: &EmbeddedStore, to: &EmbeddedStore) -> Result<(), StoreError> {
     let mut batch = WriteBatch::new();
     for row in to.scan(Table::Index, &[], &END) {
@@ -123,8 +122,8 @@ fn copy_singly(from: &EmbeddedStore, to: &EmbeddedStore) -> Result<(), StoreErro
     to.commit(&batch, Persist::Buffer)
 }
 
-/// What was left out of a store whose index still has to be repaired; `None` if it is whole. A mark
-/// that cannot be read still asks for the repair.
+/// Returns what was omitted from a store whose index must still be repaired, or `None` if it is
+/// repaired. An unreadable mark also requests a repair.
 pub(in crate::store) fn unrepaired(folder: &Path) -> Option<LeftOut> {
     let text = match fs::read(folder.join(REPAIR)) {
         Err(error) if error.kind() == ErrorKind::NotFound => return None,
@@ -137,7 +136,7 @@ pub(in crate::store) fn unrepaired(folder: &Path) -> Option<LeftOut> {
     Some(LeftOut { parts: number("parts"), jobs: number("jobs") })
 }
 
-/// Notes that the index is repaired.
+/// Records that the index is repaired.
 pub(in crate::store) fn repaired(folder: &Path) -> Result<(), StoreError> {
     match fs::remove_file(folder.join(REPAIR)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
@@ -145,7 +144,7 @@ pub(in crate::store) fn repaired(folder: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Puts the new store in the place of the damaged one; says where that is now.
+/// Replaces the damaged store by the new one. Returns the new path of the damaged one.
 fn swap(folder: &Path) -> Result<PathBuf, StoreError> {
     let damaged = folder.join("damaged");
     fs::create_dir_all(&damaged)?;
@@ -157,7 +156,7 @@ fn swap(folder: &Path) -> Result<PathBuf, StoreError> {
     Ok(aside)
 }
 
-/// Puts a new store in its place that is complete, since the damaged one is gone already.
+/// Moves a complete new store into place after the damaged one was moved away.
 pub(in crate::store) fn finish(folder: &Path) -> Result<(), StoreError> {
     let (store, salvaged) = (folder.join("store"), folder.join("salvaged"));
     if salvaged.exists() && !store.exists() {
@@ -167,7 +166,7 @@ pub(in crate::store) fn finish(folder: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Removes a new store that was not completed. The caller holds the lock of the damaged one.
+/// Removes an incomplete new store. The caller holds the lock of the damaged one.
 pub(in crate::store) fn discard_unfinished(folder: &Path) -> Result<(), StoreError> {
     let salvaged = folder.join("salvaged");
     if salvaged.exists() {

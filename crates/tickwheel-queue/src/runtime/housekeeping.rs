@@ -15,15 +15,21 @@
 //! tables. Under load that happens by itself, but after a bulk removal it may never happen. So once
 //! many rows were removed and the removing has almost stopped, a thread asks the store to compact.
 //! "Many" is counted in rows, which slow down scans, and in bytes, estimated by the share of
-//! removed rows. While there is no room for puts, any removed row justifies a compaction.
+//! removed jobs. While there is no room for puts, any removed row justifies a compaction.
+//!
+//! The merged tables are written before the old ones are deleted, so a compaction only starts if
+//! they fit on the disk. The estimate is wrong if few large jobs were removed among many small
+//! ones, or if an earlier process removed them. So while there is no room for puts and the estimate
+//! does not fit, a thread reads all rows and counts their bytes.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::engine::{Engine, Room};
 use crate::model::error::Error;
-use crate::store::{Space, Store};
+use crate::store::{Space, Store, StoreError, Table, WriteBatch};
 
 /// How often the disk is checked, without and with a limit.
 const LOOK: Duration = Duration::from_secs(2);
@@ -36,8 +42,6 @@ const SHARE: u64 = 4;
 /// Removing has almost stopped when less than one row in this many was removed since the last
 /// check.
 const SLOW: usize = 100;
-/// The approximate number of rows of a job.
-const ROWS_OF_JOB: u64 = 3;
 /// Bytes that puts leave free for everything that is not counted.
 const MARGIN: u64 = 8 << 20;
 /// With less room than this for puts, any removed row justifies a compaction.
@@ -51,6 +55,8 @@ const NEW_JOURNAL: u64 = 64 << 20;
 const WRITABLE: u64 = 6 << 20;
 /// Freed bytes after which a lean store is opened as usual at once.
 const GAIN: u64 = 16 << 20;
+/// After every key: the longest run of 255 in a key is the 16 bytes of an id.
+const END: [u8; 17] = [u8::MAX; 17];
 /// How long a store stays lean after it ran out of space: at first, and at most.
 pub(crate) const LEAN: Duration = Duration::from_secs(10);
 pub(crate) const MAX_LEAN: Duration = Duration::from_secs(600);
@@ -71,11 +77,46 @@ pub(crate) struct Housekeeping {
     lean_until: Instant,
     /// Rows removed since the last compaction.
     removed: usize,
+    /// Jobs removed since the last compaction.
+    removed_jobs: u64,
     /// The value of `removed` at the last check.
     removed_before: usize,
     /// Whether uncounted rows may have been removed, so that a compaction may pay.
     may_have_removed: bool,
-    compaction: Option<JoinHandle<()>>,
+    measurement: Option<Measurement>,
+    /// The thread that compacts or measures.
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A count of the bytes that the tables would have after a compaction.
+#[derive(Debug)]
+struct Measurement {
+    /// Rows that were removed before it began. The bytes are known for as long as no more are.
+    removed: usize,
+    count: Arc<Count>,
+}
+
+#[derive(Debug, Default)]
+struct Count {
+    bytes: OnceLock<u64>,
+    is_stopped: AtomicBool,
+}
+
+impl Count {
+    /// Reads all rows; returns `None` if it was stopped.
+    fn of(&self, store: &dyn Store) -> Result<Option<u64>, StoreError> {
+        let mut sum = 0;
+        for table in Table::ALL {
+            for row in store.scan(table, &[], &END) {
+                if self.is_stopped.load(Ordering::Relaxed) {
+                    return Ok(None);
+                }
+                let (key, value) = row?;
+                sum += (key.len() + value.len()) as u64;
+            }
+        }
+        Ok(Some(sum))
+    }
 }
 
 impl Housekeeping {
@@ -92,9 +133,11 @@ impl Housekeeping {
             free_at_first: None,
             lean_until: now + lean,
             removed: 0,
+            removed_jobs: 0,
             removed_before: 0,
             may_have_removed: true,
-            compaction: None,
+            measurement: None,
+            thread: None,
         }
     }
 
@@ -108,9 +151,10 @@ impl Housekeeping {
         self.next_look
     }
 
-    /// Notes that a batch was written, with this many removed rows.
-    pub(crate) fn note(&mut self, removed: usize) {
-        self.removed += removed;
+    /// Notes that a batch is written.
+    pub(crate) fn note(&mut self, batch: &WriteBatch) {
+        self.removed += batch.removals();
+        self.removed_jobs += batch.removals_from(Table::Jobs) as u64;
         let interval = if self.limit == u64::MAX { LOOK } else { LOOK_AT_LIMIT };
         self.next_look.get_or_insert_with(|| crate::model::time::instant_now() + interval);
     }
@@ -136,8 +180,8 @@ impl Housekeeping {
         }
         let jobs = engine.jobs();
         let is_worth_it = self.is_worth_it(jobs);
-        if is_worth_it && self.fits(self.live(self.space.tables, jobs)) {
-            self.maybe_compact(store);
+        if is_worth_it {
+            self.maybe_compact(store, jobs);
         }
         if is_worth_it || self.is_full || !self.has_reserve(store) {
             self.next_look = Some(now + LOOK);
@@ -216,10 +260,17 @@ impl Housekeeping {
         false
     }
 
-    /// Returns the part of `bytes` that belongs to live jobs, given the number of jobs.
+    /// Estimates the part of `bytes` that belongs to live jobs, given the number of jobs. Nearly all
+    /// bytes are in the records of jobs.
     fn live(&self, bytes: u64, jobs: u64) -> u64 {
-        let (removed, live) = (self.removed as u64, ROWS_OF_JOB * jobs);
-        (u128::from(bytes) * u128::from(live) / u128::from((removed + live).max(1))) as u64
+        (u128::from(bytes) * u128::from(jobs) / u128::from((self.removed_jobs + jobs).max(1)))
+            as u64
+    }
+
+    /// The bytes that were counted, if no row was removed since.
+    fn measured(&self) -> Option<u64> {
+        let measurement = self.measurement.as_ref().filter(|it| it.removed == self.removed)?;
+        measurement.count.bytes.get().copied()
     }
 
     /// Returns `true` if merged tables of this size fit beside the tables that they replace.
@@ -236,40 +287,81 @@ impl Housekeeping {
             || ((self.removed > 0 || self.may_have_removed) && self.is_full)
     }
 
-    fn maybe_compact(&mut self, store: &Arc<dyn Store>) {
+    fn maybe_compact(&mut self, store: &Arc<dyn Store>, jobs: u64) {
         let has_slowed = (self.removed - self.removed_before) * SLOW <= self.removed;
         self.removed_before = self.removed;
         if self.is_compacting() || !has_slowed {
             return;
         }
+        let (measured, estimate) = (self.measured(), self.live(self.space.tables, jobs));
+        if self.fits(measured.map_or(estimate, |measured| measured.min(estimate))) {
+            self.compact(store);
+        } else if self.is_full && measured.is_none() {
+            self.measure(store);
+        }
+    }
+
+    fn compact(&mut self, store: &Arc<dyn Store>) {
         self.removed = 0;
+        self.removed_jobs = 0;
         self.removed_before = 0;
         self.may_have_removed = false;
+        self.measurement = None;
         let store = Arc::clone(store);
-        let thread = std::thread::Builder::new().name("tickwheel-compact".into());
-        let started = thread.spawn(move || {
+        self.start("tickwheel-compact", move || {
             if let Err(error) = store.compact() {
                 tracing::error!(%error, "compaction failed");
             }
         });
-        match started {
-            Ok(thread) => self.compaction = Some(thread),
-            Err(error) => tracing::warn!(%error, "no thread for a compaction"),
+    }
+
+    /// Counts the bytes of all rows. The next look compacts if they fit.
+    fn measure(&mut self, store: &Arc<dyn Store>) {
+        let count = Arc::<Count>::default();
+        self.measurement = Some(Measurement { removed: self.removed, count: Arc::clone(&count) });
+        let store = Arc::clone(store);
+        self.start("tickwheel-measure", move || match count.of(&*store) {
+            Ok(Some(bytes)) => {
+                tracing::info!(bytes, "the rows in the tables were counted, as the disk is full");
+                let _ = count.bytes.set(bytes);
+            }
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!(%error, "the rows could not be counted");
+                // What cannot be read cannot be merged.
+                let _ = count.bytes.set(u64::MAX);
+            }
+        });
+    }
+
+    fn start(&mut self, name: &str, work: impl FnOnce() + Send + 'static) {
+        match std::thread::Builder::new().name(name.into()).spawn(work) {
+            Ok(thread) => self.thread = Some(thread),
+            Err(error) => tracing::warn!(%error, name, "a thread could not be started"),
         }
     }
 
+    /// Returns `true` while a thread holds the store.
     pub(crate) fn is_compacting(&self) -> bool {
-        self.compaction.as_ref().is_some_and(|thread| !thread.is_finished())
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Ends a measurement early: the store failed or is being closed.
+    pub(crate) fn stop_measuring(&self) {
+        if let Some(measurement) = &self.measurement {
+            measurement.count.is_stopped.store(true, Ordering::Relaxed);
+        }
     }
 
     #[cfg(test)]
     pub(crate) fn set_compaction(&mut self, thread: JoinHandle<()>) {
-        self.compaction = Some(thread);
+        self.thread = Some(thread);
     }
 
     /// Waits for a running compaction.
     pub(crate) fn finish(&mut self) {
-        if let Some(thread) = self.compaction.take() {
+        self.stop_measuring();
+        if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
     }

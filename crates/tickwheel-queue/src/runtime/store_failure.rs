@@ -66,6 +66,9 @@ impl Writer {
         self.failures += 1;
         self.last_group = 0;
         self.reopen_at = self.alarm.now();
+        if let Some(open) = &self.open {
+            open.housekeeping.stop_measuring();
+        }
         if !is_full(error) || !self.keep_for_readers() {
             // A compaction may take minutes, and callers must not wait that long for an answer.
             self.ending = self.open.take().map(|open| open.housekeeping);

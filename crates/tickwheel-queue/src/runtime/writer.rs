@@ -386,7 +386,7 @@ impl Writer {
                 Durability::Sync => Persist::Sync,
                 Durability::Interval(_) | Durability::None => Persist::Buffer,
             };
-            open.housekeeping.note(batch.removals());
+            open.housekeeping.note(batch);
             open.store.commit(batch, persist)?;
             open.engine.committed();
             self.core.events.committed(events(&self.core, &mut open.engine));

@@ -17,7 +17,7 @@ pub struct WriteBatch {
     rows: Vec<Entry>,
     /// The last row whose key has this hash.
     latest: HashMap<u64, u32, BuildHasherDefault<Spread>>,
-    removals: usize,
+    removals: [usize; Table::ALL.len()],
     superseded: usize,
 }
 
@@ -63,7 +63,7 @@ impl WriteBatch {
     /// Removes a key.
     pub fn remove(&mut self, table: Table, key: &[u8]) {
         let key = self.push_key(table, key);
-        self.removals += 1;
+        self.removals[table as usize] += 1;
         self.rows.push(Entry { table, key, value: None, superseded: false });
     }
 
@@ -72,7 +72,7 @@ impl WriteBatch {
         if let Some(older) = last.and_then(|last| self.find_up_to(last, table, key)) {
             self.rows[older].superseded = true;
             self.superseded += 1;
-            self.removals -= usize::from(self.rows[older].value.is_none());
+            self.removals[table as usize] -= usize::from(self.rows[older].value.is_none());
         }
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
@@ -121,7 +121,12 @@ impl WriteBatch {
 
     /// How many keys it removes.
     pub fn removals(&self) -> usize {
-        self.removals
+        self.removals.iter().sum()
+    }
+
+    /// How many keys of a table it removes.
+    pub fn removals_from(&self, table: Table) -> usize {
+        self.removals[table as usize]
     }
 
     /// Bytes of its keys and values.
@@ -137,7 +142,7 @@ impl WriteBatch {
         self.bytes.shrink_to(KEPT_BYTES);
         self.rows.clear();
         self.latest.clear();
-        self.removals = 0;
+        self.removals = [0; Table::ALL.len()];
         self.superseded = 0;
     }
 }
@@ -206,6 +211,10 @@ mod tests {
             rows.sort();
             prop_assert_eq!(rows.len(), batch.len());
             prop_assert_eq!(batch.removals(), rows.iter().filter(|row| row.1.is_none()).count());
+            let from_jobs = rows
+                .iter()
+                .filter(|((table, _), value)| *table == Table::Jobs && value.is_none());
+            prop_assert_eq!(batch.removals_from(Table::Jobs), from_jobs.count());
             prop_assert_eq!(rows, model.clone().into_iter().collect::<Vec<_>>());
             for ((table, key), value) in model {
                 let expected = value.map(|value| vec![value]);

@@ -41,11 +41,12 @@ pub(crate) fn main() -> ExitCode {
     }
 }
 
-const TESTS: [(&str, fn()); 8] = [
+const TESTS: [(&str, fn()); 9] = [
     ("filled_by_others", volume::filled_by_others),
     ("started_full", volume::started_full),
     ("reserve_used_up", volume::reserve_used_up),
     ("filled_by_puts", volume::filled_by_puts),
+    ("few_large_jobs", volume::few_large_jobs),
     ("limited", volume::limited),
     ("a_full_disk", a_full_disk),
     ("a_disk_too_small_to_begin_with", a_disk_too_small_to_begin_with),

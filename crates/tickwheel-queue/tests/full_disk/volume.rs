@@ -219,6 +219,37 @@ pub(crate) fn filled_by_puts() {
     until_ok(|| put(&queues, 1_000_000));
 }
 
+/// Space of removed jobs comes back also where they are few among many small ones, and where an
+/// earlier process removed them.
+pub(crate) fn few_large_jobs() {
+    let volume = Volume::new(200);
+    let queues = Queues::open(volume.data()).expect("it opens");
+    let small = (0..5_000).map(|_| NewJob::new("q", "").delay(HANG));
+    queues.put_all(small).wait().expect("a batch");
+    for round in 0..2 {
+        let mut large = Vec::new();
+        let error = loop {
+            match put(&queues, 1_000_000) {
+                Ok(id) => large.push(id),
+                Err(error) => break error,
+            }
+        };
+        assert_full::<()>(&Err(error));
+        assert!(large.len() > 20, "{} jobs in round {round}", large.len());
+        queues.cancel_all(large).wait().expect("cancels");
+        until_ok(|| put(&queues, 1_000_000).and_then(|id| queues.cancel(id).wait()));
+    }
+    let mut large = Vec::new();
+    while let Ok(id) = put(&queues, 1_000_000) {
+        large.push(id);
+    }
+    queues.cancel_all(large).wait().expect("cancels");
+    drop(queues);
+    let queues = Queues::open(volume.data()).expect("it opens");
+    until_ok(|| put(&queues, 1_000_000));
+    assert_eq!(queues.stats().wait().expect("stats").failures, 0);
+}
+
 /// What is on disk stays below the limit, whatever is put and however often.
 pub(crate) fn limited() {
     const LIMIT: u64 = 256 * MIB;

@@ -54,13 +54,13 @@ impl Directory {
         &self.path
     }
 
-    fn store(&self) -> PathBuf {
+    pub(super) fn store(&self) -> PathBuf {
         self.path.join("store")
     }
 
     /// Returns `true` if there is no store: the directory is missing or empty, or its creation was
     /// interrupted. Anything else without a readable `FORMAT` and a store is an error.
-    fn is_new(&self, salvages: bool) -> Result<bool, StoreError> {
+    pub(super) fn is_new(&self, salvages: bool) -> Result<bool, StoreError> {
         let has_store = self.store().exists();
         match format::read(&self.path)? {
             Format::Known(known) if !has_store => {
@@ -159,7 +159,7 @@ impl Directory {
     }
 
     /// Checks the journals, or salvages what can be read of them. Returns what is omitted.
-    fn check_journals(
+    pub(super) fn check_journals(
         &self,
         options: &StoreOptions,
         journals: &Journals,
@@ -185,7 +185,7 @@ impl Directory {
 
     /// Returns an error if the oldest journal is missing although its rows are not in tables.
     /// Otherwise the embedded store has removed it, as it should.
-    fn check_oldest_journal(
+    pub(super) fn check_oldest_journal(
         &self,
         options: &StoreOptions,
         journals: &Journals,

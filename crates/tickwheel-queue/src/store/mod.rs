@@ -22,6 +22,7 @@ pub(crate) mod groups;
 pub(crate) mod history;
 mod home;
 pub(crate) mod idempotency;
+mod inspection;
 mod memory;
 pub(crate) mod records;
 mod recovery;
@@ -41,6 +42,7 @@ pub use backup::{Backup, BackupSummary, RestoreError, restore};
 pub use batch::{Row, WriteBatch};
 pub use directory::Directory;
 pub use format::StoreId;
+pub use inspection::Inspection;
 pub use memory::MemoryDisk;
 pub use space::Space;
 

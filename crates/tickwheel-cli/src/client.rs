@@ -30,7 +30,7 @@ const LONGEST_ANSWER: u64 = 1 << 30;
 const TOKEN_HINT: &str = "set TICKWHEEL_TOKEN to one, or give it with --token";
 
 /// A server, as the commands see it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Client {
     agent: Agent,
     /// Without a slash at its end.
@@ -64,6 +64,21 @@ impl Client {
         }
         let token = connection.token.clone().filter(|token| !token.is_empty());
         Ok(Self { agent: config.build().new_agent(), base, token })
+    }
+
+    /// The same server, asked without a token.
+    pub(crate) fn without_token(&self) -> Self {
+        Self { token: None, ..self.clone() }
+    }
+
+    /// The address of the server, without a slash at its end.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Whether the server is on this machine.
+    pub(crate) fn is_local(&self) -> bool {
+        check_url(&self.base).is_ok_and(|host| is_loopback(&host))
     }
 
     pub(crate) fn get(&self, path: &Path) -> Result<Answer, Failure> {
@@ -220,7 +235,7 @@ impl Client {
         }
     }
 
-    fn is_tls(&self) -> bool {
+    pub(crate) fn is_tls(&self) -> bool {
         self.base.starts_with("https:")
     }
 
@@ -285,6 +300,11 @@ impl Path {
             }
         }
         Self(path)
+    }
+
+    /// A path outside the versioned API, such as `readyz`.
+    pub(crate) fn at_root(name: &str) -> Self {
+        Self(format!("/{name}"))
     }
 
     pub(crate) fn query(mut self, name: &str, value: &str) -> Self {

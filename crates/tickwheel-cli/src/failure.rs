@@ -35,6 +35,11 @@ pub(crate) enum Failure {
     NotFound(String),
     /// Something on this side went wrong.
     Other(String),
+    /// A check found something wrong, and its report says what.
+    Findings {
+        /// Whether there are errors among the findings, and not only warnings.
+        are_errors: bool,
+    },
     /// Whoever read the output has gone away; nothing is left to be said.
     BrokenPipe,
 }
@@ -49,7 +54,9 @@ Exit codes:
   4  conflict: the key or id is taken, the lease is over, the job is in another state
   5  the server wants a token, or the token does not allow this
   6  no server answers
-  7  the server is over a limit or not ready just now: try again later";
+  7  the server is over a limit or not ready just now: try again later
+  8  `doctor` found something to warn of
+  9  `doctor` found an error";
 
 impl Failure {
     pub(crate) fn refused(problem: Problem) -> Self {
@@ -62,6 +69,11 @@ impl Failure {
             Self::Refused { problem, hint } => Self::Refused { problem, hint: text.or(hint) },
             other => other,
         }
+    }
+
+    /// Whether the output has said everything already.
+    pub(crate) fn is_silent(&self) -> bool {
+        matches!(self, Self::Findings { .. } | Self::BrokenPipe)
     }
 
     /// Whether the server says that there is no such thing.
@@ -85,6 +97,8 @@ impl Failure {
             Self::NotFound(_) => 3,
             Self::Unreachable { .. } => 6,
             Self::Other(_) => 1,
+            Self::Findings { are_errors: false } => 8,
+            Self::Findings { are_errors: true } => 9,
             Self::BrokenPipe => 0,
         }
     }
@@ -111,6 +125,7 @@ impl Failure {
             }
             Self::NotFound(text) => local("not-found", "Not found", text),
             Self::Other(text) => local("failed", "The command failed", text),
+            Self::Findings { .. } => local("findings", "The check found something wrong", ""),
             Self::BrokenPipe => local("broken-pipe", "Nobody reads the output", ""),
         };
         if let Some(fields) = document.as_object_mut() {
@@ -140,7 +155,7 @@ impl fmt::Display for Failure {
                 "no server answers at {url}: {why}\n  \
                  start one with `tickwheel serve`, or name another one with --url or TICKWHEEL_URL"
             ),
-            Self::BrokenPipe => Ok(()),
+            Self::Findings { .. } | Self::BrokenPipe => Ok(()),
         }
     }
 }

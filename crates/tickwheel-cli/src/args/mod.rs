@@ -7,6 +7,7 @@
 mod clock;
 mod job;
 mod local;
+mod operator;
 mod queue;
 mod schedule;
 mod target;
@@ -25,6 +26,7 @@ pub(crate) use self::local::{
     BackupArgs, CompletionsArgs, ConfigArgs, ExportArgs, ImportArgs, ManArgs, RestoreArgs,
     ServeArgs, ServerOptions, TokenCommand, TokenNewArgs, TokenPlace,
 };
+pub(crate) use self::operator::DoctorArgs;
 pub(crate) use self::queue::{GroupsArgs, PacingArgs, QueueCommand, QueueSetArgs, SetGroupArgs};
 pub(crate) use self::schedule::{ScheduleAddArgs, ScheduleCommand};
 pub(crate) use self::target::{TargetAddArgs, TargetCommand, TargetOptions, TargetSetArgs};
@@ -82,7 +84,14 @@ pub(crate) struct Cli {
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
     /// Where the server is
-    #[arg(long, global = true, value_name = "URL", env = "TICKWHEEL_URL", default_value = DEFAULT_URL)]
+    #[arg(
+        long,
+        global = true,
+        alias = "server",
+        value_name = "URL",
+        env = "TICKWHEEL_URL",
+        default_value = DEFAULT_URL
+    )]
     pub(crate) url: String,
     /// The token that the request carries; better given by the environment
     #[arg(long, global = true, env = "TICKWHEEL_TOKEN", hide_env_values = true)]
@@ -149,6 +158,8 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     /// Show the counts of the server
     Stats(StatsArgs),
+    /// Check a running server, or a data directory, and say what to do about what is wrong
+    Doctor(DoctorArgs),
     /// Write everything that the server keeps into a file, while it runs
     Backup(BackupArgs),
     /// Make a data directory of a backup, and check it

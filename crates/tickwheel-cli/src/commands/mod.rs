@@ -6,6 +6,7 @@
 mod backup;
 mod clock;
 mod config;
+mod doctor;
 mod export;
 mod group;
 mod job;
@@ -53,6 +54,7 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
         Command::Schedule(command) => schedule::run(&context()?, command),
         Command::Target(command) => target::run(&context()?, command),
         Command::Watch(args) => watch::run(&context()?, &args),
+        Command::Doctor(args) => doctor::run(output, &args, context),
         Command::Backup(args) => backup::run(output, &args, context),
         Command::Restore(args) => backup::restore(output, &args),
         Command::Export(args) => export::export(&context()?, &args),

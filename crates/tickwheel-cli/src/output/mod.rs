@@ -115,7 +115,7 @@ impl Output {
 
     /// Why the command failed.
     pub(crate) fn failure(&self, failure: &Failure) {
-        if matches!(failure, Failure::BrokenPipe) {
+        if failure.is_silent() {
             return;
         }
         let text = if self.json {

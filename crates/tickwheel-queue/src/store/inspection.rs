@@ -37,6 +37,7 @@ const END: [u8; 33] = [u8::MAX; 33];
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[allow(clippy::struct_excessive_bools, reason = "the facts are independent of each other")]
 pub struct Inspection {
     /// The id of the store; `None` in a directory of the first version, or if it cannot be read.
     pub id: Option<StoreId>,
@@ -130,9 +131,9 @@ impl Directory {
         found.count_rows(&opened)?;
         if !found.damage.is_empty() {
             let tables = inventory::damaged_tables(&store)?;
-            let told = tables.iter().map(|table| {
-                format!("the table {} does not match its checksum", table.display())
-            });
+            let told = tables
+                .iter()
+                .map(|table| format!("the table {} does not match its checksum", table.display()));
             found.damage.extend(told);
         }
         found.is_complete = true;

@@ -13,7 +13,8 @@ pub(super) fn permissions(data: &Path) -> Option<Finding> {
     use std::os::unix::fs::PermissionsExt;
     let mode = |path: &Path| Some(path.metadata().ok()?.permissions().mode() & 0o777);
     let of_data = mode(data)?;
-    if of_data & 0o077 == 0 {
+    let of_others = of_data & 0o077;
+    if of_others == 0 {
         let what = "only the owner has access to the directory";
         return Some(Finding::new(Severity::Fine, "permissions", what));
     }
@@ -55,7 +56,8 @@ pub(super) fn owner(data: &Path) -> Option<Finding> {
     let user = rustix::process::geteuid().as_raw();
     (owner != user).then(|| {
         let what = format!("{} belongs to user {owner}, and this is user {user}", data.display());
-        let advice = format!("run it as the user of the server: sudo -u '#{owner}' tickwheel doctor");
+        let advice =
+            format!("run it as the user of the server: sudo -u '#{owner}' tickwheel doctor");
         Finding::new(Severity::Note, "permissions", what).advice(advice)
     })
 }
@@ -106,10 +108,13 @@ pub(super) fn tokens(config: &Config) -> Finding {
         (0, false) => Finding::new(
             Severity::Error,
             "tokens",
-            format!("{listen} can be reached from other machines, and there is no token: the server \
-                     refuses to start"),
+            format!(
+                "{listen} can be reached from other machines, and there is no token: the server \
+                     refuses to start"
+            ),
         )
         .advice("make one with `tickwheel token new`, or listen on 127.0.0.1"),
+        (1, _) => Finding::new(Severity::Fine, "tokens", "there is 1 token"),
         (number, _) => Finding::new(Severity::Fine, "tokens", format!("there are {number} tokens")),
     }
 }

@@ -110,9 +110,9 @@ fn synchronized() -> Option<bool> {
 
 /// Finds files that were written later than now: the clock was set back since.
 pub(super) fn future_files(queue: &Path) -> Option<Finding> {
-    let entries = [queue.to_owned(), queue.join("store")].into_iter().filter_map(|folder| {
-        fs::read_dir(folder).ok()
-    });
+    let entries = [queue.to_owned(), queue.join("store")]
+        .into_iter()
+        .filter_map(|folder| fs::read_dir(folder).ok());
     let times = entries.flatten().filter_map(|entry| entry.ok()?.metadata().ok()?.modified().ok());
     let ahead = times.max()?.duration_since(SystemTime::now()).ok()?;
     (ahead > FUTURE).then(|| {

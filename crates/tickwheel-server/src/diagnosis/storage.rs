@@ -3,7 +3,7 @@
 //! The files alone do not show how many jobs a salvage loses. So a salvage is tried on a copy
 //! inside the data directory, which is removed afterwards, if there is room for it.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -50,10 +50,14 @@ fn refusal(queue: &Path, error: &StoreError) -> Finding {
         .advice(
             "check the running server with `tickwheel doctor` without --data, or stop it first",
         ),
-        StoreError::NewerVersion { .. } => Finding::new(Severity::Error, "format", error.to_string())
-            .advice("use the version of tickwheel that wrote the directory, or a newer one"),
-        StoreError::NotAQueue(_) => Finding::new(Severity::Error, "store", format!("{at}: {error}"))
-            .advice("name the data directory of the server with --data"),
+        StoreError::NewerVersion { .. } => {
+            Finding::new(Severity::Error, "format", error.to_string())
+                .advice("use the version of tickwheel that wrote the directory, or a newer one")
+        }
+        StoreError::NotAQueue(_) => {
+            Finding::new(Severity::Error, "store", format!("{at}: {error}"))
+                .advice("name the data directory of the server with --data")
+        }
         error => Finding::new(Severity::Error, "store", format!("{at} cannot be read: {error}"))
             .advice("run it as the user of the server, and check the disk"),
     }
@@ -89,7 +93,7 @@ fn damage(queue: &Path, found: &Inspection) -> Finding {
     let parts = found.damage.len();
     let mut shown = found.damage[..parts.min(SHOWN_DAMAGE)].join("; ");
     if parts > SHOWN_DAMAGE {
-        shown.push_str(&format!("; and {} more", parts - SHOWN_DAMAGE));
+        let _ = write!(shown, "; and {} more", parts - SHOWN_DAMAGE);
     }
     let finding = Finding::new(
         Severity::Error,

@@ -32,7 +32,8 @@ pub(super) fn sync_latency(data: &Path) -> Finding {
         }
     };
     let (median, longest) = (times[times.len() / 2], times[times.len() - 1]);
-    let what = format!("a sync takes {median:.1?} (median of {}), {longest:.1?} at most", times.len());
+    let what =
+        format!("a sync takes {median:.1?} (median of {}), {longest:.1?} at most", times.len());
     if median > SLOW_SYNC {
         let advice = "use a disk with power-loss protection, find out what else writes to it, or \
                       send jobs in batches: each group of puts waits for one sync";

@@ -67,6 +67,7 @@ impl App {
         documents: Documents,
         old_markers: OldMarkers,
         push: Arc<Push>,
+        memory: Memory,
     ) -> Self {
         let rate = config.limits.rate;
         Self(Arc::new(Shared {
@@ -75,7 +76,7 @@ impl App {
             gate,
             requests: Buckets::new(rate, rate),
             refusals: Buckets::new(REFUSALS.0, REFUSALS.1),
-            memory: Memory::new(config.limits.memory),
+            memory,
             shutdown,
             counts: HttpCounts::new(routes),
             old_markers,

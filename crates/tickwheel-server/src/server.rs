@@ -21,6 +21,7 @@ use crate::clock::{ClockError, ManualTime};
 use crate::config::Config;
 use crate::http::descriptors::Descriptors;
 use crate::http::listener::Door;
+use crate::http::memory::Memory;
 use crate::idempotency::OldMarkers;
 use crate::push::Push;
 use crate::shutdown::Shutdown;
@@ -250,7 +251,8 @@ impl Server {
             openapi: serde_json::to_vec(&document).unwrap_or_default().into(),
         };
         let names = openapi::routes(&document);
-        let push = match Push::open(queues.clone(), &config).await {
+        let memory = Memory::new(config.limits.memory);
+        let push = match Push::open(queues.clone(), &config, memory.clone()).await {
             Ok(push) => push,
             Err(error) => {
                 tracing::error!(%error, "the push targets cannot be read");
@@ -267,6 +269,7 @@ impl Server {
             documents,
             old_markers,
             Arc::clone(&push),
+            memory,
         );
         let mut chores = JoinSet::new();
         chores.spawn(Arc::clone(app.gate()).keep_reading());

@@ -20,6 +20,7 @@ use tickwheel_queue::{Delivery, Error, Lease, Queues, Retry};
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::JoinSet;
 
+use super::charge::{Reservation, Reserved};
 use super::connection::{Connector, Pool};
 use super::definition::Definition;
 use super::health::{Grant, Health, Mode};
@@ -28,6 +29,7 @@ use super::request::Message;
 use super::response::{Answer, NoAnswer, Verdict};
 use super::window::Window;
 use super::{SteadyClock, random};
+use crate::http::memory::Memory;
 
 /// Jobs that one reservation takes.
 const MAX_RESERVE: u32 = 64;
@@ -35,6 +37,8 @@ const MAX_RESERVE: u32 = 64;
 const MAX_WAIT: Duration = Duration::from_secs(30);
 /// How long to wait after the store failed.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
+/// How long to wait for memory if no request of the target ends.
+const MEMORY_PAUSE: Duration = Duration::from_millis(100);
 /// How often a verdict is told to a queue whose store fails.
 const SETTLE_ATTEMPTS: u32 = 10;
 /// For so long the durable state covers a request that has not started, in milliseconds.
@@ -76,6 +80,8 @@ pub(super) struct Deliverer {
     name: String,
     queues: Queues,
     connector: Arc<Connector>,
+    /// What requests and answers in flight may take, jobs on their way to a target included.
+    memory: Memory,
     clock: SteadyClock,
     definition: RwLock<Arc<Definition>>,
     sources: RwLock<Arc<[Source]>>,
@@ -93,10 +99,12 @@ pub(super) struct Deliverer {
 }
 
 impl Deliverer {
+    #[allow(clippy::too_many_arguments, reason = "each is one part of the service, given once")]
     pub(super) fn new(
         name: String,
         queues: &Queues,
         connector: Arc<Connector>,
+        memory: Memory,
         clock: SteadyClock,
         definition: Definition,
         state: &[u8],
@@ -123,6 +131,7 @@ impl Deliverer {
             name,
             queues,
             connector,
+            memory,
             clock,
             definition: RwLock::new(Arc::new(definition)),
             sources: RwLock::new([].into()),
@@ -194,6 +203,7 @@ impl Deliverer {
                             continue;
                         }
                         Err(Error::Closed) => break,
+                        Err(Error::NotAdmitted) => MEMORY_PAUSE,
                         Err(error) => {
                             tracing::warn!(target = self.name, %error, "no jobs can be reserved");
                             STORE_PAUSE
@@ -237,7 +247,7 @@ impl Deliverer {
 
     /// Reserves jobs of the next queue that has some, and waits if none has. Dropping the future
     /// gives back what was reserved.
-    async fn next_jobs(&self, room: u32) -> Result<(Vec<Delivery>, Duration), Error> {
+    async fn next_jobs(&self, room: u32) -> Result<(Vec<Reserved>, Duration), Error> {
         let sources = self.sources();
         if sources.is_empty() {
             return std::future::pending().await;
@@ -250,24 +260,21 @@ impl Deliverer {
         self.pool.close_idle();
         let room = room as usize;
         let in_turn = || (0..sources.len()).map(|place| &sources[(turn + place) % sources.len()]);
+        let reserve =
+            |source, wait| Reservation::new(&self.queues, &self.memory, source, room, wait);
         for source in in_turn() {
-            let jobs = self.queues.reserve(&source.queue, room, source.lease).await?;
+            let mut reservation = reserve(source, Duration::ZERO);
+            let jobs = (&mut reservation.answer).await;
+            let jobs = reservation.settle(jobs)?;
             if !jobs.is_empty() {
                 return Ok((jobs, source.lease));
             }
         }
-        let mut waits: Vec<_> = in_turn()
-            .map(|source| {
-                (
-                    self.queues.reserve_within(&source.queue, room, source.lease, MAX_WAIT),
-                    source.lease,
-                )
-            })
-            .collect();
+        let mut waits: Vec<_> = in_turn().map(|source| reserve(source, MAX_WAIT)).collect();
         poll_fn(|context| {
-            for (wait, lease) in &mut waits {
-                if let Poll::Ready(jobs) = Pin::new(wait).poll(context) {
-                    return Poll::Ready(jobs.map(|jobs| (jobs, *lease)));
+            for wait in &mut waits {
+                if let Poll::Ready(jobs) = Pin::new(&mut wait.answer).poll(context) {
+                    return Poll::Ready(wait.settle(jobs).map(|jobs| (jobs, wait.lease)));
                 }
             }
             Poll::Pending
@@ -278,7 +285,7 @@ impl Deliverer {
     /// Counts permits, stores them if there is a rate, and sends the jobs.
     async fn start(
         self: &Arc<Self>,
-        jobs: Vec<Delivery>,
+        jobs: Vec<Reserved>,
         lease: Duration,
         requests: &mut JoinSet<()>,
     ) {
@@ -300,7 +307,7 @@ impl Deliverer {
                 Ok(until) => permits.iter_mut().for_each(|permit| permit.covered_until = until),
                 Err(error) => {
                     tracing::warn!(target = self.name, %error, "the rate cannot be stored");
-                    let leases = jobs.iter().map(|job| (job.lease, Duration::ZERO));
+                    let leases = jobs.iter().map(|job| (job.delivery.lease, Duration::ZERO));
                     let _ = self.queues.release_all(leases).await;
                     drop(permits);
                     tokio::time::sleep(STORE_PAUSE).await;
@@ -389,7 +396,8 @@ impl Deliverer {
     }
 
     /// Sends one job, and tells its queue what came of it.
-    async fn deliver(self: Arc<Self>, delivery: Delivery, lease: Duration, mut permit: Permit) {
+    async fn deliver(self: Arc<Self>, job: Reserved, lease: Duration, mut permit: Permit) {
+        let Reserved { delivery, share } = job;
         let definition = self.definition();
         let began = tokio::time::Instant::now();
         let deadline = began + definition.timeout;
@@ -406,6 +414,9 @@ impl Deliverer {
         let verdict = self.judge(&outcome, epoch).await;
         drop(permit);
         self.settle(&delivery, &definition, verdict, took).await;
+        drop(share);
+        // The next job may have waited for this memory.
+        self.freed.notify_one();
     }
 
     /// Extends a lease again and again while something runs.

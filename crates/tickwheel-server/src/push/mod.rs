@@ -8,6 +8,7 @@
 //! | `allow`, `connection` | which addresses may be dialled, and dialling them |
 //! | `window` | requests in any window |
 //! | `health` | holds, probes and the ramp after them |
+//! | `charge` | the memory of jobs on their way |
 //! | `permit` | the right to send one request |
 //! | `deliverer` | the task of one target |
 //! | `test` | one request by hand, with everything about it |
@@ -16,6 +17,7 @@
 //! [`Push`] holds all targets. Definitions and states are rows of the queue's store.
 
 pub(crate) mod allow;
+mod charge;
 mod connection;
 mod definition;
 mod deliverer;
@@ -47,6 +49,7 @@ use crate::api::{
     Code, RotateRequest, SecretInfo, Target, TargetCounts, TargetPatch, TargetSettings, TargetState,
 };
 use crate::config::Config;
+use crate::http::memory::Memory;
 use crate::problem::Failure;
 
 /// How long old secrets sign beside a new one by default, and the longest possible time.
@@ -88,6 +91,7 @@ fn random() -> u64 {
 pub(crate) struct Push {
     queues: Queues,
     connector: Arc<Connector>,
+    memory: Memory,
     web: Arc<ClientConfig>,
     clock: SteadyClock,
     running: RwLock<BTreeMap<String, Running>>,
@@ -106,14 +110,20 @@ struct Running {
 }
 
 impl Push {
-    /// Reads all targets and starts their deliveries.
-    pub(crate) async fn open(queues: Queues, config: &Config) -> Result<Arc<Self>, Error> {
+    /// Reads all targets and starts their deliveries. Jobs on their way to a target are charged to
+    /// `memory`.
+    pub(crate) async fn open(
+        queues: Queues,
+        config: &Config,
+        memory: Memory,
+    ) -> Result<Arc<Self>, Error> {
         let web = tls_client_for_the_web().map_err(Error::Unavailable)?;
         let allow = config.push.allow.clone();
         let connector = Connector::new(allow, system_resolver(), config.push.connections);
         let push = Arc::new(Self {
             queues,
             connector: Arc::new(connector),
+            memory,
             web,
             clock: SteadyClock::new(),
             running: RwLock::default(),
@@ -170,6 +180,7 @@ impl Push {
             name.to_owned(),
             &self.queues,
             Arc::clone(&self.connector),
+            self.memory.clone(),
             self.clock,
             definition,
             state,

@@ -1,9 +1,11 @@
 //! The rate of push delivery, measured at the target; and isolation of targets from each other.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
 use tickwheel_server::{Config, config::PushAllow};
+use tokio::sync::Semaphore;
 
 use crate::client::{PATIENCE, Request, Service};
 use crate::target::{Arrived, HttpTarget, Reply, status};
@@ -96,6 +98,47 @@ async fn concurrency_is_never_exceeded() {
     assert_eq!(target.arrived().len(), 3);
     service.shutdown.begin();
     service.shutdown.begin();
+    service.stop().await;
+}
+
+/// Jobs on their way to a target take memory of the same budget as requests and answers.
+#[tokio::test]
+async fn jobs_in_flight_stay_within_the_memory_of_requests() {
+    const PAYLOAD: usize = 200 << 10;
+    let target = HttpTarget::start().await;
+    let gate = Arc::new(Semaphore::new(0));
+    target.always(Reply::Gated(Arc::clone(&gate)));
+    let service = Service::with(|config| {
+        allow_loopback(config);
+        config.limits.memory = 1 << 20;
+    })
+    .await;
+    let pacing = json!({"concurrency": 32});
+    add(&service, "partner", json!({"url": target.url("/"), "pacing": pacing})).await;
+    aim(&service, "orders", "partner").await;
+    assert_eq!(service.post("/v1/queues/orders/pause", json!({})).await.status, 200);
+    for _ in 0..12 {
+        service.put_text("orders", &"x".repeat(PAYLOAD)).await;
+    }
+    assert_eq!(service.post("/v1/queues/orders/resume", json!({})).await.status, 200);
+    // An eighth is kept for small requests: four jobs fit in the rest.
+    target.wait_for(4).await;
+    let jobs = service.get("/v1/queues/orders").await.json()["jobs"].clone();
+    assert_eq!((&jobs["leased"], &jobs["ready"]), (&json!(4), &json!(8)));
+    let worker = json!({"limit": 1});
+    service.post("/v1/queues/orders/reserve", worker).await.problem(503, "unavailable");
+    // Memory of a request that has ended goes to the next.
+    for ended in 1..=8 {
+        gate.add_permits(1);
+        target.wait_for(4 + ended).await;
+    }
+    gate.add_permits(100);
+    let freed = async {
+        while !service.get("/metrics").await.body.contains("tickwheel_http_memory_bytes 0\n") {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, freed).await.expect("all of it is given back");
     service.stop().await;
 }
 

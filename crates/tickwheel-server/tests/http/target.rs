@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::client::PATIENCE;
 
@@ -40,6 +40,8 @@ pub(crate) enum Reply {
     Slow(Duration, String),
     /// A response whose body comes byte by byte, without end.
     Trickle,
+    /// 200, once the test adds a permit for the request.
+    Gated(Arc<Semaphore>),
     /// Nothing, for ever.
     Silence,
     /// The connection is closed without an answer.
@@ -148,6 +150,10 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
                     written = stream.write_all(b"x").await;
                 }
                 written
+            }
+            Reply::Gated(gate) => {
+                gate.acquire().await.unwrap().forget();
+                stream.write_all(b"HTTP/1.1 200 X\r\ncontent-length: 0\r\n\r\n").await
             }
             Reply::Silence => std::future::pending().await,
             Reply::Close => return,

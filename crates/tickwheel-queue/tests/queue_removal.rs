@@ -119,6 +119,48 @@ fn queues_that_are_empty_and_not_used_are_removed_after_a_day() {
     assert_eq!(names(&queues).len(), 7);
 }
 
+/// A follow-up is never refused. If its queue were removed as unused, the queue would no longer
+/// count for its creator, and would come back beyond the limit.
+#[test]
+fn the_queue_of_a_follow_up_is_not_removed_as_unused() {
+    let (clock, disk) = (clock(), MemoryDisk::new());
+    let limits = Limits { queues: 20, ..Limits::default() };
+    let open = || {
+        let builder = Queues::builder().clock(clock.clone()).limits(limits);
+        builder.open_disk(disk.clone()).unwrap()
+    };
+    let queues = open();
+    let tenant = |queues: &Queues| queues.limited_to(Access::to(["a-*"]).held_by("token 7"));
+    put(&queues, "a-unused").unwrap();
+    queues.drain("a-unused").wait().unwrap();
+    let job = NewJob::new("a-1", "").delay(9 * DAY).on_death(FollowUp::to("a-2"));
+    tenant(&queues).put(job).wait().unwrap();
+    drop(queues);
+    let queues = open();
+    clock.advance(2 * DAY);
+    while names(&queues).len() > 2 {
+        std::thread::yield_now();
+    }
+    assert_eq!(names(&queues), ["a-1", "a-2"]);
+    let over = Error::OverLimit { limit: Limit::Queues, allowed: 2, found: 3 };
+    assert_eq!(put(&tenant(&queues), "a-3"), Err(over));
+    clock.advance(8 * DAY);
+    let jobs = queues.reserve("a-1", 1, None).wait().unwrap();
+    queues.fail(jobs[0].lease, "no", Retry::Never).wait().unwrap();
+    assert_eq!(names(&queues), ["a-1", "a-2"]);
+    assert_eq!(queues.reserve("a-2", 1, None).wait().unwrap().len(), 1);
+}
+
+#[test]
+fn a_follow_up_creates_its_queue_again_if_that_was_removed_by_a_command() {
+    let queues = Queues::in_memory();
+    queues.put(NewJob::new("q", "x").on_death(FollowUp::to("dead"))).wait().unwrap();
+    queues.remove_queue("dead", false).wait().unwrap();
+    let jobs = queues.reserve("q", 1, None).wait().unwrap();
+    queues.fail(jobs[0].lease, "no", Retry::Never).wait().unwrap();
+    assert_eq!(queues.reserve("dead", 1, None).wait().unwrap().len(), 1);
+}
+
 #[test]
 fn an_access_to_some_queues_leaves_room_for_others() {
     let limits = Limits { queues: 100, ..Limits::default() };

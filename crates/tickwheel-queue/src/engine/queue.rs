@@ -55,6 +55,8 @@ pub(crate) struct Queue {
     pub(super) used: Time,
     /// The holder of the limited access that created it.
     pub(super) creator: Option<Arc<str>>,
+    /// Whether a job has named it as the queue of a follow-up.
+    pub(super) has_follow_ups: bool,
 }
 
 /// How many queues exist that each holder of a limited access created.
@@ -113,6 +115,7 @@ impl Queue {
             is_removed: false,
             used: Time::default(),
             creator: row.creator,
+            has_follow_ups: row.has_follow_ups,
         }
     }
 
@@ -197,6 +200,7 @@ impl Queue {
             paused: self.paused,
             settings: self.settings.clone(),
             creator: self.creator.clone(),
+            has_follow_ups: self.has_follow_ups,
         }
     }
 }
@@ -225,6 +229,12 @@ impl Engine {
         for name in missing {
             self.create_queue(name);
         }
+        for follow_up in [&job.on_success, &job.on_death].into_iter().flatten() {
+            let number = self.queue_for(&follow_up.queue)?;
+            if !std::mem::replace(&mut self.queue(number).has_follow_ups, true) {
+                self.write_queue(number);
+            }
+        }
         self.queue_for(&job.queue)
     }
 
@@ -233,7 +243,13 @@ impl Engine {
         let number = self.queues.len() as u32;
         let creator = self.caller.limited_holder().cloned();
         let settings = QueueSettings::default();
-        let row = QueueRow { name: name.to_owned(), paused: false, settings, creator };
+        let row = QueueRow {
+            name: name.to_owned(),
+            paused: false,
+            settings,
+            creator,
+            has_follow_ups: false,
+        };
         let queue = Queue::new(row, Counts::default());
         if let Some(creator) = &queue.creator {
             self.creators.count(creator);

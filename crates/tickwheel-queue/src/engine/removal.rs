@@ -114,7 +114,13 @@ impl Engine {
         self.groups_to_load.retain(|(other, _)| *other != number);
         self.touched_groups.forget_queue(number);
         let settings = QueueSettings::default();
-        let nothing = QueueRow { name: String::new(), paused: false, settings, creator: None };
+        let nothing = QueueRow {
+            name: String::new(),
+            paused: false,
+            settings,
+            creator: None,
+            has_follow_ups: false,
+        };
         let key = rows::of_queue(rows::QUEUE, number);
         self.batch.put_with(Table::Index, &key, |bytes| nothing.encode(bytes));
         self.batch.remove(Table::Counters, &rows::of_queue(rows::COUNTS, number));
@@ -122,7 +128,8 @@ impl Engine {
     }
 
     /// Removes queues that are empty, have no settings of their own, belong to no schedule and were
-    /// not used for a day.
+    /// not used for a day. A queue that jobs have named for follow-ups stays: a follow-up is never
+    /// refused, so it would create the queue again, also beyond the limit of its creator.
     pub(super) fn remove_unused(&mut self, view: &dyn View) {
         let now = self.now.time();
         if self.unused_at.is_none_or(|at| at > now) {
@@ -134,6 +141,7 @@ impl Engine {
             let is_plain = !queue.is_removed
                 && queue.jobs() == 0
                 && !queue.paused
+                && !queue.has_follow_ups
                 && queue.groups.with_settings == 0
                 && queue.settings == QueueSettings::default();
             if !is_plain || self.has_schedule_for(&queue.name) {

@@ -427,7 +427,8 @@ impl<'a> Repair<'a> {
             let keep = Keep::FOREVER;
             let retention = Retention { done: keep, dead: keep, cancelled: keep };
             let settings = QueueSettings { retention, ..QueueSettings::default() };
-            let row = QueueRow { name, paused: true, settings, creator: None };
+            let row =
+                QueueRow { name, paused: true, settings, creator: None, has_follow_ups: false };
             self.put(&key, |bytes| row.encode(bytes))?;
         }
         self.commit()

@@ -294,7 +294,13 @@ pub(crate) struct QueueRow {
     pub(crate) settings: QueueSettings,
     /// The holder of the limited access that created it.
     pub(crate) creator: Option<Arc<str>>,
+    /// Whether a job has named it as the queue of a follow-up.
+    pub(crate) has_follow_ups: bool,
 }
+
+/// Bits of the last byte of a queue's row.
+const FAIR_GROUPS: u8 = 1;
+const FOLLOW_UPS: u8 = 2;
 
 impl QueueRow {
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
@@ -302,7 +308,8 @@ impl QueueRow {
         let is_extended = settings.order != Order::default()
             || self.creator.is_some()
             || settings.target.is_some()
-            || settings.fair_groups;
+            || settings.fair_groups
+            || self.has_follow_ups;
         bytes.byte(if is_extended { EXTENDED } else { VERSION });
         bytes.text(&self.name);
         bytes.byte(u8::from(self.paused));
@@ -324,7 +331,8 @@ impl QueueRow {
                 Order::Priority => 1,
             });
             bytes.option(settings.target.as_deref(), Encode::text);
-            bytes.byte(u8::from(settings.fair_groups));
+            let fair_groups = if settings.fair_groups { FAIR_GROUPS } else { 0 };
+            bytes.byte(fair_groups | if self.has_follow_ups { FOLLOW_UPS } else { 0 });
         }
     }
 
@@ -353,6 +361,7 @@ impl QueueRow {
                 fair_groups: false,
             },
             creator: None,
+            has_follow_ups: false,
         };
         if is_extended {
             row.creator = decoder.option(Decoder::text)?.map(Arc::from);
@@ -362,7 +371,12 @@ impl QueueRow {
                 other => return Err(format!("order {other}")),
             };
             row.settings.target = decoder.option(Decoder::text)?;
-            row.settings.fair_groups = decoder.flag()?;
+            let flags = decoder.byte()?;
+            if flags & !(FAIR_GROUPS | FOLLOW_UPS) != 0 {
+                return Err(format!("flags {flags} of a queue"));
+            }
+            row.settings.fair_groups = flags & FAIR_GROUPS != 0;
+            row.has_follow_ups = flags & FOLLOW_UPS != 0;
         }
         decoder.end()?;
         Ok(row)
@@ -616,12 +630,16 @@ mod tests {
             pacing: Pacing::starts(3, Duration::from_millis(7)).concurrency(2),
             ..QueueSettings::default()
         };
-        for (order, fair_groups) in
-            [(Order::DueTime, false), (Order::DueTime, true), (Order::Priority, false)]
-        {
+        for (order, fair_groups, has_follow_ups) in [
+            (Order::DueTime, false, false),
+            (Order::DueTime, true, false),
+            (Order::DueTime, false, true),
+            (Order::Priority, true, true),
+        ] {
             for creator in [None, Some("token 7".into())] {
                 let settings = QueueSettings { order, fair_groups, ..settings.clone() };
-                let queue = QueueRow { name: "mail".into(), paused: true, settings, creator };
+                let (name, paused) = ("mail".into(), true);
+                let queue = QueueRow { name, paused, settings, creator, has_follow_ups };
                 assert_eq!(QueueRow::decode(encoded(|bytes| queue.encode(bytes))), Ok(queue));
             }
         }

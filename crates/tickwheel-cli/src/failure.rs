@@ -174,15 +174,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_codes_are_those_of_the_documents() {
-        let documents = include_str!("../../../docs/CLI.md");
-        for line in EXIT_CODES.lines().skip(1) {
-            let (code, meaning) = line.trim().split_once("  ").expect("a code and its meaning");
-            assert!(documents.contains(&format!("| {code} | {meaning} |")), "{line}");
-        }
-    }
-
-    #[test]
     fn every_refusal_has_its_code() {
         let code = |code| Failure::refused(Problem::new(code, "")).code();
         assert_eq!(

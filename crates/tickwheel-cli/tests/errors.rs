@@ -204,6 +204,19 @@ fn help_is_everywhere() {
 }
 
 #[test]
+fn the_exit_codes_are_those_of_the_documents() {
+    let help = tickwheel(&["-h"]).text();
+    let (_, codes) = help.split_once("Exit codes:\n").expect("a list of exit codes");
+    let documents = include_str!("../../../docs/CLI.md");
+    let lines: Vec<_> = codes.lines().take_while(|line| line.starts_with("  ")).collect();
+    assert!(lines.len() > 5, "{codes}");
+    for line in lines {
+        let (code, meaning) = line.trim().split_once("  ").expect("a code and its meaning");
+        assert!(documents.contains(&format!("| {code} | {meaning} |")), "{line}");
+    }
+}
+
+#[test]
 fn shells_and_man_are_served() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         assert!(tickwheel(&["completions", shell]).text().contains("reschedule"), "{shell}");

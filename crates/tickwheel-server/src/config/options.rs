@@ -120,26 +120,6 @@ pub(super) const OTHER_VARIABLES: [&str; 4] =
 mod tests {
     use super::*;
 
-    /// The table of `docs/SERVER.md`.
-    fn table() -> String {
-        let row = |option: &OptionSpec| {
-            let default = match option.default {
-                "" => "–".to_owned(),
-                default => format!("`{default}`"),
-            };
-            format!("| `{}` | {default} | {} |\n", option.name, option.help)
-        };
-        let head = "| option | default | meaning |\n|---|---|---|\n".to_owned();
-        OPTIONS.iter().map(row).fold(head, |table, row| table + &row)
-    }
-
-    #[test]
-    fn the_documents_list_every_option() {
-        let document = include_str!("../../../../docs/SERVER.md");
-        let table = table();
-        assert!(document.contains(&table), "docs/SERVER.md should contain this table:\n{table}");
-    }
-
     #[test]
     fn every_option_has_its_own_names() {
         let mut flags: Vec<_> = OPTIONS.iter().map(OptionSpec::flag).collect();

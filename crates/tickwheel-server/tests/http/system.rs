@@ -1,6 +1,7 @@
 //! Health, metrics, the description, and what every answer has.
 
 use serde_json::json;
+use tickwheel_server::config::{OPTIONS, OptionSpec};
 
 use crate::client::{Request, Service};
 
@@ -163,6 +164,21 @@ async fn metrics_count_jobs_and_requests() {
         (&json!(3), &json!(1), &json!("sync"))
     );
     service.stop().await;
+}
+
+#[test]
+fn the_documents_list_every_option() {
+    let row = |option: &OptionSpec| {
+        let default = match option.default {
+            "" => "–".to_owned(),
+            default => format!("`{default}`"),
+        };
+        format!("| `{}` | {default} | {} |\n", option.name, option.help)
+    };
+    let head = "| option | default | meaning |\n|---|---|---|\n".to_owned();
+    let table = OPTIONS.iter().map(row).fold(head, |table, row| table + &row);
+    let document = include_str!("../../../../docs/SERVER.md");
+    assert!(document.contains(&table), "docs/SERVER.md should contain this table:\n{table}");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What all requests share.
+//! The state that all requests share.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::push::Push;
 use crate::shutdown::Shutdown;
 use crate::tokens::Scope;
 
-/// Requests without a valid token that an address may make at once, and then in a second, before
-/// the answer is only that they are too many.
+/// Requests without a valid token that an address may make in a burst, and then per second. Further
+/// ones are answered with 429.
 const REFUSALS: (u32, u32) = (20, 1);
 
-/// What all requests share. Clones are the same.
+/// The state that all requests share. Clones share it.
 #[derive(Clone)]
 pub(crate) struct App(Arc<Shared>);
 
@@ -42,14 +42,14 @@ struct Shared {
     push: Arc<Push>,
 }
 
-/// Whose requests are counted together.
+/// The key of a client's rate limit.
 #[derive(PartialEq, Eq, Hash)]
 enum Client {
     Token(String),
     Address(IpAddr),
 }
 
-/// Documents that are made once.
+/// Documents that are generated once.
 pub(crate) struct Documents {
     pub(crate) openapi: bytes::Bytes,
     pub(crate) page: bytes::Bytes,
@@ -86,18 +86,18 @@ impl App {
         }))
     }
 
-    /// The queues, for what the service does by itself.
+    /// Returns the queues, for operations of the service itself.
     pub(crate) fn queues(&self) -> &Queues {
         &self.0.queues
     }
 
-    /// The queues as far as a caller may touch them; refused if it has no such scope at all.
+    /// Returns the queues with the caller's access, or refuses a caller without the scope.
     pub(crate) fn queues_for(&self, caller: &Caller, scope: Scope) -> Result<Queues, Failure> {
         caller.has(scope)?;
         Ok(self.0.queues.limited_to(caller.access().clone()))
     }
 
-    /// The push targets.
+    /// Returns the push targets.
     pub(crate) fn push(&self) -> &Arc<Push> {
         &self.0.push
     }
@@ -106,22 +106,22 @@ impl App {
         &self.0.config
     }
 
-    /// The limits of jobs, as clients see them.
+    /// Returns the limits of jobs.
     pub(crate) fn queue_limits(&self) -> &tickwheel_queue::Limits {
         &self.0.config.queue_limits
     }
 
-    /// The present, as the queue has it.
+    /// Returns the present in whole milliseconds, as the queue does.
     pub(crate) fn now(&self) -> Time {
         begun(self.wall())
     }
 
-    /// The present, with every fraction of a millisecond that the clock shows.
+    /// Returns the present with fractions of a millisecond.
     pub(crate) fn wall(&self) -> SystemTime {
         wall(self.0.manual_time.as_deref())
     }
 
-    /// The manual clock, if time does not come from the machine.
+    /// Returns the manual clock, if the service uses one.
     pub(crate) fn manual_time(&self) -> Option<&Arc<ManualTime>> {
         self.0.manual_time.as_ref()
     }
@@ -138,7 +138,7 @@ impl App {
         &self.0.counts
     }
 
-    /// What bodies and answers in flight may take.
+    /// Returns the memory budget of bodies and answers in flight.
     pub(crate) fn memory(&self) -> &Memory {
         &self.0.memory
     }
@@ -151,7 +151,7 @@ impl App {
         &self.0.documents
     }
 
-    /// Refuses a client who asks too fast.
+    /// Refuses a client that exceeds its rate limit.
     pub(crate) fn check_rate(&self, caller: &Caller, address: IpAddr) -> Result<(), Failure> {
         let client = match caller {
             Caller::Token(known) => Client::Token(known.token.id.clone()),
@@ -164,9 +164,10 @@ impl App {
         })
     }
 
-    /// What to answer to a request without a valid token: why it is refused, or that there were
-    /// too many such requests from its address. A valid one is always let in: secrets are too long
-    /// to be guessed, and somebody with a wrong one must not lock out all who share a proxy.
+    /// Returns the answer to a request without a valid token: why it is refused, or that its
+    /// address has made too many such requests. A valid token is always accepted: secrets are too
+    /// long to be guessed, and a client with a wrong one must not lock out others behind the same
+    /// proxy.
     pub(crate) fn refuse(&self, address: IpAddr, refusal: Failure) -> Failure {
         if self.0.refusals.take(neighbourhood(address), Instant::now()).is_ok() {
             return refusal;
@@ -187,7 +188,7 @@ pub(crate) fn begun(time: SystemTime) -> Time {
     Time::from_millis(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// What counts as one address. An IPv6 client usually owns a /64, so that is one.
+/// Returns the address for rate limits. An IPv6 client usually owns a /64, so the limit is per /64.
 pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {

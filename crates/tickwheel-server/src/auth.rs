@@ -1,7 +1,7 @@
-//! Who asks, and whether they may.
+//! Authentication and authorization of requests.
 //!
-//! Ground rules: once a token was needed, one is needed until the service ends, also if the last
-//! is removed; a file of tokens that cannot be read leaves those that were known.
+//! Ground rules: once a token was required, one is required until the service ends, even if the
+//! last token is removed. If the file of tokens becomes unreadable, the known tokens stay valid.
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,17 +19,18 @@ use crate::app::App;
 use crate::problem::Failure;
 use crate::tokens::{KnownToken, Ring, Scope, Token, TokenError, TokenStore};
 
-/// Who asks.
+/// The caller of a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Caller {
-    /// Anybody, as long as no token is needed.
+    /// A client without a token, while none is required.
     Anyone(Access),
-    /// Whoever has this token.
+    /// The holder of a token.
     Token(Arc<KnownToken>),
 }
 
 impl Caller {
-    /// What the caller may touch. It is revoked when the caller would not be let in any more.
+    /// Returns what the caller may touch. It is revoked when the caller would no longer be
+    /// accepted.
     pub(crate) fn access(&self) -> &Access {
         match self {
             Self::Anyone(access) => access,
@@ -37,8 +38,8 @@ impl Caller {
         }
     }
 
-    /// Refuses a queue that a request names and the token does not include, whether that queue is
-    /// there or not. Jobs and schedules are checked where they are looked up.
+    /// Refuses a queue that the request names and the token does not include, whether or not that
+    /// queue exists. Jobs and schedules are checked where they are looked up.
     pub(crate) fn may(&self, scope: Scope, queue: &str) -> Result<(), Failure> {
         self.has(scope)?;
         match self {
@@ -54,7 +55,7 @@ impl Caller {
         }
     }
 
-    /// Refuses what the token has no scope for, with whichever queue.
+    /// Refuses a caller whose token does not have the scope for any queue.
     pub(crate) fn has(&self, scope: Scope) -> Result<(), Failure> {
         match self {
             Self::Token(known) if !known.token.has(scope) => {
@@ -66,7 +67,7 @@ impl Caller {
         }
     }
 
-    /// What tells callers apart.
+    /// Returns a text that identifies the caller.
     pub(crate) fn id(&self) -> &str {
         match self {
             Self::Anyone(_) => "",
@@ -84,7 +85,7 @@ impl FromRequestParts<App> for Caller {
     }
 }
 
-/// What a file was like when it was read: if this is the same, so is the file.
+/// Identifies a version of a file: the file is unchanged if this is.
 pub(crate) type Stamp = Option<(SystemTime, u64)>;
 
 pub(crate) fn stamp_of(path: &std::path::Path) -> Stamp {
@@ -92,14 +93,15 @@ pub(crate) fn stamp_of(path: &std::path::Path) -> Stamp {
     Some((metadata.modified().ok()?, metadata.len()))
 }
 
-/// Decides who may come in.
+/// Decides which requests are accepted.
 pub(crate) struct Gate {
     store: TokenStore,
     ring: RwLock<Arc<Ring>>,
     is_needed: AtomicBool,
-    /// The access of clients without a token; revoked once a token is needed.
+    /// The access of clients without a token, revoked once a token is required.
     anyone: Access,
-    /// Nobody else can reach the address, so a browser's word about the host counts.
+    /// Whether only this machine can reach the address, so that the `Host` that a browser sends
+    /// must name it.
     is_private: bool,
 }
 
@@ -132,7 +134,7 @@ impl Gate {
     /// Reads the tokens again when their file has changed, until the task is dropped.
     pub(crate) async fn keep_reading(self: Arc<Self>) {
         let mut seen = self.stamp().await;
-        // Between the first reading and the stamp it may have changed.
+        // The file may have changed between the first reading and the stamp.
         self.read_again().await;
         loop {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -167,12 +169,12 @@ impl Gate {
         }
     }
 
-    /// A client without a token, on a route that needs none.
+    /// Returns a caller without a token, for routes that need none.
     pub(crate) fn anyone(&self) -> Caller {
         Caller::Anyone(self.anyone.clone())
     }
 
-    /// Who asks; an error if they show nothing valid.
+    /// Returns the caller, or an error if the request has no valid token.
     pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Caller, Failure> {
         let shown = headers.get(AUTHORIZATION);
         if let Some(shown) = shown {
@@ -199,8 +201,9 @@ impl Gate {
             .with_header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")))
     }
 
-    /// Refuses what a web page of somebody else can make a browser send: requests under another
-    /// name than this machine's while no token protects it, and changes from another origin.
+    /// Refuses requests that a foreign web page can make a browser send: requests with a `Host`
+    /// that is not a name of this machine while no token protects it, and changes from another
+    /// origin.
     pub(crate) fn check_browser(
         &self,
         method: &Method,
@@ -228,7 +231,7 @@ impl Gate {
     }
 }
 
-/// Whether a host is this machine by its own name.
+/// Returns `true` if a host names this machine.
 fn is_local(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),

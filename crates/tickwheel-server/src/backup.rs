@@ -1,8 +1,8 @@
-//! Backups of a data directory that no server uses, and data directories made of backups.
+//! Backups of a stopped data directory, and restoring them.
 //!
-//! A running server sends its backup over HTTP (`GET /v1/backup`); both are the same stream. It
-//! holds jobs, queues, settings, schedules and idempotency keys. Tokens, certificates and the
-//! configuration are files of their own, and not in it.
+//! A running server sends the same stream over HTTP (`GET /v1/backup`). It holds jobs, queues,
+//! settings, schedules and idempotency keys. Tokens, certificates and the configuration are
+//! separate files and not part of it.
 
 use std::fmt;
 use std::fs;
@@ -34,11 +34,11 @@ const MARK: &str = "RESTORING";
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// There is no data of a server in this directory.
+    /// The directory has no data of a server.
     NoData(PathBuf),
     /// A server uses this directory.
     InUse(PathBuf),
-    /// The directory to be restored exists, and is not empty.
+    /// The directory to restore to exists and is not empty.
     NotEmpty(PathBuf),
     /// The store in this directory cannot be opened or read.
     Store(PathBuf, StoreError),
@@ -93,7 +93,7 @@ impl std::error::Error for BackupError {}
 pub struct DirectoryBackup {
     backup: store::Backup,
     path: PathBuf,
-    /// Closed after the backup that reads it.
+    /// Dropped after the backup that reads it.
     _store: OpenStore,
 }
 
@@ -106,7 +106,7 @@ impl fmt::Debug for OpenStore {
 }
 
 fn open(queue: &Path) -> Result<Arc<dyn Store>, BackupError> {
-    // The server that opens it next makes the reserve.
+    // The server that opens the directory next creates the reserve.
     let options = StoreOptions { reserve: 0, ..StoreOptions::default() };
     Directory::new(queue).open(&options).map_err(|error| match error {
         StoreError::Locked => BackupError::InUse(queue.to_owned()),
@@ -131,7 +131,7 @@ impl DirectoryBackup {
         Ok(Self { backup, path, _store: OpenStore(store) })
     }
 
-    /// Makes the next piece of the stream; `None` after the last.
+    /// Returns the next piece of the stream, or `None` after the last one.
     ///
     /// # Errors
     ///
@@ -142,12 +142,12 @@ impl DirectoryBackup {
     }
 }
 
-/// Makes a data directory of a backup, and reads all of it again to see that it is what the backup
-/// holds. `progress` is called with the bytes read so far, and about how many there are.
+/// Creates a data directory from a backup, then reads all of it again and compares it with the
+/// backup. `progress` is called with the bytes read so far and an estimate of the total.
 ///
-/// The directory must not exist, or be empty. It appears when everything is written and checked;
-/// until then the work is in a directory beside it, with `.restoring` after its name. One that an
-/// interrupted restore left is removed by the next.
+/// The directory must not exist, or be empty. It appears once everything is written and checked;
+/// until then the data is in a directory beside it with the suffix `.restoring`. The next restore
+/// removes what an interrupted one left.
 ///
 /// ```
 /// use tickwheel_server::backup::{BackupError, restore};
@@ -185,7 +185,7 @@ pub fn restore(
     fs::write(draft.join(MARK), "").map_err(at(&draft))?;
     let restored = fill(input, &draft.join(QUEUE), progress);
     if restored.is_err() {
-        // What is left is of no use, and the next restore would remove it as well.
+        // The remains are useless, and the next restore would remove them as well.
         let _ = fs::remove_dir_all(&draft);
     }
     let summary = restored?;

@@ -2,8 +2,8 @@
 //!
 //! Time stands still until a request advances it. The file `clock` in the data directory holds the
 //! time, so that a restarted server continues from there. The file also marks the directory: due
-//! times that a manual clock set mean nothing to a real one, and the other way round, so a
-//! directory is opened only with the kind of clock that it was created with.
+//! times of a manual clock mean nothing to a real one, and vice versa. So a directory is opened
+//! only with the kind of clock that created it.
 
 use std::fmt;
 use std::fs;
@@ -26,11 +26,11 @@ const FILE_NAME: &str = "clock";
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ClockError {
-    /// A manual clock was asked for on an address that other machines can reach.
+    /// A manual clock was requested on an address that other machines can reach.
     NotLoopback(SocketAddr),
-    /// A manual clock was asked for, and the data directory has used real time.
+    /// A manual clock was requested for a data directory that has used real time.
     UsedRealTime(PathBuf),
-    /// Real time was asked for, and the data directory has used a manual clock.
+    /// Real time was requested for a data directory that has used a manual clock.
     UsedManualTime(PathBuf),
     /// The file that holds the manual time cannot be read or written.
     File(PathBuf, io::Error),
@@ -64,7 +64,7 @@ impl fmt::Display for ClockError {
 
 impl std::error::Error for ClockError {}
 
-/// A manual clock, and where its time is kept.
+/// A manual clock, and the file that holds its time.
 pub(crate) struct ManualTime {
     clock: ManualClock,
     /// Without a file, the program that embeds the service owns the clock.
@@ -74,7 +74,7 @@ pub(crate) struct ManualTime {
 }
 
 impl ManualTime {
-    /// Returns the manual clock that the configuration asks for, if it does.
+    /// Returns the manual clock, if the configuration asks for one.
     pub(crate) fn open(config: &Config) -> Result<Option<Self>, ClockError> {
         if let Some(clock) = &config.clock {
             return Ok(Some(Self::new(clock.clone(), None)));
@@ -120,13 +120,13 @@ impl ManualTime {
         self.clock.wall().into()
     }
 
-    /// Advances the clock, and waits until the queue has done what is due at the new time. The clock
-    /// stops at the queue's next alarm on the way, but not at every occurrence of a schedule: those
-    /// that it passes over are missed, and follow the schedule's misfire policy.
+    /// Advances the clock, and waits until the queue has processed everything that is due. The
+    /// clock stops at the queue's alarms on the way, but not at every occurrence of a schedule:
+    /// those in between are missed, and follow the schedule's misfire policy.
     pub(crate) async fn advance(&self, by: Duration, queues: &Queues) -> Result<(), Failure> {
         let _turn = self.advancing.lock().await;
         if let Some(file) = self.file.clone() {
-            // Written first: after a crash on the way the clock must not run backwards.
+            // The file is written first: the clock must not run backwards after a crash.
             let target = SystemTime::from(self.now()) + by;
             let written = tokio::task::spawn_blocking(move || write(&file, target.into())).await;
             let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
@@ -141,8 +141,8 @@ impl ManualTime {
     }
 }
 
-/// Waits until the queue has done everything that is due, and has set its alarm for the next
-/// deadline: each answer takes one turn of its writer, which sets the alarm after a turn without
+/// Waits until the queue has processed everything that is due and has set its alarm for the next
+/// deadline. Each answer takes one turn of the writer, which sets the alarm after a turn without
 /// work.
 async fn settle(queues: &Queues) -> Result<(), Failure> {
     const IDLE_TURNS: u32 = 4;

@@ -1,4 +1,4 @@
-//! The description of all routes as a page that people can read, without anything from elsewhere.
+//! The API as a page for people, without external resources.
 
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ table{border-collapse:collapse;width:100%;margin:.5rem 0}\
 td,th{text-align:left;vertical-align:top;padding:.25rem .75rem .25rem 0;border-top:1px solid var(--soft)}\
 th{font-weight:600;border:0}nav a{margin-right:1rem}";
 
-/// The page at `/`, for somebody who opens the address of the service in a browser.
+/// The page at `/`, for people who open the address in a browser.
 pub(crate) fn index() -> String {
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Tickwheel</title>\
@@ -80,7 +80,7 @@ fn object(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
     value.as_object().into_iter().flat_map(Map::iter)
 }
 
-/// A text of the document, safe to be put between tags.
+/// Escapes a text of the document for HTML.
 fn text(value: &Value) -> String {
     escape(value.as_str().unwrap_or_default())
 }
@@ -166,7 +166,7 @@ fn write_schema(page: &mut String, name: &str, schema: &Value) {
     page.push_str("</article>");
 }
 
-/// What values a schema stands for, in a few words.
+/// Describes the values of a schema in a few words.
 fn kind_of(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()) {
         let name = escape(name);

@@ -1,9 +1,9 @@
-//! What happens, as server-sent events.
+//! Server-sent events.
 //!
-//! A stream is a body that never ends by itself. It takes what the queue's feed has, as much at
-//! once as fits a chunk, and says where it is when nothing happened for a while, so that the
-//! connection is seen to live and a client can go on from there. It ends when the service does, when
-//! the client's token is removed, and when the client does not read.
+//! A stream is a response body without an end. Each chunk holds as many events as fit. A quiet
+//! stream sends its position now and then, so that the connection is seen to be alive and a client
+//! can resume from there. The stream ends when the service stops, when the client's token is
+//! removed, and when the client does not read.
 
 use std::fmt::Write;
 use std::pin::Pin;
@@ -20,13 +20,13 @@ use crate::app::App;
 use crate::extract::is_name;
 use crate::wire::IntoWire;
 
-/// So often a quiet stream says that it lives.
+/// How often a quiet stream sends its position.
 const HEARTBEAT: Duration = Duration::from_secs(15);
-/// After so many milliseconds a client that was cut off comes back.
+/// The delay in milliseconds after which a disconnected client reconnects.
 const RETRY: u64 = 1_000;
-/// A chunk is sent when it has so many bytes.
+/// The size at which a chunk is sent, in bytes.
 const CHUNK: usize = 32 << 10;
-/// So many events are looked at before others get their turn.
+/// The number of events that are examined before other tasks get a turn.
 const MOST_AT_ONCE: usize = 1_000;
 
 /// A stream of events.
@@ -53,7 +53,7 @@ impl EventBody {
         }
     }
 
-    /// Adds what has happened to the chunk.
+    /// Adds events to the chunk.
     fn gather(&mut self, context: &mut Context<'_>, chunk: &mut String) {
         for _ in 0..MOST_AT_ONCE {
             if chunk.len() >= CHUNK || self.has_ended {
@@ -75,7 +75,7 @@ impl EventBody {
                 Poll::Ready(Err(_)) => self.has_ended = true,
             }
         }
-        // There may be more, and others want to go on too.
+        // There may be more events; other tasks get a turn first.
         context.waker().wake_by_ref();
     }
 }

@@ -113,13 +113,13 @@ pub(crate) const EXAMPLES: &[(&str, &str, &str)] = &[
     ("explainProblem", "/problems/stale-lease", ""),
 ];
 
-/// The command that sends an example.
+/// Returns the command of an example.
 fn curl(method: &str, path: &str, body: &str) -> String {
     let stream = if path.ends_with("events") { "N" } else { "" };
     let file = if path.ends_with("/backup") { " -fo tickwheel.backup" } else { "" };
     let method = match method {
         "get" => String::new(),
-        // curl sends a body with POST by itself.
+        // curl uses POST by itself if there is a body.
         "post" if !body.is_empty() => String::new(),
         _ => format!(" -X {}", method.to_uppercase()),
     };

@@ -1,5 +1,5 @@
-//! What handlers take out of a request: names from the path, parameters from the query, JSON from
-//! the body. Whatever is wrong with them is a problem that names its place.
+//! Extractors: names from the path, parameters from the query, JSON from the body. Errors name the
+//! field.
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -24,12 +24,12 @@ use crate::http::Visit;
 use crate::http::memory::Share;
 use crate::problem::Failure;
 
-/// How often a body counts: it is in memory as it came, and as what was read from it.
+/// How often a body counts towards the memory: once as received, and once as parsed.
 const BODY_COPIES: usize = 2;
-/// JSON of more bytes is read on a thread of its own.
+/// Larger JSON is parsed on another thread.
 const LARGE_BODY: usize = 64 << 10;
 
-/// What queues and schedules may be called: it goes into paths, patterns and labels.
+/// The characters of names, which appear in paths, patterns and labels.
 pub(crate) fn is_name(text: &str) -> bool {
     let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     (1..=128).contains(&text.len()) && text.bytes().all(is_fine) && !text.starts_with('.')
@@ -184,7 +184,7 @@ impl FromRequestParts<App> for PathCode {
 pub(crate) struct Params(BTreeMap<String, String>);
 
 impl Params {
-    /// Refuses parameters that are not known here.
+    /// Refuses unknown parameters.
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), Failure> {
         let unknown = self.0.keys().find(|name| !known.contains(&name.as_str()));
         unknown.map_or(Ok(()), |name| {
@@ -198,7 +198,7 @@ impl Params {
         self.0.get(name).map(String::as_str)
     }
 
-    /// A parameter that is read from its text.
+    /// Parses a parameter.
     pub(crate) fn parse<T, E: std::fmt::Display>(
         &self,
         name: &str,
@@ -208,7 +208,7 @@ impl Params {
         self.get(name).map(parse).transpose().map_err(wrong)
     }
 
-    /// A parameter that is true or false; false if it is not given.
+    /// Returns a parameter that is `true` or `false`. Defaults to `false`.
     pub(crate) fn flag(&self, name: &str) -> Result<bool, Failure> {
         let flag = self.parse(name, |text| match text {
             "true" => Ok(true),
@@ -218,7 +218,7 @@ impl Params {
         Ok(flag?.unwrap_or_default())
     }
 
-    /// A number within bounds.
+    /// Returns a number within bounds.
     pub(crate) fn number(
         &self,
         name: &str,
@@ -253,13 +253,13 @@ impl FromRequestParts<App> for Params {
     }
 }
 
-/// A body that has to be there.
+/// A required body.
 pub(crate) struct Body<T>(pub(crate) T);
 
-/// A body that has to be there, with its bytes.
+/// A required body, with its bytes.
 pub(crate) struct BodyAndBytes<T>(pub(crate) T, pub(crate) Bytes);
 
-/// A body that may be empty.
+/// An optional body.
 pub(crate) struct OptionalBody<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Send + 'static> FromRequest<App> for Body<T> {
@@ -295,19 +295,19 @@ impl<T: DeserializeOwned + Default + Send + 'static> FromRequest<App> for Option
     }
 }
 
-/// Reads JSON, a large one on another thread: other requests do not wait for it.
+/// Parses JSON. A large one is parsed on another thread, so that other requests do not wait for it.
 async fn parse_whole<T: DeserializeOwned + Send + 'static>(
     bytes: Bytes,
 ) -> Result<(T, Bytes), Failure> {
     off_thread(bytes.len() > LARGE_BODY, move || Ok((parse(&bytes)?, bytes))).await
 }
 
-/// As much long work is done at a time as there are cores: more would only take them from the
+/// The number of long computations at a time is the number of cores: more would slow down the
 /// threads that serve connections.
 static LONG_WORK: LazyLock<Semaphore> =
     LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(1, usize::from)));
 
-/// Does work that takes long on a thread for such work.
+/// Runs a long computation on a thread for such work.
 pub(crate) async fn off_thread<T: Send + 'static>(
     is_long: bool,
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
@@ -315,7 +315,7 @@ pub(crate) async fn off_thread<T: Send + 'static>(
     if !is_long {
         return work();
     }
-    // The semaphore is never closed. Work whose request is dropped keeps its permit to its end.
+    // The semaphore is never closed. Work whose request is dropped keeps its permit until it ends.
     let permit = LONG_WORK.acquire().await.ok();
     let failure = |error: tokio::task::JoinError| Failure::new(Code::Internal, error.to_string());
     let work = move || {
@@ -333,7 +333,7 @@ fn need_json(is_json: bool) -> Result<(), Failure> {
     Err(Failure::new(Code::UnsupportedMediaType, why).at("content-type"))
 }
 
-/// The whole body, and whether it says that it is JSON.
+/// Reads the whole body. Returns whether its content type is JSON, and its bytes.
 async fn read(request: Request, app: &App) -> Result<(bool, Bytes), Failure> {
     let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
@@ -341,15 +341,15 @@ async fn read(request: Request, app: &App) -> Result<(bool, Bytes), Failure> {
     let limits = &app.config().limits;
     let visit = request.extensions().get::<Visit>().cloned();
     let body = request.into_body();
-    // A client that expects `100 Continue` is told to continue when the body is first polled. So
-    // what will be refused is refused before.
+    // hyper sends `100 Continue` when the body is first polled, so a request is refused before
+    // that.
     let expected = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if expected > limits.body {
         return Err(over_limit(limits.body));
     }
     app.memory().check(expected.saturating_mul(BODY_COPIES))?;
     let mut body = pin!(receive(body, limits.body, app.memory().share()));
-    // Most bodies come with their headers.
+    // Most bodies arrive with their headers.
     let at_once = poll_fn(|context| Poll::Ready(body.as_mut().poll(context))).await;
     let received = match at_once {
         Poll::Ready(received) => received,
@@ -404,9 +404,9 @@ fn over_limit(limit: usize) -> Failure {
     Failure::new(Code::TooLarge, format!("the body is over the limit of {limit} bytes"))
 }
 
-/// Reads JSON. Only if something is wrong it is read again, to find out where.
+/// Parses JSON. On an error it is parsed again to find the path of the field.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
-    // To serde a list of the values of all fields would do as well.
+    // serde would also accept a list of the values of all fields.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
         return Err(Failure::new(
             Code::InvalidField,
@@ -434,14 +434,14 @@ fn pointer_to(path: &serde_path_to_error::Path) -> String {
         .map(|segment| match segment {
             Segment::Seq { index } => format!("/{index}"),
             Segment::Map { key } => format!("/{}", key.replace('~', "~0").replace('/', "~1")),
-            // The variant of an enum is the name of a field in JSON.
+            // In JSON, the variant of an enum is the name of a field.
             Segment::Enum { variant } => format!("/{variant}"),
             Segment::Unknown => String::new(),
         })
         .collect()
 }
 
-/// What serde says, without Rust's names for numbers.
+/// Returns serde's message without Rust's names for numbers.
 fn in_plain_words(what: &str) -> String {
     let names = [
         ("i8", "a whole number from -128 to 127"),
@@ -454,7 +454,7 @@ fn in_plain_words(what: &str) -> String {
     plain.map_or_else(|| what.to_owned(), |plain| format!("{rest}, expected {plain}"))
 }
 
-/// What serde says about a field, with the field.
+/// Returns serde's message about a field, with the field.
 fn wrong_field(pointer: String, error: &serde_json::Error) -> Failure {
     let text = error.to_string();
     let what = in_plain_words(text.rsplit_once(" at line ").map_or(&text[..], |(what, _)| what));
@@ -463,7 +463,7 @@ fn wrong_field(pointer: String, error: &serde_json::Error) -> Failure {
         let rest = what.strip_prefix(start)?;
         Some(rest.split('`').next().unwrap_or_default())
     };
-    // Whether the path ends with the field itself depends on who found it.
+    // Whether the path ends with the field itself depends on where the error was found.
     let field = |name: &str| {
         let last = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
         if pointer.ends_with(&last) { pointer.clone() } else { format!("{pointer}{last}") }

@@ -1,5 +1,5 @@
-//! The layer around everything: it gives each request an id, lets callers in or not, and writes
-//! problems, logs and counts.
+//! The middleware of every request: gives it an id, authenticates the caller, and writes problems,
+//! logs and counts.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -23,10 +23,10 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const LONGEST_ID: usize = 64;
 const LONGEST_URI: usize = 8 << 10;
 
-/// What anybody may see.
+/// Paths that need no token.
 const OPEN: [&str; 5] = ["/", "/healthz", "/readyz", "/openapi.json", "/docs"];
 
-/// Routes whose answers to GET have parameters.
+/// Routes whose GET has parameters.
 const WITH_QUERY: [&str; 6] = [
     "/v1/queues/{queue}/groups",
     "/v1/queues/{queue}/jobs",
@@ -79,7 +79,7 @@ pub(crate) async fn front(State(app): State<App>, mut request: Request, next: Ne
     response
 }
 
-/// Lets a request in, with who asks; or says why not.
+/// Accepts a request and attaches its caller, or returns why it is refused.
 fn admit(app: &App, request: &mut Request) -> Result<(), Failure> {
     let address = request.extensions().get::<Visit>().map(|visit| visit.address().ip());
     let Some(address) = address else {
@@ -103,8 +103,8 @@ fn admit(app: &App, request: &mut Request) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a request with two hosts, or with none where HTTP demands one: a proxy may go by one of
-/// them, and this service by another.
+/// Refuses a request with two hosts, or with none where HTTP requires one: a proxy might use one of
+/// them, and this service another.
 fn check_host(request: &Request) -> Result<(), Failure> {
     let hosts = request.headers().get_all(HOST).iter().count();
     let why = match hosts {
@@ -115,8 +115,8 @@ fn check_host(request: &Request) -> Result<(), Failure> {
     Err(Failure::new(Code::InvalidHeader, why).at("host"))
 }
 
-/// Refuses parameters where there are none, as those that are not known are refused where there
-/// are some: a delay in the query of a put would be passed over, and the job be due at once.
+/// Refuses parameters on routes without any. Otherwise a delay in the query of a put would be
+/// ignored, and the job would be due at once.
 fn check_query(request: &Request) -> Result<(), Failure> {
     let Some(query) = request.uri().query().filter(|query| !query.is_empty()) else {
         return Ok(());
@@ -136,7 +136,7 @@ fn check_query(request: &Request) -> Result<(), Failure> {
     Err(Failure::new(Code::InvalidParameter, why).at(name))
 }
 
-/// The caller's id of the request, if it is one that can be logged as it is.
+/// Returns the client's request id, if it can be logged unchanged.
 fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
@@ -148,7 +148,7 @@ fn request_id(headers: &HeaderMap) -> String {
     }
 }
 
-/// An id that no other request to this process has, and hardly one to another.
+/// Returns a request id that is unique in this process, and very likely elsewhere.
 fn new_id() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     static SEED: std::sync::LazyLock<u64> = std::sync::LazyLock::new(|| {
@@ -158,7 +158,7 @@ fn new_id() -> String {
     format!("{:08x}{:08x}", *SEED as u32, NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Writes the problem that an answer carries.
+/// Writes the problem of an answer as its body.
 fn write_problem(mut response: Response, id: &str, path: &str) -> Response {
     let Some(mut problem) = response.extensions_mut().remove::<Box<Problem>>() else {
         return response;
@@ -172,12 +172,12 @@ fn write_problem(mut response: Response, id: &str, path: &str) -> Response {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.remove(CONTENT_LENGTH);
-    // Of what answers HEAD only the length is sent.
+    // The answer to HEAD has only the length.
     *response.body_mut() = Body::from(body);
     response
 }
 
-/// The answer to a path that is none.
+/// Answers an unknown path.
 pub(crate) async fn no_such_page(request: Request) -> Failure {
     let shown: String = request.uri().path().chars().take(128).collect();
     Failure::new(
@@ -186,7 +186,7 @@ pub(crate) async fn no_such_page(request: Request) -> Failure {
     )
 }
 
-/// The answer to a method that a path does not know.
+/// Answers an unknown method of a known path.
 pub(crate) async fn wrong_method(request: Request) -> Failure {
     let why = format!("{} is not possible here: see the header `Allow`", request.method());
     Failure::new(Code::MethodNotAllowed, why)

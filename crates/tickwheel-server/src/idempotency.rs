@@ -1,12 +1,12 @@
-//! Puts that can be repeated without harm: the header `Idempotency-Key`.
+//! Repeatable puts: the header `Idempotency-Key`.
 //!
-//! The queue remembers a key with what became of its jobs, in the same commit as the jobs. This
-//! module makes the queue's key of the caller and the header, so that callers do not share keys, and
-//! the fingerprint of the request.
+//! The queue stores a key with the results of its jobs, in the same commit as the jobs. This module
+//! derives the queue's key from the caller and the header, so that callers do not share keys, and
+//! computes the fingerprint of the request.
 //!
-//! Before format 2, keys were jobs (markers) in a queue of their own, which said too little to give
-//! the first answer again. Until they expire, a request with such a key is refused, so that nothing
-//! is put twice; after that, a start of the service removes their queue.
+//! Before format 2, keys were jobs (*markers*) in a queue of their own, which held too little to
+//! repeat the first answer. Until they expire, a request with such a key is refused, so that
+//! nothing is put twice. After that, the next start of the service removes their queue.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ use crate::problem::Failure;
 use crate::puts::{self, Answered};
 use crate::tokens::hex;
 
-/// The queue of the markers of earlier versions. No queue of a client can be called so.
+/// The queue of the markers of earlier versions. No client's queue can have this name.
 const MARKERS: &str = "tickwheel:idempotency";
 /// How long a repetition is recognised.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3_600);
@@ -32,7 +32,7 @@ const REMEMBERED: Duration = Duration::from_secs(24 * 3_600);
 const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 const LONGEST_KEY: usize = 255;
 
-/// The header, if it is there.
+/// Returns the header, if it is present.
 pub(crate) struct IdempotencyKey(pub(crate) Option<String>);
 
 impl FromRequestParts<App> for IdempotencyKey {
@@ -52,7 +52,7 @@ impl FromRequestParts<App> for IdempotencyKey {
     }
 }
 
-/// A put that can be repeated.
+/// A repeatable put.
 pub(crate) struct Repeatable {
     pub(crate) app: App,
     pub(crate) caller: Caller,
@@ -63,7 +63,7 @@ pub(crate) struct Repeatable {
 }
 
 impl Repeatable {
-    /// Puts, or tells what became of it earlier.
+    /// Puts the jobs, or returns the results of the first put.
     pub(crate) async fn put(self, requests: Vec<PutRequest>) -> Result<Answered, Failure> {
         let (app, caller, now) = (&self.app, &self.caller, self.app.wall());
         let name = self.name();
@@ -79,7 +79,7 @@ impl Repeatable {
         puts::put_planned(app, caller, requests.into_iter().map(plan).collect(), Some(key)).await
     }
 
-    /// The queue's name for the key: what the same caller sent with the same header shares it.
+    /// Returns the queue's key: the same for the same caller and header.
     fn name(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(self.caller.id().as_bytes());
@@ -102,7 +102,7 @@ impl Repeatable {
 pub(crate) struct OldMarkers(bool);
 
 impl OldMarkers {
-    /// Finds out whether there are any, and removes those that have expired once all have.
+    /// Finds out whether there are markers, and removes them once all have expired.
     pub(crate) fn find(queues: &Queues, now: Time) -> Result<Self, Error> {
         if queues.queue(MARKERS).wait()?.is_none() {
             return Ok(Self(false));
@@ -116,7 +116,7 @@ impl OldMarkers {
         Ok(Self(has_some))
     }
 
-    /// Whether there is a marker for this key that has not expired.
+    /// Returns `true` if there is an unexpired marker for this key.
     async fn has(self, app: &App, name: &str) -> Result<bool, Failure> {
         if !self.0 {
             return Ok(false);

@@ -1,20 +1,20 @@
-//! How fast one client may ask.
+//! Rate limits of clients.
 //!
-//! A bucket for each client: it holds as many drops as requests are allowed in a second, a request
-//! takes one, and it fills up evenly. Full buckets are as good as none, so they are dropped each time
-//! the number of buckets has doubled: looking for them costs a constant for each new client.
+//! Each client has a token bucket: it holds the requests of one second, a request takes one, and it
+//! refills evenly. A full bucket is the same as none, so full buckets are dropped each time the
+//! number of buckets has doubled: the sweep costs a constant per new client.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// So many buckets are kept before full ones are looked for.
+/// The number of buckets before the first sweep.
 const MANY: usize = 4_096;
 
 struct Table<K> {
     of_client: HashMap<K, Bucket>,
-    /// At this number full buckets are looked for.
+    /// The number of buckets at which the next sweep is made.
     many: usize,
 }
 
@@ -26,7 +26,7 @@ struct Bucket {
 /// Buckets of clients.
 pub(crate) struct Buckets<K> {
     size: f64,
-    /// Drops a second.
+    /// Requests per second.
     rate: f64,
     table: Mutex<Table<K>>,
 }
@@ -37,7 +37,7 @@ impl<K: Hash + Eq> Buckets<K> {
         Self { size: size.into(), rate: rate.into(), table: table.into() }
     }
 
-    /// Takes a drop; how long to wait for the next if there is none.
+    /// Takes a request from the bucket. Returns how long to wait if it is empty.
     pub(crate) fn take(&self, client: K, now: Instant) -> Result<(), Duration> {
         if self.rate == 0.0 {
             return Ok(());
@@ -101,12 +101,12 @@ mod tests {
     fn full_buckets_are_not_looked_for_at_every_new_client() {
         let start = Instant::now();
         let buckets = Buckets::new(2, 1);
-        // None of them is full again, so none can be dropped.
+        // None of them is full again, so none is dropped.
         for client in 0..5 * MANY {
             let _ = buckets.take(client, start);
         }
         assert_eq!(buckets.table.lock().unwrap().many, 8 * MANY);
-        // A second later all are, and the next round drops them.
+        // A second later all are full, and the next sweep drops them.
         let later = start + Duration::from_secs(1);
         for client in 5 * MANY..=8 * MANY {
             let _ = buckets.take(client, later);

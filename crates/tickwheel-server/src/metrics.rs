@@ -1,6 +1,6 @@
-//! Numbers for Prometheus, in its text format.
+//! Metrics in the text format of Prometheus.
 //!
-//! The queue counts what it does, and this module what HTTP does.
+//! The queue counts its operations; this module counts those of HTTP.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -25,7 +25,7 @@ const BOUNDS: [f64; 24] = [
 /// size of the page.
 const MAX_QUEUES: usize = 200;
 
-/// What HTTP does. Requests to what is no route are counted together.
+/// The counters of HTTP. Requests to unknown paths are counted together.
 pub(crate) struct HttpCounts {
     routes: HashMap<String, RouteCounts>,
     elsewhere: RouteCounts,
@@ -42,7 +42,7 @@ struct RouteCounts {
     nanos: AtomicU64,
 }
 
-/// Counts one down when it is dropped.
+/// Decrements a counter when it is dropped.
 pub(crate) struct OneLess<'a>(&'a AtomicU64);
 
 impl Drop for OneLess<'_> {
@@ -63,34 +63,34 @@ impl HttpCounts {
         }
     }
 
-    /// A request is there, until what this gives is dropped.
+    /// Counts a request until the returned value is dropped.
     pub(crate) fn begin(&self) -> OneLess<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         OneLess(&self.in_flight)
     }
 
-    /// A connection is there, until what this gives is dropped.
+    /// Counts a connection until the returned value is dropped.
     pub(crate) fn connect(&self) -> OneLess<'_> {
         self.connections.fetch_add(1, Ordering::Relaxed);
         OneLess(&self.connections)
     }
 
-    /// There were too many connections.
+    /// Counts a refused connection.
     pub(crate) fn refuse(&self) {
         self.refused_connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A stream of events began.
+    /// Counts the start of an event stream.
     pub(crate) fn stream_began(&self) {
         self.streams.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A stream of events ended.
+    /// Counts the end of an event stream.
     pub(crate) fn stream_ended(&self) {
         self.streams.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A request was answered.
+    /// Counts an answer.
     pub(crate) fn end(&self, route: &str, status: StatusCode, took: Duration) {
         let counts = self.routes.get(route).unwrap_or(&self.elsewhere);
         let class = usize::from(status.as_u16() / 100).min(5);
@@ -99,7 +99,7 @@ impl HttpCounts {
     }
 }
 
-/// The numbers of the service, as a client sees them who sees these queues.
+/// The numbers of the service, for a client that may see these queues.
 pub(crate) async fn stats(app: &App, seen: &[QueueInfo]) -> Result<Stats, Failure> {
     let mut stats = app.queues().stats().await?;
     stats.queues = seen.len() as u64;
@@ -108,7 +108,7 @@ pub(crate) async fn stats(app: &App, seen: &[QueueInfo]) -> Result<Stats, Failur
     Ok(stats)
 }
 
-/// Everything in the text format of Prometheus.
+/// Returns all metrics.
 pub(crate) fn text(
     stats: &Stats,
     queues: &[QueueInfo],
@@ -130,7 +130,7 @@ pub(crate) fn text(
     page.0
 }
 
-/// The numbers of some queues alone.
+/// Returns the metrics of some queues only.
 pub(crate) fn text_of_queues(queues: &[QueueInfo], now: Time) -> String {
     let mut page = Page(String::new());
     of_queues(&mut page, queues, now);
@@ -349,7 +349,8 @@ impl Page {
         let _ = writeln!(self.0, "{name} {value}");
     }
 
-    /// Labels have no quotes, backslashes or line ends: names of queues and routes have none.
+    /// Labels need no escaping: names of queues and routes have no quotes, backslashes or line
+    /// ends.
     fn labelled(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
         let _ = writeln!(self.0, "{name}{{{labels}}} {value}");
     }
@@ -364,8 +365,8 @@ impl Page {
         self.line(name, value);
     }
 
-    /// A histogram with fewer buckets. What lies between two bounds counts with the upper one; the
-    /// sum is that of the finer buckets, exact to an eighth.
+    /// Writes a histogram with fewer buckets. A value between two bounds counts with the upper one;
+    /// the sum is that of the finer buckets, exact to an eighth.
     fn histogram(&mut self, name: &str, help: &str, histogram: &Histogram) {
         self.head(name, "histogram", help);
         let mut counts = [0; BOUNDS.len()];

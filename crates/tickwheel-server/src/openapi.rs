@@ -1,8 +1,8 @@
 //! The description of all routes, in `OpenAPI`.
 //!
-//! What belongs to one route stands at its handler. What follows from the path, from having a body
-//! or from being behind the front door is added here, to all routes by the same rules: names in the
-//! path, problems, the token, the id of the request.
+//! The description of one route is at its handler. Parts that follow from the path, from a body or
+//! from the middleware are added here, to all routes by the same rules: names in the path,
+//! problems, the token, the request id.
 
 use serde_json::{Map, Value, json};
 use tickwheel_queue::{NewSchedule, Pacing, RetryPolicy};
@@ -13,9 +13,9 @@ use crate::api::Code;
 use crate::examples;
 
 const PROBLEM: &str = "application/problem+json";
-/// Routes with a body that can be left out.
+/// Routes with an optional body.
 const OPTIONAL_BODY: [&str; 3] = ["reserveJobs", "kickQueue", "rotateTarget"];
-/// Routes that need a queue that is there.
+/// Routes that need an existing queue.
 const NEEDS_QUEUE: [&str; 7] = [
     "getQueue",
     "removeQueue",
@@ -26,7 +26,7 @@ const NEEDS_QUEUE: [&str; 7] = [
     "cancelWaitingJobs",
 ];
 
-/// What stands above the routes.
+/// Returns the head of the document.
 pub(crate) fn head() -> OpenApi {
     let tags = [
         ("jobs", "Put, see, cancel and reschedule jobs"),
@@ -53,7 +53,7 @@ pub(crate) fn head() -> OpenApi {
     OpenApiBuilder::new().info(info.build()).tags(Some(tags)).build()
 }
 
-/// The whole description, with what all routes share.
+/// Returns the whole document.
 pub(crate) fn finish(api: &OpenApi) -> Value {
     let mut document = serde_json::to_value(api).unwrap_or_default();
     let problem = <crate::api::Problem as utoipa::PartialSchema>::schema();

@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::{ConfigError, OPTIONS, Origin, Setting};
 
-/// Takes the values of a file over.
+/// Adds the values of a file.
 pub(super) fn read(path: &Path, all: &mut [Setting]) -> Result<(), ConfigError> {
     let at = |line| Origin::File { path: path.to_owned(), line };
     let text = std::fs::read_to_string(path).map_err(|error| ConfigError {

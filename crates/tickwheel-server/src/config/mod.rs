@@ -33,7 +33,7 @@ pub use crate::push::allow::{Denied, PushAllow};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Nobody set it.
+    /// The default.
     Default,
     /// A file.
     File {
@@ -91,7 +91,7 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// A value with where it came from.
+/// A value with its origin.
 ///
 /// ```
 /// let settings = tickwheel_server::config::load(&[], [], None)?;
@@ -104,13 +104,13 @@ impl std::error::Error for ConfigError {}
 pub struct Setting {
     /// The option.
     pub name: &'static str,
-    /// The value, as it was given.
+    /// The value, as given.
     pub value: String,
-    /// Where it came from.
+    /// Its origin.
     pub origin: Origin,
 }
 
-/// All values with where they came from, and what they mean.
+/// All values with their origins, and the configuration that they make up.
 ///
 /// ```
 /// let environment = [("TICKWHEEL_LISTEN".into(), "127.0.0.1:0".into())];
@@ -138,7 +138,7 @@ impl Settings {
         &self.all
     }
 
-    /// What the values mean together.
+    /// The configuration.
     ///
     /// ```
     /// use tickwheel_server::config;
@@ -149,7 +149,7 @@ impl Settings {
         &self.config
     }
 
-    /// What is odd and does no harm, such as a variable that nobody knows.
+    /// Harmless oddities, such as an unknown variable.
     ///
     /// ```
     /// use tickwheel_server::config;
@@ -191,11 +191,11 @@ pub struct Tls {
     pub cert: PathBuf,
     /// The private key in PEM.
     pub key: PathBuf,
-    /// How often they are looked at for changes.
+    /// How often they are checked for changes.
     pub reload: Duration,
 }
 
-/// What bounds requests and clients.
+/// Limits of requests and clients.
 ///
 /// ```
 /// use tickwheel_server::config::Config;
@@ -207,12 +207,12 @@ pub struct HttpLimits {
     pub body: usize,
     /// Bytes of a request's headers.
     pub header: usize,
-    /// Connections at once; 0 is as many as file descriptors allow, up to 4,096. A number that they
-    /// do not allow is lowered.
+    /// Connections at once. 0 means as many as file descriptors allow, up to 4,096. A number that
+    /// they do not allow is lowered.
     pub connections: usize,
     /// Bytes of request bodies and answers in flight, of all connections together.
     pub memory: usize,
-    /// Requests a second of one token or address; 0 is no limit.
+    /// Requests per second of one token or address. 0 means no limit.
     pub rate: u32,
     /// How long headers may take to arrive.
     pub header_timeout: Duration,
@@ -222,7 +222,7 @@ pub struct HttpLimits {
     pub write_timeout: Duration,
 }
 
-/// What bounds push delivery.
+/// Limits of push delivery.
 ///
 /// ```
 /// use tickwheel_server::config::Config;
@@ -230,13 +230,13 @@ pub struct HttpLimits {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Push {
-    /// Which addresses targets may have that are not public.
+    /// The addresses that targets may have although they are not public.
     pub allow: PushAllow,
     /// Connections to all targets together.
     pub connections: usize,
 }
 
-/// What the service is told at its start.
+/// The configuration of the service.
 ///
 /// ```
 /// use tickwheel_server::Config;
@@ -250,17 +250,17 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where jobs and tokens are kept.
     pub data: PathBuf,
-    /// Serve anybody on any address, without tokens.
+    /// Serve everyone on any address, without tokens.
     pub insecure: bool,
     /// How durable an answer is.
     pub durability: Durability,
     /// How far ahead jobs are kept in memory.
     pub horizon: Duration,
-    /// About how many jobs are kept in memory.
+    /// The approximate number of jobs in memory.
     pub near: usize,
-    /// Bytes of cache for what is read from disk.
+    /// Bytes of cache for blocks read from disk.
     pub cache: u64,
-    /// Bytes on disk that are kept for a time when it is full.
+    /// Bytes on disk that are reserved for when it is full.
     pub reserve: u64,
     /// Opens a damaged directory with what can be read.
     pub salvage: bool,
@@ -268,17 +268,17 @@ pub struct Config {
     pub access_log: AccessLog,
     /// How long requests may take after the signal to stop.
     pub shutdown_grace: Duration,
-    /// The files for TLS, if it is spoken.
+    /// The files for TLS, if it is used.
     pub tls: Option<Tls>,
-    /// What bounds requests and clients.
+    /// Limits of requests and clients.
     pub limits: HttpLimits,
-    /// What bounds jobs and queues.
+    /// Limits of jobs and queues.
     pub queue_limits: tickwheel_queue::Limits,
-    /// What bounds push delivery.
+    /// Limits of push delivery.
     pub push: Push,
     /// Uses a manual clock, which requests advance and the data directory keeps.
     pub manual_clock: bool,
-    /// A clock that the program around the service moves, instead of the machine's.
+    /// A clock that the embedding program moves, instead of the system's.
     pub clock: Option<ManualClock>,
 }
 
@@ -288,8 +288,8 @@ impl Default for Config {
     }
 }
 
-/// Gathers all values and reads them. Flags are given by the names of their options, variables as
-/// the process has them, the file if there is one.
+/// Collects and parses all values. `flags` has the names of options, `variables` is the environment
+/// of the process.
 ///
 /// ```
 /// use tickwheel_server::config::{self, Origin};
@@ -309,7 +309,7 @@ impl Default for Config {
 ///
 /// # Errors
 ///
-/// If the file cannot be read, or a value makes no sense.
+/// If the file cannot be read, or a value is invalid.
 pub fn load(
     flags: &[(String, String)],
     environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -373,7 +373,7 @@ fn take_variable(
     Ok(())
 }
 
-/// What the values mean; the first that makes no sense is refused.
+/// Parses all values. The first invalid one is refused.
 fn config_of(all: &[Setting]) -> Result<Config, ConfigError> {
     let of = |name: &str| {
         let setting = all.iter().find(|setting| setting.name == name);

@@ -1,4 +1,4 @@
-//! Reading a value: what it means, or what is wrong with it.
+//! Parsing values: the errors name the value and its bounds.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

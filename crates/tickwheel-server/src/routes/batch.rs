@@ -1,4 +1,4 @@
-//! Many at once. Each item has its own answer; one that is refused does not spoil the others.
+//! Batches. Each item has its own answer, and a refused item does not affect the others.
 
 use axum::Json;
 use axum::extract::State;
@@ -41,7 +41,7 @@ fn results<T>(verdicts: Vec<Result<T, Failure>>, field: &str) -> Results<T> {
     Results { results }
 }
 
-/// Returns the place of the items in a body: its only field, which puts used to call `jobs`.
+/// Returns the name of the field with the items, which puts used to call `jobs`.
 fn items_field(body: &[u8]) -> &'static str {
     match body.split(|&byte| byte == b'"').nth(1) {
         Some(b"jobs") => "/jobs",
@@ -85,15 +85,15 @@ pub(crate) async fn put(
     Ok(with_replayed(json(&results(verdicts, field), count)?, replayed))
 }
 
-/// A batch of items on its way: what is refused already, and what is sent to the queue.
+/// A batch in progress: refused items, and items for the queue.
 struct Screened<C> {
-    /// The queues as far as the caller may touch them.
+    /// The queues with the caller's access.
     queues: Queues,
     refused: Vec<Option<Failure>>,
     sent: Vec<C>,
 }
 
-/// Turns items into what the queue takes, and leaves out those that make no sense.
+/// Converts items for the queue, and keeps the errors of invalid ones.
 fn screen<I, C>(
     app: &App,
     caller: &Caller,
@@ -116,7 +116,7 @@ fn screen<I, C>(
     Ok(Screened { queues, refused, sent })
 }
 
-/// The answers of all items, in order.
+/// Returns the answers of all items, in order.
 fn merge<T, U>(
     refused: Vec<Option<Failure>>,
     outcomes: Vec<Result<T, Error>>,
@@ -133,7 +133,7 @@ fn merge<T, U>(
     Json(results(verdicts.collect(), "/items"))
 }
 
-/// Say that many jobs are done.
+/// Acknowledge many jobs.
 #[utoipa::path(
     post, path = "/v1/jobs/batch/ack", tag = "batches", operation_id = "ackJobs",
     request_body = Batch<LeaseItem>,
@@ -151,7 +151,7 @@ pub(crate) async fn ack(
     Ok(merge(refused, queues.ack_all_with_results(sent).await?, |()| Acked::default()))
 }
 
-/// Say that many jobs failed.
+/// Report many failed attempts.
 #[utoipa::path(
     post, path = "/v1/jobs/batch/fail", tag = "batches", operation_id = "failJobs",
     request_body = Batch<FailItem>,
@@ -175,7 +175,7 @@ fn extended(until: Time) -> Extended {
     Extended { until: rfc3339(until), until_ms: until.as_millis() }
 }
 
-/// Keep many jobs for longer.
+/// Extend many leases.
 #[utoipa::path(
     post, path = "/v1/jobs/batch/extend", tag = "batches", operation_id = "extendLeases",
     request_body = Batch<ExtendItem>,
@@ -193,7 +193,7 @@ pub(crate) async fn extend(
     Ok(merge(refused, queues.extend_all(sent).await?, extended))
 }
 
-/// Give many jobs back undone.
+/// Release many jobs. This does not count as an attempt.
 #[utoipa::path(
     post, path = "/v1/jobs/batch/release", tag = "batches", operation_id = "releaseJobs",
     request_body = Batch<ReleaseItem>,
@@ -228,7 +228,7 @@ pub(crate) async fn cancel(
     Ok(merge(refused, outcomes, |was| Cancelled { was: was.into_wire() }))
 }
 
-/// Give many waiting jobs other due times.
+/// Change the due times of many waiting jobs.
 #[utoipa::path(
     post, path = "/v1/jobs/batch/reschedule", tag = "batches", operation_id = "rescheduleJobs",
     request_body = Batch<RescheduleItem>,
@@ -247,7 +247,7 @@ pub(crate) async fn reschedule(
     Ok(merge(refused, outcomes, |due| Rescheduled { due: rfc3339(due), due_ms: due.as_millis() }))
 }
 
-/// Import jobs of another server, with their ids and what has happened to them there.
+/// Import jobs of another server, with their ids, attempts and states.
 ///
 /// A job whose id exists is refused with `id-exists`, so that an import can be repeated. A finished
 /// job is refused if its queue would not keep it.
@@ -270,7 +270,7 @@ pub(crate) async fn import(
     Ok(merge(refused, outcomes, |put| Imported { id: put.id.into_wire() }))
 }
 
-/// Bring many dead jobs back.
+/// Make many dead jobs ready again.
 #[utoipa::path(
     post, path = "/v1/jobs/batch/kick", tag = "batches", operation_id = "kickJobs",
     request_body = Batch<JobItem>,

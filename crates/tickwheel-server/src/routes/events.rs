@@ -1,4 +1,4 @@
-//! Streams of what happens.
+//! Event streams.
 
 use axum::extract::{FromRequestParts, State};
 use axum::http::header::CONTENT_TYPE;
@@ -17,7 +17,7 @@ use crate::tokens::Scope;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Where a client wants to go on.
+/// The position from which a client resumes.
 pub(crate) struct GoOn(Option<EventId>);
 
 impl FromRequestParts<App> for GoOn {
@@ -44,17 +44,17 @@ fn of_header(headers: &HeaderMap) -> Result<Option<EventId>, Failure> {
 fn stream(body: EventBody) -> Response {
     let headers = [
         (CONTENT_TYPE, "text/event-stream"),
-        // Proxies that gather answers would hold events back.
+        // Buffering proxies would delay events.
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
     (headers, axum::body::Body::new(body)).into_response()
 }
 
-/// Follow what happens in all queues that the caller may see.
+/// Follow the events of all queues that the caller may see.
 ///
-/// Server-sent events: the name says what happened, the data is an `Event`. With the id of the last
-/// one seen, as header or as parameter, the stream goes on behind it; if what happened since is not
-/// known any more, it begins with an event `reset`. The stream ends when the service does.
+/// Server-sent events: the name is the kind, the data is an `Event`. With the id of the last event
+/// seen, as header or as parameter, the stream resumes after it. If later events are no longer
+/// known, it begins with an event `reset`. The stream ends when the service stops.
 #[utoipa::path(
     get, path = "/v1/events", tag = "events", operation_id = "followAll",
     params(
@@ -74,9 +74,9 @@ pub(crate) async fn all(
     Ok(stream(EventBody::new(app, events)))
 }
 
-/// Follow what happens in a queue.
+/// Follow the events of a queue.
 ///
-/// As for all queues. The queue need not be there yet.
+/// As for all queues. The queue need not exist yet.
 #[utoipa::path(
     get, path = "/v1/queues/{queue}/events", tag = "events", operation_id = "followQueue",
     params(

@@ -1,4 +1,4 @@
-//! Putting, seeing, cancelling and moving single jobs.
+//! Single jobs: put, see, cancel, reschedule.
 
 use axum::Json;
 use axum::extract::State;
@@ -66,7 +66,7 @@ pub(crate) async fn put(
     Ok(with_replayed((status, json(&answer, 1)?).into_response(), replayed))
 }
 
-/// Says in a header that an answer is that of an earlier request.
+/// Marks an answer as that of an earlier request.
 pub(super) fn with_replayed(mut response: Response, replayed: bool) -> Response {
     if replayed {
         let name = HeaderName::from_static("idempotency-replayed");
@@ -111,7 +111,7 @@ pub(crate) async fn list(
     answer::page(&app, app.queues_for(&caller, Scope::Read)?, list).await
 }
 
-/// A job, if the caller may see it.
+/// Returns a job, if the caller may see it.
 async fn find(app: &App, caller: &Caller, job: JobRef) -> Result<Response, Failure> {
     let found = app.queues_for(caller, Scope::Read)?.get(job.clone()).await?;
     answer::job(app, found.ok_or_else(|| Failure::from(Error::NotFound(job)))?).await
@@ -209,7 +209,7 @@ async fn move_to(
     Ok(Json(Rescheduled { due: rfc3339(due), due_ms: due.as_millis() }))
 }
 
-/// Give a waiting job another due time.
+/// Change the due time of a waiting job.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/reschedule", tag = "jobs", operation_id = "rescheduleJob",
     request_body = RescheduleRequest,
@@ -227,7 +227,7 @@ pub(crate) async fn reschedule_by_id(
     move_to(&app.queues_for(&caller, Scope::Produce)?, id.into(), request).await
 }
 
-/// Give the waiting job that has a key another due time.
+/// Change the due time of the waiting job that has a key.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/keys/{key}/reschedule", tag = "jobs",
     operation_id = "rescheduleJobByKey", request_body = RescheduleRequest,

@@ -1,5 +1,5 @@
-//! What is served at which path. The description of each route stands at its handler; what all
-//! routes share is added in [`openapi`](crate::openapi).
+//! The routes. The description of each route is at its handler; parts that all routes share are
+//! added in [`openapi`](crate::openapi).
 
 mod batch;
 mod clock;
@@ -26,11 +26,11 @@ use crate::app::App;
 use crate::front::{front, no_such_page, wrong_method};
 use crate::problem::Failure;
 
-/// About how many bytes one of the smaller things has in an answer.
+/// The approximate bytes of a small item in an answer.
 const ITEM: usize = 192;
 
-/// An answer in JSON about so many things. There is room for it from the beginning: growing would
-/// copy it again and again.
+/// Answers with JSON of about `count` items. The buffer has room for them from the start, because
+/// growing it would copy it repeatedly.
 fn json(value: &impl Serialize, count: usize) -> Result<Response, Failure> {
     let mut text = Vec::with_capacity((count + 1) * ITEM);
     let failure = |error| Failure::new(Code::Internal, format!("no answer can be made: {error}"));
@@ -97,12 +97,12 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(system::index))
         .routes(routes!(system::docs))
         .routes(routes!(system::problem))
-        // The earlier names of two routes, which are not described any more.
+        // The earlier names of two routes, which are no longer described.
         .route("/v1/queues/{queue}/purge", post(queues::remove_finished))
         .route("/v1/queues/{queue}/drain", post(queues::cancel_waiting))
 }
 
-/// The service: routes with the layer around them.
+/// Returns the service: the routes with the middleware around them.
 pub(crate) fn service(router: Router<App>, app: App) -> Router {
     router
         .fallback(no_such_page)

@@ -1,4 +1,4 @@
-//! Queues as a whole.
+//! Queues.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,7 +15,7 @@ use crate::problem::Failure;
 use crate::tokens::Scope;
 use crate::wire::{IntoQueue, IntoWire, patch_of, settings_of};
 
-/// The queues that a caller may see; never those that are no client's.
+/// Returns the queues that a caller may see, without internal ones.
 pub(crate) async fn seen_by(app: &App, caller: &Caller) -> Result<Vec<QueueInfo>, Failure> {
     let mut queues = app.queues_for(caller, Scope::Read)?.queues().await?;
     queues.retain(|queue| is_name(&queue.name));
@@ -45,7 +45,7 @@ async fn shown(queues: &Queues, name: String) -> Result<Json<Queue>, Failure> {
     Ok(Json(info(queues, name).await?.into_wire()))
 }
 
-/// The queues, for a caller that may administer this one.
+/// Returns the queues for a caller that may administer this one.
 fn named(app: &App, caller: &Caller, name: &str) -> Result<Queues, Failure> {
     caller.may(Scope::Admin, name)?;
     app.queues_for(caller, Scope::Admin)
@@ -92,7 +92,7 @@ pub(crate) async fn remove(
     Ok(Json(Count { count }))
 }
 
-/// A target that a setting names and that is not there is a wrong field, not a wrong path.
+/// A setting that names a missing target is an invalid field, not an unknown path.
 fn about_target(error: Error) -> Failure {
     match error {
         Error::NoSuchTarget(_) => Failure::field(Code::InvalidField, "/target", error.to_string()),
@@ -100,9 +100,9 @@ fn about_target(error: Error) -> Failure {
     }
 }
 
-/// Set everything of a queue. What is left out gets its default.
+/// Replace all settings of a queue. Omitted settings get their defaults.
 ///
-/// A queue that was not there is there after this.
+/// A queue that does not exist is created.
 #[utoipa::path(
     put, path = "/v1/queues/{queue}/settings", tag = "queues", operation_id = "putSettings",
     request_body = QueueSettings,
@@ -174,7 +174,7 @@ pub(crate) async fn resume(
     shown(&queues, name).await
 }
 
-/// Bring dead jobs back, the oldest first.
+/// Make dead jobs ready again, the oldest first.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/kick", tag = "queues", operation_id = "kickQueue",
     request_body(content = Option<KickRequest>),
@@ -216,7 +216,7 @@ pub(crate) async fn remove_finished(
 
 /// Cancel the scheduled and ready jobs.
 ///
-/// Jobs that a worker has are not touched.
+/// Leased jobs are not touched.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/cancel-waiting", tag = "queues",
     operation_id = "cancelWaitingJobs",

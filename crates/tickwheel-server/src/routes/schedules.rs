@@ -13,7 +13,7 @@ use crate::problem::Failure;
 use crate::tokens::Scope;
 use crate::wire::{IntoWire, new_schedule, rfc3339};
 
-/// A schedule that is there for these queues.
+/// Returns a schedule that the caller may see.
 async fn find(queues: &Queues, name: &str) -> Result<tickwheel_queue::Schedule, Failure> {
     let found = queues.schedule(name).await?;
     found.ok_or_else(|| Error::NoSuchSchedule(name.to_owned()).into())
@@ -32,9 +32,9 @@ pub(crate) async fn list(
     Ok(Json(ScheduleList { schedules: schedules.into_iter().map(IntoWire::into_wire).collect() }))
 }
 
-/// Add a schedule, or replace it as a whole.
+/// Add or replace a schedule.
 ///
-/// One that has the same timing as before goes on where it was.
+/// A schedule with unchanged timing continues where it was.
 #[utoipa::path(
     put, path = "/v1/schedules/{name}", tag = "schedules", operation_id = "putSchedule",
     request_body = ScheduleRequest,
@@ -87,7 +87,7 @@ pub(crate) async fn delete(
     Ok(Json(found.into_wire()))
 }
 
-/// See the coming times of a schedule.
+/// See the next occurrences of a schedule.
 #[utoipa::path(
     get, path = "/v1/schedules/{name}/next", tag = "schedules", operation_id = "nextRuns",
     params(("n" = Option<u32>, Query, minimum = 1, maximum = 1000,
@@ -107,7 +107,7 @@ pub(crate) async fn next(
     Ok(Json(NextRuns { next: times.into_iter().map(run).collect() }))
 }
 
-/// Hold a schedule back.
+/// Pause a schedule.
 #[utoipa::path(
     post, path = "/v1/schedules/{name}/pause", tag = "schedules", operation_id = "pauseSchedule",
     responses((status = 200, description = "The schedule as it is now", body = Schedule))
@@ -122,7 +122,7 @@ pub(crate) async fn pause(
     Ok(Json(find(&queues, &name).await?.into_wire()))
 }
 
-/// Let a schedule go on.
+/// Resume a schedule.
 #[utoipa::path(
     post, path = "/v1/schedules/{name}/resume", tag = "schedules", operation_id = "resumeSchedule",
     responses((status = 200, description = "The schedule as it is now", body = Schedule))

@@ -1,4 +1,4 @@
-//! How the service is, what it counts, and what it can do.
+//! Health, statistics, metrics and documentation.
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ use crate::{docs_page, metrics};
 /// A service that takes longer to answer than this is not ready.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// See what happened since the start, and what is there now.
+/// See counters since the start, and current numbers.
 ///
-/// A token that is limited to some queues sees how many of those there are, and of their jobs; the
-/// other numbers are those of the whole service, and `null` without a token for all queues.
+/// A token for some queues sees the number of those queues and of their jobs. The other numbers
+/// concern the whole service, and are `null` without a token for all queues.
 #[utoipa::path(
     get, path = "/v1/stats", tag = "system", operation_id = "getStats",
     params(("since" = Option<String>, Query,
@@ -58,7 +58,7 @@ fn health(status: &str) -> Json<Health> {
     Json(Health { status: status.to_owned(), version })
 }
 
-/// Whether the process lives.
+/// Check that the process is alive.
 #[utoipa::path(
     get, path = "/healthz", tag = "system", operation_id = "healthz", security(()),
     responses((status = 200, description = "It does", body = Health))
@@ -67,7 +67,7 @@ pub(crate) async fn healthz() -> Json<Health> {
     health("ok")
 }
 
-/// Whether requests can be served: the store is open, and the service is not about to end.
+/// Check that requests can be served: the store is open, and the service is not stopping.
 #[utoipa::path(
     get, path = "/readyz", tag = "system", operation_id = "readyz", security(()),
     responses((status = 200, description = "They can", body = Health))
@@ -76,7 +76,7 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Failu
     if app.shutdown().has_begun() {
         return Err(Error::Closed.into());
     }
-    // A read goes to the store, and the counts to the writer: both have to answer.
+    // A read checks the store, and the counters check the writer.
     let nobody = tickwheel_queue::JobId::from_bytes([0; 16]);
     let check = async {
         app.queues().get(nobody).await?;
@@ -90,9 +90,9 @@ pub(crate) async fn readyz(State(app): State<App>) -> Result<Json<Health>, Failu
     Ok(health("ready"))
 }
 
-/// Numbers for Prometheus. The list is in docs/SERVER.md.
+/// Metrics for Prometheus. docs/SERVER.md lists them.
 ///
-/// A token that is limited to some queues gets the numbers of those alone.
+/// A token for some queues gets the metrics of those queues only.
 #[utoipa::path(
     get, path = "/metrics", tag = "system", operation_id = "metrics",
     responses((status = 200, description = "The numbers", body = String,
@@ -110,7 +110,7 @@ pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<Re
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 
-/// Download a backup of everything, as it is at this moment.
+/// Download a consistent backup of everything.
 ///
 /// It holds jobs, queues, settings, schedules and idempotency keys, for `tickwheel restore`. The
 /// last block of the stream says that it is complete. Needs the scope `admin` for all queues.
@@ -128,7 +128,7 @@ pub(crate) async fn backup(State(app): State<App>, caller: Caller) -> Result<Res
     answer::backup(&app, backup)
 }
 
-/// This description.
+/// This document.
 #[utoipa::path(
     get, path = "/openapi.json", tag = "system", operation_id = "openapi", security(()),
     responses((status = 200, description = "OpenAPI 3.1", body = serde_json::Value))
@@ -147,7 +147,7 @@ pub(crate) async fn index() -> Response {
     page(docs_page::index().into())
 }
 
-/// This description as a page.
+/// This document as a page.
 #[utoipa::path(
     get, path = "/docs", tag = "system", operation_id = "docs", security(()),
     responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8"))
@@ -165,7 +165,7 @@ fn page(html: bytes::Bytes) -> Response {
     (headers, html).into_response()
 }
 
-/// What a kind of problem means.
+/// See what a problem code means.
 #[utoipa::path(
     get, path = "/problems/{code}", tag = "system", operation_id = "explainProblem", security(()),
     responses((status = 200, description = "A few words", body = String, content_type = "text/plain; charset=utf-8"))

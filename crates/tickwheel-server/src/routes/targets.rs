@@ -170,16 +170,17 @@ pub(crate) async fn events(State(app): State<App>, caller: Caller) -> Result<Res
     allow(&caller, Scope::Read)?;
     let headers = [
         (CONTENT_TYPE, "text/event-stream"),
-        // Proxies that gather answers would hold events back.
+        // Buffering proxies would delay events.
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
     let body = watch(app, caller.access().clone());
     Ok((headers, axum::body::Body::new(body)).into_response())
 }
 
-/// Send one signed request to a target, and see everything about it.
+/// Send one signed request to a target, and see request and response.
 ///
-/// The request counts in the target's rate. It changes neither jobs nor the state of the target.
+/// The request counts towards the target's rate. It changes neither jobs nor the state of the
+/// target.
 #[utoipa::path(
     post, path = "/v1/targets/{target}/test", tag = "targets", operation_id = "testTarget",
     responses((status = 200, description = "The request and its answer", body = TargetTest))

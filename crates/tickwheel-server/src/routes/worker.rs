@@ -1,4 +1,4 @@
-//! What workers do: reserve, and say what became of a job.
+//! Workers: reserve jobs and report their outcome.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +27,8 @@ const LONGEST_ERROR: usize = 4_096;
 
 /// Reserve jobs.
 ///
-/// If none is ready, the answer comes when one is, or when the wait is over, with no deliveries. A
-/// client that goes away while it waits gives back what it would have got.
+/// If no job is ready, the answer waits for one, up to `wait`, and then has no deliveries. If the
+/// client disconnects while it waits, its jobs return to their queue.
 #[utoipa::path(
     post, path = "/v1/queues/{queue}/reserve", tag = "workers", operation_id = "reserveJobs",
     request_body(content = Option<ReserveRequest>),
@@ -68,7 +68,7 @@ pub(crate) async fn reserve(
             Err(Error::NotAdmitted) => return Err(app.memory().exhausted()),
             deliveries => deliveries?,
         },
-        // Jobs that are reserved after this return to their queue.
+        // Jobs that are reserved after this point return to their queue.
         () = app.shutdown().begun(), if !wait.0.is_zero() => Vec::new(),
     };
     answer::deliveries(deliveries, charge)
@@ -110,7 +110,7 @@ pub(super) fn when_released(delay: Option<Delay>) -> When {
     When::After(delay.unwrap_or_default().0)
 }
 
-/// Say that a job is done.
+/// Acknowledge a job.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/ack", tag = "workers", operation_id = "ackJob",
     request_body = AckRequest,
@@ -134,10 +134,10 @@ pub(crate) async fn ack(
     Ok(Json(Acked::default()))
 }
 
-/// Say that a job failed.
+/// Report a failed attempt.
 ///
-/// It is tried again as its policy says, or after `delay`; not at all with `dead`, or if this was
-/// its last attempt.
+/// The job is retried as its policy says, or after `delay`. It dies with `dead`, or if this was its
+/// last attempt.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/fail", tag = "workers", operation_id = "failJob",
     request_body = FailRequest,
@@ -159,7 +159,7 @@ pub(crate) async fn fail(
     Ok(Json(Failed { state }))
 }
 
-/// Keep a job for longer.
+/// Extend the lease of a job.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/extend", tag = "workers", operation_id = "extendLease",
     request_body = ExtendRequest,
@@ -180,7 +180,7 @@ pub(crate) async fn extend(
     Ok(Json(Extended { until: rfc3339(until), until_ms: until.as_millis() }))
 }
 
-/// Give a job back undone. That does not count as an attempt.
+/// Release a job. This does not count as an attempt.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/release", tag = "workers", operation_id = "releaseJob",
     request_body = ReleaseRequest,
@@ -200,7 +200,7 @@ pub(crate) async fn release(
     Ok(Json(Released::default()))
 }
 
-/// Bring a dead job back.
+/// Make a dead job ready again.
 #[utoipa::path(
     post, path = "/v1/jobs/{id}/kick", tag = "jobs", operation_id = "kickJob",
     responses(

@@ -1,10 +1,10 @@
 //! Tokens: who may do what, with which queues.
 //!
-//! A token is `twk_<id>_<secret>`. The secret has 256 random bits, so a plain SHA-256 of it is
-//! enough at rest: there is nothing to guess. It is shown once, when it is made, and never logged.
+//! A token is `twk_<id>_<secret>`. The secret has 256 random bits, so storing a plain SHA-256 of it
+//! is safe. It is shown once, when it is created, and never logged.
 //!
-//! They are in `tokens.json` of the data directory, which the command line changes and the service
-//! reads again when it has changed.
+//! Tokens are in `tokens.json` of the data directory. The command line changes the file, and the
+//! service reads it again when it has changed.
 
 mod ring;
 mod scope;
@@ -23,7 +23,7 @@ pub use self::store::TokenStore;
 pub(crate) use self::store::make_private;
 use crate::api::Timestamp;
 
-/// A token as it is kept: without its secret.
+/// A token as stored: without its secret.
 ///
 /// ```
 /// use tickwheel_server::tokens::{Pattern, Scope, TokenStore};
@@ -39,22 +39,22 @@ use crate::api::Timestamp;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Token {
-    /// What it is called in logs and lists.
+    /// The id, for logs and lists.
     pub id: String,
-    /// What its owner calls it.
+    /// The name that its owner gave it.
     pub name: String,
     /// The SHA-256 of its secret, in hexadecimal digits.
     hash: String,
-    /// What it allows.
+    /// Its scopes.
     pub scopes: Vec<Scope>,
-    /// With which queues.
+    /// The queues that it includes.
     pub queues: Vec<Pattern>,
     /// When it was made.
     pub created: Timestamp,
 }
 
 impl Token {
-    /// Whether it allows this with a queue.
+    /// Returns `true` if the token has a scope for a queue.
     ///
     /// ```
     /// use tickwheel_server::tokens::{Pattern, Scope, TokenStore};
@@ -84,9 +84,9 @@ impl Token {
 /// ```
 #[derive(Clone)]
 pub struct NewToken {
-    /// What is kept of it.
+    /// The stored part.
     pub token: Token,
-    /// The whole text, which is nowhere else.
+    /// The whole text, which is stored nowhere.
     pub secret: String,
 }
 
@@ -110,9 +110,9 @@ impl fmt::Debug for NewToken {
 pub enum TokenError {
     /// The operating system refused something.
     Io(PathBuf, io::Error),
-    /// The file is not what it should be.
+    /// The file is malformed.
     Damaged(PathBuf, String),
-    /// There is no token of this id or name.
+    /// No token has this id or name.
     NotFound(String),
     /// A token without a scope, a queue or a proper name.
     Invalid(String),

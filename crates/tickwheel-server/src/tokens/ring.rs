@@ -1,4 +1,4 @@
-//! The tokens that the service knows, to check what clients show.
+//! The tokens that the service knows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use tickwheel_queue::Access;
 
 use super::{Token, hash_of};
 
-/// Tokens by their ids, to check what clients show.
+/// Tokens by id.
 #[derive(Debug, Default)]
 pub(crate) struct Ring {
     tokens: HashMap<String, Arc<KnownToken>>,
 }
 
-/// A token, with the access that its holders have. Both end together: a token that is removed or
-/// changed has its access revoked.
+/// A token and the access of its holders. When a token is removed or changed, its access is
+/// revoked.
 #[derive(Debug)]
 pub(crate) struct KnownToken {
     pub(crate) token: Token,
@@ -35,8 +35,8 @@ impl Ring {
         Self::default().followed_by(tokens)
     }
 
-    /// The ring with these tokens instead. Those that are unchanged stay valid for whoever came
-    /// in with them; the others are revoked.
+    /// Returns the ring with these tokens instead. Unchanged tokens keep their access; that of the
+    /// others is revoked.
     pub(crate) fn followed_by(&self, tokens: Vec<Token>) -> Self {
         let known = |token: Token| {
             let old = self.tokens.get(&token.id).filter(|old| old.token == token);
@@ -55,7 +55,7 @@ impl Ring {
         self.tokens.is_empty()
     }
 
-    /// The token that this text is. How long that takes says nothing about the secret.
+    /// Returns the token with this text. The time that this takes tells nothing about the secret.
     pub(crate) fn find(&self, text: &str) -> Option<Arc<KnownToken>> {
         let (id, secret) = text.strip_prefix("twk_")?.split_once('_')?;
         let found = self.tokens.get(id);

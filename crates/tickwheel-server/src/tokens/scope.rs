@@ -1,11 +1,11 @@
-//! What a token allows, and with which queues.
+//! Scopes of tokens, and patterns of queue names.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a token allows.
+/// A scope of a token.
 ///
 /// ```
 /// use tickwheel_server::tokens::Scope;
@@ -16,18 +16,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// Look at jobs, queues, schedules, events and metrics.
+    /// See jobs, queues, schedules, events and metrics.
     Read,
     /// Put, cancel and reschedule jobs.
     Produce,
-    /// Reserve jobs, and say what became of them.
+    /// Reserve jobs and report their outcome.
     Consume,
     /// Everything: also settings, schedules, pause, kick, and cancelling or removing many jobs.
     Admin,
 }
 
 impl Scope {
-    /// All of them.
+    /// All scopes.
     ///
     /// ```
     /// use tickwheel_server::tokens::Scope;
@@ -35,7 +35,7 @@ impl Scope {
     /// ```
     pub const ALL: [Self; 4] = [Self::Read, Self::Produce, Self::Consume, Self::Admin];
 
-    /// Its name.
+    /// Returns the name.
     ///
     /// ```
     /// use tickwheel_server::tokens::Scope;
@@ -68,7 +68,7 @@ impl FromStr for Scope {
     }
 }
 
-/// Which queues: a name, in which each `*` stands for any characters.
+/// A pattern of queue names, in which each `*` stands for any characters.
 ///
 /// ```
 /// use tickwheel_server::tokens::Pattern;
@@ -83,7 +83,7 @@ impl FromStr for Scope {
 pub struct Pattern(String);
 
 impl Pattern {
-    /// The pattern for all queues.
+    /// Returns the pattern for all queues.
     ///
     /// ```
     /// use tickwheel_server::tokens::Pattern;
@@ -93,7 +93,7 @@ impl Pattern {
         Self("*".to_owned())
     }
 
-    /// Whether a queue of this name is meant.
+    /// Returns `true` if the pattern matches a queue's name.
     ///
     /// ```
     /// use tickwheel_server::tokens::Pattern;

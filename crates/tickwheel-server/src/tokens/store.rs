@@ -1,7 +1,7 @@
 //! The file with the tokens.
 //!
-//! Ground rules: whoever changes it holds `tokens.lock`, and puts a whole new file in its place, so
-//! that whoever reads it needs no lock. Both are for their owner alone.
+//! Ground rules: a writer holds `tokens.lock` and replaces the whole file, so readers need no lock.
+//! Only their owner can read the two files.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{NewToken, Pattern, Scope, Token, TokenError, hash_of, hex};
 
-/// The file as a whole.
+/// The contents of the file.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Contents {
@@ -33,7 +33,7 @@ pub struct TokenStore {
 }
 
 impl TokenStore {
-    /// The tokens of this data directory. Nothing is read or made yet.
+    /// Returns the tokens of this data directory. Nothing is read or created yet.
     ///
     /// ```
     /// use tickwheel_server::tokens::TokenStore;
@@ -47,7 +47,7 @@ impl TokenStore {
         self.directory.join("tokens.json")
     }
 
-    /// All tokens, the oldest first.
+    /// Returns all tokens, the oldest first.
     ///
     /// ```
     /// use tickwheel_server::tokens::{Pattern, Scope, TokenStore};
@@ -60,7 +60,7 @@ impl TokenStore {
     ///
     /// # Errors
     ///
-    /// If the file is there and cannot be read.
+    /// If the file exists and cannot be read.
     pub fn list(&self) -> Result<Vec<Token>, TokenError> {
         let path = self.path();
         match fs::read(&path) {
@@ -72,7 +72,7 @@ impl TokenStore {
         }
     }
 
-    /// Makes a token. Its secret is in the answer and nowhere else.
+    /// Creates a token. Its secret is in the answer and nowhere else.
     ///
     /// ```
     /// use tickwheel_server::tokens::{Pattern, Scope, TokenStore};
@@ -86,7 +86,7 @@ impl TokenStore {
     ///
     /// # Errors
     ///
-    /// If it would allow nothing, or cannot be kept.
+    /// If the token would allow nothing, or cannot be stored.
     pub fn create(
         &self,
         name: &str,
@@ -119,7 +119,7 @@ impl TokenStore {
         Ok(NewToken { token, secret: format!("twk_{id}_{secret}") })
     }
 
-    /// Removes the token of this id, or those of this name.
+    /// Removes the token with this id, or all tokens with this name.
     ///
     /// ```
     /// use tickwheel_server::tokens::{Pattern, Scope, TokenStore};
@@ -133,7 +133,7 @@ impl TokenStore {
     ///
     /// # Errors
     ///
-    /// If there is none, or the file cannot be changed.
+    /// If no token matches, or the file cannot be changed.
     pub fn remove(&self, id_or_name: &str) -> Result<Vec<Token>, TokenError> {
         let mut removed = Vec::new();
         self.change(|tokens| {
@@ -167,7 +167,7 @@ impl TokenStore {
     }
 }
 
-/// A directory that only its owner can look into, unless it is there already.
+/// Creates a directory that only its owner can read, unless it exists.
 pub(crate) fn make_private(directory: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -175,7 +175,7 @@ pub(crate) fn make_private(directory: &Path) -> io::Result<()> {
     builder.recursive(true).create(directory)
 }
 
-/// A file that only its owner can read.
+/// Creates a file that only its owner can read.
 fn private(path: &Path, truncate: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(truncate);
@@ -186,7 +186,7 @@ fn private(path: &Path, truncate: bool) -> io::Result<File> {
 
 fn write_whole(path: &Path, contents: &Contents) -> io::Result<()> {
     let draft = path.with_extension("json.draft");
-    // One that a crash left may be readable by others.
+    // A file left by a crash may be readable by others.
     if let Err(error) = fs::remove_file(&draft)
         && error.kind() != ErrorKind::NotFound
     {

@@ -49,7 +49,7 @@ impl IntoWire for &queue::Lateness {
     }
 }
 
-/// Returns what happened lately, up to now.
+/// Returns the recent activity.
 pub(crate) fn activity(recent: &queue::Activity, now: queue::Time) -> Activity {
     Activity {
         since: rfc3339(recent.since),

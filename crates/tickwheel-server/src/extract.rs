@@ -61,7 +61,7 @@ impl FromRequestParts<App> for QueueName {
         if is_name(&name) {
             return Ok(Self(name));
         }
-        let why = format!("{:?} is not possible as the name of a queue: {NAME_RULE}", shown(&name));
+        let why = format!("{:?} is not a valid name of a queue: {NAME_RULE}", shown(&name));
         Err(Failure::new(Code::InvalidParameter, why).at("queue"))
     }
 }
@@ -77,8 +77,7 @@ impl FromRequestParts<App> for ScheduleName {
         if is_name(&name) {
             return Ok(Self(name));
         }
-        let why =
-            format!("{:?} is not possible as the name of a schedule: {NAME_RULE}", shown(&name));
+        let why = format!("{:?} is not a valid name of a schedule: {NAME_RULE}", shown(&name));
         Err(Failure::new(Code::InvalidParameter, why).at("name"))
     }
 }
@@ -228,7 +227,7 @@ impl Params {
         self.parse(name, |text| {
             let number = text.parse().ok().filter(|number| (least..=most).contains(number));
             number.ok_or_else(|| {
-                format!("{:?} is not possible: take a number from {least} to {most}", shown(text))
+                format!("must be a number between {least} and {most}, got {:?}", shown(text))
             })
         })
     }

@@ -188,6 +188,9 @@ pub(crate) async fn no_such_page(request: Request) -> Failure {
 
 /// Answers an unknown method of a known path.
 pub(crate) async fn wrong_method(request: Request) -> Failure {
-    let why = format!("{} is not possible here: see the header `Allow`", request.method());
+    let why = format!(
+        "the method {} is not allowed here: use one of the header `Allow`",
+        request.method()
+    );
     Failure::new(Code::MethodNotAllowed, why)
 }

@@ -155,7 +155,7 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// If something of that is not possible; the error says what, and what to do.
+    /// If the service cannot start; the error says why and what to do.
     pub async fn bind(config: Config) -> Result<Self, StartError> {
         let at = |error| StartError::Listen(config.listen, error);
         let listener = TcpListener::bind(config.listen).await.map_err(at)?;

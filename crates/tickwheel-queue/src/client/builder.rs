@@ -306,13 +306,13 @@ impl Builder {
         let wrong = |why: String| Err(OpenError::Setting(why));
         if self.horizon < Duration::from_secs(1) || self.horizon > Duration::from_secs(86_400) {
             return wrong(format!(
-                "a horizon of {:?} is not possible: take one from 1 s to 1 day",
+                "the horizon must be between 1 s and 1 day, got {:?}",
                 self.horizon
             ));
         }
         if self.patience > Duration::from_secs(1) {
             return wrong(format!(
-                "a patience of {:?} is not possible: take at most 1 s",
+                "the wait for a group must be at most 1 s, got {:?}",
                 self.patience
             ));
         }
@@ -320,8 +320,8 @@ impl Builder {
             && (interval.is_zero() || interval > Duration::from_secs(60))
         {
             return wrong(format!(
-                "a sync every {interval:?} is not possible: take from 1 ns to 60 s, or \
-                 `Durability::Sync`"
+                "the interval between syncs must be between 1 ns and 60 s, got {interval:?}; for a \
+                 sync with every commit use `Durability::Sync`"
             ));
         }
         if self.reserve != 0 && !RESERVE.contains(&self.reserve) {
@@ -333,19 +333,18 @@ impl Builder {
             ));
         }
         if self.events == 0 {
-            return wrong("a feed of 0 events is not possible: take at least 1".into());
+            return wrong("the number of events must be at least 1, got 0".into());
         }
         if self.limits.payload > LARGEST || self.limits.headers > LARGEST {
             return wrong(format!(
-                "a limit of {} payload bytes and {} header bytes is not possible: take at most \
-                 {LARGEST}",
+                "the limits of payload and header bytes must be at most {LARGEST}, got {} and {}",
                 self.limits.payload, self.limits.headers
             ));
         }
         if self.limits.key > LONGEST || self.limits.queue_name > LONGEST {
             return wrong(format!(
-                "limits of {} bytes of a key and {} of a queue's name are not possible: take at \
-                 most {LONGEST}",
+                "the limits of the bytes of a key and of a queue's name must be at most {LONGEST}, \
+                 got {} and {}",
                 self.limits.key, self.limits.queue_name
             ));
         }

@@ -369,7 +369,7 @@ impl fmt::Display for OpenError {
             ),
             Self::NotAQueue { path, why } => write!(
                 f,
-                "{} is not a queue's directory ({why}): take an empty or a new one",
+                "{} is not a queue's directory ({why}): use an empty or a new one",
                 path.display()
             ),
             Self::Io { path, why } => write!(f, "{}: {why}", path.display()),

@@ -49,7 +49,7 @@ pub struct ParseEventIdError(String);
 
 impl fmt::Display for ParseEventIdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is not an event's id: take one that an event had", self.0)
+        write!(f, "{:?} is not an event id: use the id of an event that was received", self.0)
     }
 }
 

@@ -418,7 +418,7 @@ impl std::str::FromStr for State {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::as_str).join(", ");
-            format!("{text:?} is not a state: take one of {names}")
+            format!("{text:?} is not a state: use one of {names}")
         })
     }
 }

@@ -54,18 +54,22 @@ fn take(
         DeValue::String(text) => text.to_string(),
         DeValue::Integer(number) if number.radix() == 10 => number.as_str().to_owned(),
         DeValue::Boolean(yes) => yes.to_string(),
-        DeValue::Array(_) => return Err(not_possible(origin, option, "an array")),
-        DeValue::Table(_) => return Err(not_possible(origin, option, "a table")),
+        DeValue::Array(_) => return Err(wrong_type(origin, option, "an array")),
+        DeValue::Table(_) => return Err(wrong_type(origin, option, "a table")),
         DeValue::Float(_) | DeValue::Integer(_) => {
-            return Err(not_possible(origin, option, "a number that is not a plain integer"));
+            return Err(wrong_type(origin, option, "a number that is not a plain integer"));
         }
-        DeValue::Datetime(_) => return Err(not_possible(origin, option, "a date or time")),
+        DeValue::Datetime(_) => return Err(wrong_type(origin, option, "a date or time")),
     };
     all[place].value = text;
     all[place].origin = origin;
     Ok(())
 }
 
-fn not_possible(origin: Origin, option: Option<&'static str>, what: &str) -> ConfigError {
-    ConfigError { origin, option, why: format!("{what} is not possible here") }
+fn wrong_type(origin: Origin, option: Option<&'static str>, what: &str) -> ConfigError {
+    ConfigError {
+        origin,
+        option,
+        why: format!("the value must be a text, an integer or a boolean, got {what}"),
+    }
 }

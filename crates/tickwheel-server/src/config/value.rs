@@ -29,15 +29,15 @@ impl Value<'_> {
         }
         text.parse().map_err(|_| {
             self.wrong(format!(
-                "{text:?} is not an address: take an IP address and a port like 127.0.0.1:7300 or \
-                 [::1]:7300"
+                "{text:?} is not an address: write an IP address and a port, such as \
+                 127.0.0.1:7300 or [::1]:7300"
             ))
         })
     }
 
     pub(super) fn path(&self) -> Result<PathBuf, ConfigError> {
         if self.is_empty() {
-            return Err(self.wrong("an empty path is not possible"));
+            return Err(self.wrong("the path must not be empty"));
         }
         Ok(PathBuf::from(&self.0.value))
     }
@@ -67,7 +67,7 @@ impl Value<'_> {
         if (least..=most).contains(&number) {
             return Ok(number);
         }
-        Err(self.wrong(format!("{number} is not possible: take from {least} to {most}")))
+        Err(self.wrong(format!("must be between {least} and {most}, got {number}")))
     }
 
     /// Bytes, with a unit or without.
@@ -88,8 +88,8 @@ impl Value<'_> {
         let bytes = unit.zip(number).and_then(|(unit, number)| number.checked_mul(unit));
         let bytes = bytes.ok_or_else(|| {
             self.wrong(format!(
-                "{text:?} is not a size: take bytes, or a number with one of the units B, kB, KiB, \
-                 MB, MiB, GB, GiB"
+                "{text:?} is not a size: write a number of bytes, or a number with one of the \
+                 units B, kB, KiB, MB, MiB, GB, GiB"
             ))
         })?;
         self.within(bytes, least, most)
@@ -101,7 +101,7 @@ impl Value<'_> {
             return Ok(delay.0);
         }
         let (least, most) = (Delay(least), Delay(most));
-        Err(self.wrong(format!("{delay} is not possible: take from {least} to {most}")))
+        Err(self.wrong(format!("must be between {least} and {most}, got {delay}")))
     }
 
     pub(super) fn durability(&self) -> Result<Durability, ConfigError> {
@@ -112,7 +112,7 @@ impl Value<'_> {
                 .length(Duration::from_millis(1), Duration::from_secs(60))
                 .map(Durability::Interval),
             text => Err(self.wrong(format!(
-                "{text:?} is no durability: take sync, none, or how often to sync like 100ms"
+                "must be sync, none, or the interval between syncs such as 100ms, got {text:?}"
             ))),
         }
     }
@@ -130,7 +130,7 @@ impl Value<'_> {
             "all" => Ok(AccessLog::All),
             "errors" => Ok(AccessLog::Errors),
             "none" => Ok(AccessLog::None),
-            text => Err(self.wrong(format!("{text:?} is not possible: take all, errors or none"))),
+            text => Err(self.wrong(format!("must be all, errors or none, got {text:?}"))),
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::problem::Failure;
 use crate::tokens::Scope;
 use crate::wire::{IntoWire, result_of, rfc3339};
 
-const MOST_JOBS: u32 = 1_000;
+const MAX_JOBS: u32 = 1_000;
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const LONGEST_LEASE: Duration = Duration::from_secs(7 * 24 * 3_600);
 const LONGEST_ERROR: usize = 4_096;
@@ -42,14 +42,15 @@ pub(crate) async fn reserve(
 ) -> Result<Response, Failure> {
     caller.may(Scope::Consume, &queue)?;
     let limit = request.limit.unwrap_or(1);
-    if !(1..=MOST_JOBS).contains(&limit) {
-        let why = format!("{limit} jobs at once are not possible: take from 1 to {MOST_JOBS}");
+    if !(1..=MAX_JOBS).contains(&limit) {
+        let why = format!("limit must be between 1 and {MAX_JOBS}, got {limit}");
         return Err(Failure::field(Code::InvalidField, "/limit", why));
     }
     let lease = request.lease.map(check_lease).transpose()?;
     let wait = request.wait.unwrap_or_default();
     if wait.0 > LONGEST_WAIT {
-        let why = format!("a wait of {wait} is not possible: take at most 60s, and ask again");
+        let why =
+            format!("wait must be at most 60s, got {wait}: repeat the request to wait longer");
         return Err(Failure::field(Code::InvalidField, "/wait", why));
     }
     let mut queues = app.queues_for(&caller, Scope::Consume)?;
@@ -76,7 +77,7 @@ pub(crate) async fn reserve(
 
 pub(super) fn check_lease(lease: Delay) -> Result<Duration, Failure> {
     if lease.0.is_zero() || lease.0 > LONGEST_LEASE {
-        let why = format!("a lease of {lease} is not possible: take from 1ms to 1w");
+        let why = format!("lease must be between 1ms and 1w, got {lease}");
         return Err(Failure::field(Code::InvalidField, "/lease", why));
     }
     Ok(lease.0)

@@ -63,7 +63,7 @@ impl FromStr for Scope {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|scope| scope.as_str() == text).ok_or_else(|| {
             let names = Self::ALL.map(Self::as_str).join(", ");
-            format!("{text:?} is not a scope: take one of {names}")
+            format!("{text:?} is not a scope: use one of {names}")
         })
     }
 }

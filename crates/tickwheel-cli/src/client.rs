@@ -1,8 +1,7 @@
 //! The HTTP side of the commands: requests out, answers and problem documents in.
 //!
-//! Ground rules: this is the only module that knows ureq. Whatever goes wrong comes back as a
-//! [`Failure`] that says at which address. Redirects are not followed: they would carry the token
-//! to a place that nobody named.
+//! Ground rules: only this module uses ureq. Every failure is a [`Failure`] that names the address.
+//! Redirects are not followed: they would send the token to another address.
 
 use std::fs;
 use std::io::BufReader;
@@ -18,13 +17,13 @@ use ureq::{Agent, Body, Timeout};
 use crate::args::Connection;
 use crate::failure::Failure;
 
-/// How long a server may take for a connection.
+/// The timeout of a connection.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long it may take for an answer, beside what it was asked to wait.
+/// The timeout of an answer, beyond the time that the server is asked to wait.
 const ANSWER: Duration = Duration::from_secs(60);
-/// A stream says something at least this often: the server sends a sign of life each 15 seconds.
+/// The timeout of a silent stream: the server sends a sign of life every 15 seconds.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
-/// More than any answer has: a page of jobs with large payloads.
+/// The largest answer, which is larger than a page of jobs with large payloads.
 const LONGEST_ANSWER: u64 = 1 << 30;
 
 const TOKEN_HINT: &str = "set TICKWHEEL_TOKEN to one, or give it with --token";
@@ -33,7 +32,7 @@ const TOKEN_HINT: &str = "set TICKWHEEL_TOKEN to one, or give it with --token";
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
     agent: Agent,
-    /// Without a slash at its end.
+    /// Has no slash at its end.
     base: String,
     token: Option<String>,
 }
@@ -49,7 +48,7 @@ impl Client {
             .timeout_connect(Some(CONNECT))
             .user_agent(concat!("tickwheel/", env!("CARGO_PKG_VERSION")));
         if is_loopback(&host) {
-            // A proxy cannot reach what is on this machine.
+            // A proxy cannot reach this machine's own addresses.
             config = config.proxy(None);
         }
         if let Some(path) = &connection.ca {
@@ -58,7 +57,7 @@ impl Client {
         if connection.token.as_deref().is_some_and(|token| !token.chars().all(is_of_token)) {
             return Err(Failure::Usage(
                 "the token of --token or TICKWHEEL_TOKEN has characters that no token has; it \
-                 begins with twk_ and goes on in letters and digits"
+                 begins with twk_, followed by letters, digits and an underscore"
                     .to_owned(),
             ));
         }
@@ -66,17 +65,17 @@ impl Client {
         Ok(Self { agent: config.build().new_agent(), base, token })
     }
 
-    /// The same server, asked without a token.
+    /// Returns the same server without a token.
     pub(crate) fn without_token(&self) -> Self {
         Self { token: None, ..self.clone() }
     }
 
-    /// The address of the server, without a slash at its end.
+    /// Returns the address of the server, without a slash at its end.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }
 
-    /// Whether the server is on this machine.
+    /// Returns `true` if the server is on this machine.
     pub(crate) fn is_local(&self) -> bool {
         check_url(&self.base).is_ok_and(|host| is_loopback(&host))
     }
@@ -128,7 +127,7 @@ impl Client {
         self.open(path, last_event.into_iter().chain([accept]).collect()).map(BufReader::new)
     }
 
-    /// Opens an answer that is too large to be held, such as a backup.
+    /// Opens an answer that is too large for memory, such as a backup.
     pub(crate) fn download(&self, path: &Path) -> Result<impl std::io::Read + use<>, Failure> {
         self.open(path, Vec::new())
     }
@@ -179,7 +178,7 @@ impl Client {
         self.agent.run(request).map_err(|error| self.failure(error))
     }
 
-    /// What the server said: JSON if it did what was asked, else a problem document.
+    /// Returns the JSON of an answer, or the problem document as a failure.
     fn answer(&self, mut response: Response<Body>) -> Result<Answer, Failure> {
         let status = response.status();
         let body = response.body_mut().with_config().limit(LONGEST_ANSWER).read_to_vec();
@@ -212,7 +211,7 @@ impl Client {
     fn failure(&self, error: ureq::Error) -> Failure {
         let unreachable = |why: String| Failure::Unreachable { url: self.base.clone(), why };
         match error {
-            // What is not as TLS wants it: a certificate, or what is said at all.
+            // TLS failed: the certificate is not accepted, or the server does not speak TLS.
             ureq::Error::Io(error)
                 if error.kind() == std::io::ErrorKind::InvalidData && self.is_tls() =>
             {
@@ -239,7 +238,7 @@ impl Client {
         self.base.starts_with("https:")
     }
 
-    /// A server that answers, and that TLS has something against.
+    /// Returns the failure for a server with which no TLS connection can be made.
     fn untrusted(&self, why: &str) -> Failure {
         let remedy = if why.contains("InvalidContentType") {
             "it seems to speak no TLS: try http:// in --url or TICKWHEEL_URL"
@@ -253,11 +252,11 @@ impl Client {
     }
 }
 
-/// What the server answered, as it came.
+/// The unchanged answer of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     url: String,
-    /// One document, on one line.
+    /// Returns it as one document on one line.
     pub(crate) text: String,
 }
 
@@ -282,8 +281,8 @@ pub(crate) struct Extra {
     pub(crate) wait: Duration,
 }
 
-/// The path of a request, with its query. Whatever a user typed is encoded, so that a queue named
-/// `a/../b` is a queue and not a way.
+/// The path of a request, with its query. User input is encoded, so that a queue named `a/../b`
+/// stays one segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Path(String);
 
@@ -292,7 +291,7 @@ impl Path {
         let mut path = "/v1".to_owned();
         for segment in segments {
             path.push('/');
-            // A lone dot or two would be taken out on the way.
+            // A segment of one or two dots would be removed on the way.
             if matches!(*segment, "." | "..") {
                 path.push_str(&segment.replace('.', "%2E"));
             } else {
@@ -329,7 +328,7 @@ fn encode(text: &str, into: &mut String) {
     }
 }
 
-/// The host of an address that a server can have.
+/// Returns the host of an address, if a server can have it.
 fn check_url(url: &str) -> Result<String, Failure> {
     let wrong = |why: &str| {
         Failure::Usage(format!(
@@ -355,7 +354,7 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// What a token is made of; nothing else may get into a header.
+/// Returns `true` if a text can be a token. Nothing else may get into a header.
 fn is_of_token(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
 }
@@ -376,7 +375,7 @@ fn trusting(path: &std::path::Path) -> Result<TlsConfig, Failure> {
     Ok(TlsConfig::builder().root_certs(RootCerts::new_with_certs(&certificates)).build())
 }
 
-/// What the system said, in small letters and without its number.
+/// Returns the system's message in lower case and without its number.
 fn reason(error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::ConnectionRefused => "the connection was refused".to_owned(),

@@ -1,4 +1,4 @@
-//! Reading server-sent events: the lines of a stream, put together to events.
+//! Parsing server-sent events from the lines of a stream.
 //!
 //! The format is that of the HTML standard: `field: value` lines, an empty line at the end of each
 //! event, and lines that begin with a colon as signs of life.
@@ -8,11 +8,11 @@ use std::io::{self, BufRead};
 /// One event of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Event {
-    /// What kind it is; `message` if the server did not say.
+    /// The kind; `message` by default.
     pub(crate) name: String,
-    /// What it says.
+    /// The data.
     pub(crate) data: String,
-    /// Where the stream is after it.
+    /// The position of the stream after it.
     pub(crate) id: Option<String>,
 }
 
@@ -20,7 +20,7 @@ pub(crate) struct Event {
 #[derive(Debug)]
 pub(crate) struct Events<R> {
     lines: R,
-    /// Where the stream is: it can be resumed from here. This moves without events, too.
+    /// The position from which the stream can be resumed. It also advances without events.
     pub(crate) position: Option<String>,
 }
 
@@ -29,7 +29,7 @@ impl<R: BufRead> Events<R> {
         Self { lines, position: None }
     }
 
-    /// The next event; `None` at the end of the stream. One that was cut off is not an event.
+    /// Returns the next event, or `None` at the end of the stream. An incomplete event is dropped.
     pub(crate) fn next(&mut self) -> io::Result<Option<Event>> {
         let (mut name, mut data, mut id) = (String::new(), None::<String>, None);
         let mut line = Vec::new();

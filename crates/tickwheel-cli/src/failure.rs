@@ -1,4 +1,4 @@
-//! What a command says when it fails, and the exit code that goes with it.
+//! The failures of commands, with their messages and exit codes.
 //!
 //! Ground rules: a failure names the value at fault and the remedy. The exit codes are promised to
 //! scripts (`tickwheel --help` lists them), so each is decided here and nowhere else.
@@ -12,35 +12,35 @@ use tickwheel_api::{Code, Problem};
 
 use crate::output::text::{safe, safe_lines};
 
-/// Why a command did not do what it was asked to.
+/// Why a command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The arguments make no sense together.
+    /// The arguments contradict each other.
     Usage(String),
-    /// The server refused, and said why.
+    /// The server refused the request.
     Refused {
-        /// What it said.
+        /// The server's problem document.
         problem: Box<Problem>,
-        /// What the user may have meant, or can do.
+        /// A suggestion for the user.
         hint: Option<String>,
     },
-    /// Nobody answers at the address.
+    /// No server answers at the address.
     Unreachable {
         /// The address that was tried.
         url: String,
-        /// What the system said.
+        /// The system's message.
         why: String,
     },
-    /// There is no such thing on this machine.
+    /// The thing does not exist on this machine.
     NotFound(String),
-    /// Something on this side went wrong.
+    /// A local operation failed.
     Other(String),
     /// A check found something wrong, and its report says what.
     Findings {
         /// Whether there are errors among the findings, and not only warnings.
         are_errors: bool,
     },
-    /// Whoever read the output has gone away; nothing is left to be said.
+    /// The reader of the output has gone away, so no message can be printed.
     BrokenPipe,
 }
 
@@ -63,7 +63,7 @@ impl Failure {
         Self::Refused { problem: Box::new(problem), hint: None }
     }
 
-    /// The same failure with a hint, where the server refused.
+    /// Adds a hint to a refusal of the server.
     pub(crate) fn with_hint(self, text: Option<String>) -> Self {
         match self {
             Self::Refused { problem, hint } => Self::Refused { problem, hint: text.or(hint) },
@@ -71,12 +71,12 @@ impl Failure {
         }
     }
 
-    /// Whether the output has said everything already.
+    /// Returns `true` if the output already says everything.
     pub(crate) fn is_silent(&self) -> bool {
         matches!(self, Self::Findings { .. } | Self::BrokenPipe)
     }
 
-    /// Whether the server says that there is no such thing.
+    /// Returns `true` if the server says that the thing does not exist.
     pub(crate) fn is_not_found(&self) -> bool {
         matches!(self, Self::Refused { problem, .. } if problem.status == 404)
     }
@@ -90,7 +90,7 @@ impl Failure {
                 401 | 403 => 5,
                 429 | 503 | 507 => 7,
                 _ if problem.code == Code::IdempotencyConflict => 4,
-                // A name, a time or a number that the server knows to be wrong.
+                // The server refused a name, a time or a number.
                 400 | 422 => 2,
                 _ => 1,
             },
@@ -107,7 +107,7 @@ impl Failure {
         ExitCode::from(self.code())
     }
 
-    /// For programs: a problem document, the server's own where there is one.
+    /// Returns a problem document for programs: the server's own, if there is one.
     pub(crate) fn to_json(&self) -> Value {
         let local =
             |code, title, detail: &str| json!({ "code": code, "title": title, "detail": detail });
@@ -126,7 +126,7 @@ impl Failure {
             Self::NotFound(text) => local("not-found", "Not found", text),
             Self::Other(text) => local("failed", "The command failed", text),
             Self::Findings { .. } => local("findings", "The check found something wrong", ""),
-            Self::BrokenPipe => local("broken-pipe", "Nobody reads the output", ""),
+            Self::BrokenPipe => local("broken-pipe", "The output is not read", ""),
         };
         if let Some(fields) = document.as_object_mut() {
             fields.insert("exit_code".to_owned(), self.code().into());
@@ -140,7 +140,7 @@ impl fmt::Display for Failure {
         match self {
             Self::Usage(text) | Self::NotFound(text) | Self::Other(text) => f.write_str(text),
             Self::Refused { problem, hint } => {
-                // A mistake in a cron expression is shown below its text.
+                // A mistake in a cron expression is marked below its text.
                 let mut first = problem.as_ref().clone();
                 let rest = first.detail.find('\n').map(|end| first.detail.split_off(end));
                 f.write_str(&safe(&first.to_string()))?;

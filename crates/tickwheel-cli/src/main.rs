@@ -1,7 +1,7 @@
 //! The binary `tickwheel`: the service, and the command line that talks to it.
 //!
-//! Dependencies point down: `args` says what can be typed, `commands` does it with `client` and
-//! shows it with `output`; `failure` is what all of them return when something is wrong.
+//! Dependencies point down: `args` defines the arguments, `commands` executes them with `client`
+//! and prints with `output`; `failure` is the error of all of them.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -45,8 +45,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help and versions come this way, too; clap knows which stream and code they have. A program
-/// that asked for JSON gets its mistakes in JSON as well.
+/// Handles help, versions and wrong arguments; clap knows the stream and the exit code. With
+/// `--json`, mistakes are printed as JSON, too.
 fn refuse(error: &clap::Error) -> ExitCode {
     if error.use_stderr() && std::env::args_os().any(|arg| arg == "--json") {
         let failure = Failure::Usage(error.to_string().trim().to_owned());

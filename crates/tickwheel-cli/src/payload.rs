@@ -1,4 +1,4 @@
-//! What a job carries: read from an argument, a file or standard input, and put into a request.
+//! Payloads: read from an argument, a file or standard input, and put into a request.
 
 use std::fs;
 use std::io::{self, IsTerminal, Read};
@@ -11,7 +11,7 @@ use tickwheel_api::{Content, Job};
 use crate::args::{PayloadArgs, PayloadKind};
 use crate::failure::Failure;
 
-/// The payload as it was given.
+/// The payload, as given.
 pub(crate) fn read(args: &PayloadArgs) -> Result<Vec<u8>, Failure> {
     if let Some(path) = &args.file {
         return fs::read(path)
@@ -20,7 +20,7 @@ pub(crate) fn read(args: &PayloadArgs) -> Result<Vec<u8>, Failure> {
     match args.payload.as_deref() {
         Some("-") => {
             if io::stdin().is_terminal() {
-                // Somebody who waits for an answer should know that the answer waits for them.
+                // A user at a terminal should know that the command waits for input.
                 eprintln!("Reading the payload from the terminal; end it with Ctrl-D.");
             }
             let mut bytes = Vec::new();
@@ -52,12 +52,12 @@ pub(crate) fn content(bytes: &[u8], kind: PayloadKind) -> Result<Content, Failur
     }
 }
 
-/// What a job carries, as it was answered; `None` if the answer has no payload.
+/// Returns the payload of an answer; `None` if it has none.
 pub(crate) fn of(job: &Job) -> Option<Content> {
     from_fields(job.payload.clone(), job.text.clone(), job.base64.clone())
 }
 
-/// The one of the three fields that is there.
+/// Returns the payload field that is present.
 pub(crate) fn from_fields(
     json: Option<Box<RawValue>>,
     text: Option<String>,

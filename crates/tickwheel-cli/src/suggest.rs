@@ -1,18 +1,18 @@
-//! What the user may have meant.
+//! Suggestions for misspelt names.
 //!
-//! A suggestion costs a request or two after one has failed, and is never worth an error of its
-//! own: whatever goes wrong on the way just means that there is none.
+//! A suggestion costs a request or two after one has failed, and never causes an error of its own:
+//! if a request fails, there is no suggestion.
 
 use tickwheel_api::{JobPage, QueueList, ScheduleList, TargetList};
 
 use crate::client::{Client, Path};
 
-/// How alike two names have to be: a letter or two off in a word.
+/// The least similarity of two names: one or two letters differ.
 const ALIKE: f64 = 0.8;
-/// How many keys are looked through.
+/// The number of keys that are compared.
 const KEYS: &str = "200";
 
-/// The one of these names that is most like the wanted one, if any is like it at all.
+/// Returns the most similar name, if any is similar enough.
 fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     names
         .into_iter()
@@ -27,7 +27,7 @@ fn meant(what: &str, name: &str) -> String {
     format!("did you mean the {what} {:?}?", crate::output::text::safe(name))
 }
 
-/// A queue with a name like this one; nothing if there is a queue of this name.
+/// Returns a queue with a similar name; nothing if the queue exists.
 pub(crate) fn queue(client: &Client, wanted: &str) -> Option<String> {
     let list: QueueList = client.get(&Path::new(&["queues"])).ok()?.read().ok()?;
     let names = || list.queues.iter().map(|queue| &*queue.name);
@@ -37,7 +37,7 @@ pub(crate) fn queue(client: &Client, wanted: &str) -> Option<String> {
     nearest(wanted, names()).map(|name| meant("queue", name))
 }
 
-/// A key of the queue like this one, or else a queue.
+/// Returns a similar key of the queue, or else a similar queue.
 pub(crate) fn key(client: &Client, queue_name: &str, wanted: &str) -> Option<String> {
     let first: String = wanted.chars().take(1).collect();
     let path =
@@ -48,14 +48,14 @@ pub(crate) fn key(client: &Client, queue_name: &str, wanted: &str) -> Option<Str
     nearest(wanted, keys).map(|name| meant("key", name)).or_else(|| queue(client, queue_name))
 }
 
-/// A target with a name like this one.
+/// Returns a target with a similar name.
 pub(crate) fn target(client: &Client, wanted: &str) -> Option<String> {
     let list: TargetList = client.get(&Path::new(&["targets"])).ok()?.read().ok()?;
     let names = list.targets.iter().map(|target| &*target.name);
     nearest(wanted, names).map(|name| meant("target", name))
 }
 
-/// A schedule with a name like this one.
+/// Returns a schedule with a similar name.
 pub(crate) fn schedule(client: &Client, wanted: &str) -> Option<String> {
     let list: ScheduleList = client.get(&Path::new(&["schedules"])).ok()?.read().ok()?;
     let names = list.schedules.iter().map(|schedule| &*schedule.name);

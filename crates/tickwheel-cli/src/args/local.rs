@@ -1,8 +1,8 @@
-//! The commands that work on this machine alone: the server itself, its configuration and its
-//! tokens, completions and man pages.
+//! The arguments of commands that work on this machine: the server, its configuration and tokens,
+//! completions and man pages.
 //!
-//! The options of the server are in one table of the server's crate. Their flags are made from it
-//! and handed on as texts: the server alone knows what they mean, and which source of a value wins.
+//! The server's crate has its options in one table. Their flags are generated from it and passed on
+//! as text: only the server parses values and knows which source wins.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ pub(crate) struct ConfigArgs {
     pub(crate) options: ServerOptions,
 }
 
-/// Where the configuration comes from.
+/// The sources of the configuration.
 #[derive(Debug, Args)]
 pub(crate) struct ServerOptions {
     /// A TOML file with options
@@ -47,7 +47,7 @@ pub(crate) struct ServerOptions {
     pub(crate) flags: ServerFlags,
 }
 
-/// The options that were given as flags: their names and values.
+/// Returns the names and values of the options given as flags.
 #[derive(Debug)]
 pub(crate) struct ServerFlags(pub(crate) Vec<(String, String)>);
 

@@ -1,4 +1,4 @@
-//! Values of the command line that need more than their own parser.
+//! Parsers of command line values.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::de::DeserializeOwned;
@@ -9,7 +9,7 @@ use tickwheel_api::{
     TargetMethod, Timestamp,
 };
 
-/// One of these names, which are those of the API.
+/// Returns a parser for one of these names, which are those of the API.
 fn named<T>(names: &'static [&'static str]) -> impl TypedValueParser<Value = T>
 where
     T: DeserializeOwned + Clone + Send + Sync + 'static,
@@ -31,7 +31,7 @@ pub(crate) fn rate(text: &str) -> Result<(u32, Delay), String> {
     let wrong = || format!("{text:?} is not a rate: write it like 100/1s");
     let (starts, window) = text.split_once('/').ok_or_else(wrong)?;
     let starts = starts.trim().parse().ok().filter(|starts| *starts > 0).ok_or_else(wrong)?;
-    // `100/s` is a hundred in one second.
+    // `100/s` means a hundred in one second.
     let window = window.trim();
     let window = match window.as_bytes().first() {
         Some(byte) if byte.is_ascii_alphabetic() => delay(&format!("1{window}"))?,
@@ -63,7 +63,8 @@ pub(crate) fn misfire() -> impl TypedValueParser<Value = Misfire> {
     named(&["skip", "once", "all"])
 }
 
-/// A duration. A bare number is refused: the API counts milliseconds, and people mean seconds.
+/// Parses a duration. A bare number is refused: the API counts milliseconds, and people mean
+/// seconds.
 pub(crate) fn delay(text: &str) -> Result<Delay, String> {
     let text = text.trim();
     if text != "0" && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -72,7 +73,7 @@ pub(crate) fn delay(text: &str) -> Result<Delay, String> {
     text.parse().map_err(|error: tickwheel_api::ParseDelayError| error.to_string())
 }
 
-/// A point in time: as the API writes it, or as a date and time of this machine's time zone.
+/// Parses a time: as the API writes it, or as a date and time in this machine's time zone.
 pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
     let zone = jiff::tz::TimeZone::system();
     let error = match text.trim().parse::<Timestamp>() {
@@ -87,16 +88,16 @@ pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
         .ok_or_else(|| format!("{error}; or in local time like \"2026-12-01 09:00\""))
 }
 
-/// The id of a job on the command line.
+/// A job id on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum IdArg {
-    /// All of it.
+    /// A whole id.
     Whole(JobId),
-    /// A part of it that the server completes.
+    /// A short id, which the server completes.
     Short(String),
 }
 
-/// A whole id, or what can be a short one: digits, hyphens, and two dots.
+/// Parses a whole id, or a possible short one: digits, hyphens, and two dots.
 pub(crate) fn id(text: &str) -> Result<IdArg, String> {
     if let Ok(id) = text.parse::<JobId>() {
         return Ok(IdArg::Whole(id));
@@ -108,7 +109,7 @@ pub(crate) fn id(text: &str) -> Result<IdArg, String> {
     Err(format!("{text:?} is not the id of a job, whole or short like 01890a5dac96..9a8057"))
 }
 
-/// The id of a dead job. The error for the name of a queue says how a queue is given.
+/// Parses the id of a dead job. The error for a queue's name says how to give a queue.
 pub(crate) fn dead_job(text: &str) -> Result<IdArg, String> {
     id(text).map_err(|error| {
         format!("{error}; the dead jobs of a queue are brought back with --queue {text}")
@@ -123,7 +124,7 @@ pub(crate) fn header(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// `10s` each time, `1s..1h` doubling, or `1s,10s,1m` one by one.
+/// Parses a retry policy: `10s` fixed, `1s..1h` doubling, or `1s,10s,1m` as a list.
 pub(crate) fn retry(text: &str) -> Result<Retry, String> {
     if let Some((first, max)) = text.split_once("..") {
         let (first, max) = (delay(first)?, delay(max)?);
@@ -138,10 +139,10 @@ pub(crate) fn retry(text: &str) -> Result<Retry, String> {
     delay(text).map(Retry::Fixed)
 }
 
-/// Jobs that failed together do not come back together: as the queue has it by default.
+/// The default jitter of a queue, so that jobs that failed together are not retried together.
 const JITTER: u8 = 20;
 
-/// An age, a number, both, `nothing` or `forever`.
+/// Parses a retention: an age, a number, both, `nothing` or `forever`.
 pub(crate) fn keep(text: &str) -> Result<Keep, String> {
     match text {
         "nothing" => return Ok(Keep { age: None, count: Some(0) }),

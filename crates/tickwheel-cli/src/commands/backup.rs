@@ -1,4 +1,4 @@
-//! `backup` and `restore`: everything that a server keeps, as one file.
+//! `backup` and `restore`: all data of a server, as one file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write};
@@ -13,10 +13,10 @@ use crate::client;
 use crate::failure::Failure;
 use crate::output::{Output, text};
 
-/// The bytes of a piece that is read from the server.
+/// The bytes that are read from the server at a time.
 const PIECE: usize = 256 << 10;
-/// Where the size of the store is in a backup: after the line that names the format, and the head
-/// of the first block. It only serves to show progress.
+/// The offset of the store's size in a backup: after the line with the format, and the head of the
+/// first block. It is used only to show progress.
 const SIZE: std::ops::Range<usize> = 32..40;
 
 fn failure(error: BackupError) -> Failure {
@@ -27,14 +27,14 @@ fn failure(error: BackupError) -> Failure {
     }
 }
 
-/// Where a backup comes from.
+/// The source of a backup.
 enum Source {
     Server(Box<dyn Read>),
     Directory(Box<DirectoryBackup>),
 }
 
 impl Source {
-    /// The next piece; empty at the end.
+    /// Returns the next piece, which is empty at the end.
     fn next(&mut self) -> Result<Vec<u8>, Failure> {
         match self {
             Self::Directory(backup) => {
@@ -52,7 +52,7 @@ impl Source {
     }
 }
 
-/// Where a backup goes: into a file that appears when it is complete, or to standard output.
+/// The destination of a backup: a file that appears when it is complete, or standard output.
 enum Target {
     File { draft: PathBuf, path: PathBuf, file: File },
     Stdout,
@@ -72,7 +72,7 @@ impl Target {
         let draft = PathBuf::from(draft);
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true);
-        // Payloads and the secrets of push targets are in it.
+        // The backup contains payloads and the secrets of push targets.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(&draft).map_err(|error| at(&draft, &error))?;
@@ -103,7 +103,7 @@ fn at(path: &Path, error: &io::Error) -> Failure {
     Failure::Other(format!("{}: {error}", path.display()))
 }
 
-/// Backs a running server up, or a directory that none uses.
+/// Backs up a running server, or a directory that no server uses.
 pub(crate) fn run<'a>(
     output: &Output,
     args: &BackupArgs,
@@ -139,8 +139,8 @@ pub(crate) fn run<'a>(
         last.drain(..last.len().saturating_sub(END.len() + 24));
     }
     output.end_progress();
-    // A server that fails in the middle ends its answer as if it were whole, where a proxy is
-    // between. The last block says that nothing is missing.
+    // If a server fails in the middle, a proxy may end the answer as if it were complete. Only the
+    // last block proves that nothing is missing.
     if !last.starts_with(END) {
         return Err(Failure::Other("the backup is not complete; try again".to_owned()));
     }
@@ -155,10 +155,10 @@ pub(crate) fn run<'a>(
     output.line(format!("{file}: {}", text::bytes(done)))
 }
 
-/// How the last block of a backup begins: its kind and its length.
+/// The kind and length at the start of the last block.
 const END: &[u8] = &[3, 0, 0, 0, 16];
 
-/// Makes a data directory of a backup.
+/// Creates a data directory from a backup.
 pub(crate) fn restore(output: &Output, args: &RestoreArgs) -> Result<(), Failure> {
     let mut input: Box<dyn Read> = if args.file == Path::new("-") {
         Box::new(io::stdin().lock())

@@ -1,4 +1,4 @@
-//! `clock`: the time of the server, and how tests advance it.
+//! `clock`: the time of the server, and advancing it in tests.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::args::ClockCommand;
 use crate::client::{Extra, Path};
 use crate::failure::Failure;
 
-/// How long an advance may take: the answer comes when everything that is due is done.
+/// The timeout of an advance, which is answered when everything that is due is done.
 const ADVANCE_TIMEOUT: Duration = Duration::from_secs(600);
 
 pub(crate) fn run(context: &Context, command: &ClockCommand) -> Result<(), Failure> {

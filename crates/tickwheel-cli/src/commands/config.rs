@@ -1,4 +1,4 @@
-//! `config`: what `serve` would do here, and where each value comes from.
+//! `config`: the configuration that `serve` would use here, with the origin of each value.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::output::style::Style;
 use crate::output::table::{Cell, Table};
 use crate::output::{Output, text};
 
-/// The configuration by flags, environment and file.
+/// Returns the configuration from flags, environment and file.
 pub(crate) fn load(flags: &[(String, String)], file: Option<&Path>) -> Result<Settings, Failure> {
     config::load(flags, std::env::vars_os(), file)
         .map_err(|wrong| Failure::Usage(wrong.to_string()))

@@ -1,8 +1,8 @@
-//! `export` and `import`: queues, jobs and schedules as lines of JSON, for a pipe from one server to
-//! another.
+//! `export` and `import`: queues, jobs and schedules as lines of JSON, for a pipe from one server
+//! to another.
 //!
-//! Ground rules: a line holds only what an import restores, so that an export of what was imported
-//! is the same again. A job that a worker has is exported as one that waits.
+//! Ground rules: a line holds only what an import restores, so that an export of an import is the
+//! same again. A leased job is exported as a waiting one.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -55,7 +55,7 @@ struct ExportedSchedule {
 }
 
 impl Line {
-    /// What tells the line from all others of its kind.
+    /// Returns what identifies the line among those of its kind.
     fn name(&self) -> String {
         match self {
             Self::Queue(queue) => format!("queue {}", queue.name),
@@ -125,7 +125,7 @@ fn exported_schedule(schedule: Schedule) -> Line {
     }))
 }
 
-/// Where lines go, and those that are there already.
+/// The destination of the lines, and the lines that it already has.
 struct Lines {
     out: Box<dyn Write>,
     known: HashSet<String>,
@@ -156,7 +156,7 @@ impl Lines {
             .open(&args.file)
             .map_err(wrong)?;
         let (known, length) = known_lines(&file).map_err(wrong)?;
-        // The last line may be cut off.
+        // The last line may be incomplete.
         file.set_len(length).and_then(|()| file.seek(SeekFrom::End(0))).map_err(wrong)?;
         Ok(Self::to(Box::new(BufWriter::new(file)), known))
     }
@@ -179,7 +179,7 @@ fn at(path: &FilePath, error: &io::Error) -> Failure {
     Failure::Other(format!("{}: {error}", path.display()))
 }
 
-/// The names of all whole lines of a file, and their bytes.
+/// Returns the names of all complete lines of a file, and their bytes.
 fn known_lines(file: &File) -> io::Result<(HashSet<String>, u64)> {
     let (mut reader, mut known, mut length) = (BufReader::new(file), HashSet::new(), 0);
     let mut line = Vec::new();
@@ -228,8 +228,8 @@ pub(crate) fn export(context: &Context, args: &ExportArgs) -> Result<(), Failure
     Ok(())
 }
 
-/// Lists all jobs of a queue, those that a worker has among those that wait: where they will be
-/// once they are imported.
+/// Lists all jobs of a queue. Leased jobs are among the waiting ones, as they will be once they are
+/// imported.
 fn export_jobs(
     context: &Context,
     queue: &str,
@@ -284,7 +284,7 @@ fn for_each_job(
     }
 }
 
-/// What an import has done.
+/// The result of an import.
 #[derive(Default, Serialize)]
 struct Tally {
     imported: u64,
@@ -297,7 +297,7 @@ struct Tally {
 struct Import<'a> {
     context: &'a Context<'a>,
     tally: Tally,
-    /// Jobs that wait for their request, with the numbers of their lines.
+    /// Jobs of the next request, with their line numbers.
     batch: Vec<(u64, ImportRequest)>,
     bytes: usize,
 }
@@ -339,7 +339,7 @@ impl Import<'_> {
         }
     }
 
-    /// Creates a queue with its settings. One that exists keeps its own.
+    /// Creates a queue with its settings. An existing one keeps its own.
     fn queue(&mut self, queue: &ExportedQueue) -> Result<(), Failure> {
         let (client, name) = (&self.context.client, &queue.name);
         if self.exists(&Path::new(&["queues", name]))? {
@@ -354,7 +354,7 @@ impl Import<'_> {
         Ok(())
     }
 
-    /// Adds a schedule after all jobs that came before it. One that exists stays as it is.
+    /// Adds a schedule after all jobs before it. An existing one stays unchanged.
     fn schedule(&mut self, schedule: &ExportedSchedule) -> Result<(), Failure> {
         self.send()?;
         let path = Path::new(&["schedules", &schedule.name]);

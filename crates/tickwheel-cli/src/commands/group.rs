@@ -64,8 +64,8 @@ pub(crate) fn set(context: &Context, args: &SetGroupArgs) -> Result<(), Failure>
     })
 }
 
-/// The limits of the group, if they are to change. The API takes them as a whole: what of them is
-/// not named is asked for first.
+/// Returns the limits of the group, if they change. The API replaces them as a whole, so parts that
+/// are not named are read first.
 #[allow(clippy::option_option, reason = "no change differs from the limits of the queue")]
 fn pacing(context: &Context, args: &SetGroupArgs) -> Result<Option<Option<Pacing>>, Failure> {
     if args.queue_pacing {

@@ -1,4 +1,4 @@
-//! Jobs: put, show, list, cancel, move.
+//! Jobs: put, show, list, cancel, reschedule.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::output::{self, Output, text};
 use crate::{payload, suggest};
 
-/// How many jobs are put with one request.
+/// The number of jobs per request.
 const BATCH: usize = 500;
 
 pub(crate) fn put(context: &Context, args: PutArgs) -> Result<(), Failure> {
@@ -48,7 +48,7 @@ fn follow_up(queue: String) -> FollowUp {
     FollowUp { queue, delay: None }
 }
 
-/// What all kinds of jobs have in common.
+/// Returns the fields that all kinds of jobs share.
 fn request(content: Content, when: &WhenArgs, options: JobOptions) -> PutRequest {
     let mut request = PutRequest {
         delay: when.delay,
@@ -137,7 +137,7 @@ fn line_request(args: &PutArgs, line: &[u8]) -> Result<PutRequest, Failure> {
     let mut job: PutRequest =
         serde_json::from_slice(line).map_err(|error| Failure::Usage(error.to_string()))?;
     let JobOptions { priority, headers, max_attempts, retry, group } = args.options.clone();
-    // The options of the command hold for lines that do not have their own.
+    // The options of the command are the defaults of each line.
     if job.delay.is_none() && job.due.is_none() {
         (job.delay, job.due) = (args.when.delay, args.when.at);
     }
@@ -152,7 +152,7 @@ fn line_request(args: &PutArgs, line: &[u8]) -> Result<PutRequest, Failure> {
     Ok(job)
 }
 
-/// Completes an id that may be short. The error for one that stands for several jobs lists them.
+/// Completes an id that may be short. The error for an ambiguous one lists the jobs.
 pub(crate) fn whole_id(context: &Context, id: &IdArg) -> Result<JobId, Failure> {
     let short = match id {
         IdArg::Whole(id) => return Ok(*id),
@@ -178,7 +178,7 @@ impl Target {
         })
     }
 
-    /// The path of the job, with what is to be done to it.
+    /// Returns the path of the job, with the operation.
     fn path(&self, context: &Context, action: Option<&str>) -> Result<Path, Failure> {
         let id;
         let segments: Vec<&str> = if let Some(key) = &self.key {
@@ -190,7 +190,7 @@ impl Target {
         Ok(Path::new(&segments.into_iter().chain(action).collect::<Vec<_>>()))
     }
 
-    /// If there is no such job: what the user may have meant.
+    /// Adds a suggestion if the job does not exist.
     fn explain(&self, context: &Context, failure: Failure) -> Failure {
         let Some(key) = self.key.as_ref().filter(|_| failure.is_not_found()) else {
             return failure;
@@ -235,7 +235,7 @@ pub(crate) fn reschedule(context: &Context, args: &RescheduleArgs) -> Result<(),
     })
 }
 
-/// A page of jobs as it came, without looking into them.
+/// The unchanged jobs of a page.
 #[derive(Serialize, serde::Deserialize)]
 struct RawPage {
     jobs: Vec<Box<RawValue>>,

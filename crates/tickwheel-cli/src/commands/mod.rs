@@ -1,7 +1,7 @@
-//! What the commands do: one module for each kind.
+//! The commands, one module for each kind.
 //!
 //! Ground rules: a command builds a request of the API, sends it and shows the answer. It checks
-//! nothing that the server checks, so that there is one truth about what is allowed.
+//! nothing that the server checks, so that the rules exist once.
 
 mod backup;
 mod clock;
@@ -25,7 +25,7 @@ use crate::client::Client;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// What a command that talks to a server works with.
+/// The context of a command that uses a server.
 #[derive(Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) client: Client,

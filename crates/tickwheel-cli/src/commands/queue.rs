@@ -1,4 +1,4 @@
-//! Queues: list, show, set, remove, pause, resume; and what is done to many of their jobs at once.
+//! Queues: list, show, set, remove, pause, resume; and bulk operations on their jobs.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
@@ -31,7 +31,7 @@ pub(crate) fn run(context: &Context, command: QueueCommand) -> Result<(), Failur
     }
 }
 
-/// If there is no such queue: what the user may have meant.
+/// Adds a suggestion if the queue does not exist.
 pub(crate) fn explain(context: &Context, queue: &str, failure: Failure) -> Failure {
     if !failure.is_not_found() {
         return failure;
@@ -112,8 +112,8 @@ fn set(context: &Context, args: QueueSetArgs) -> Result<(), Failure> {
     context.output.answer(&answer, |queue: &Queue| output::queue::show(context.output, queue))
 }
 
-/// The pacing of the queue and of its groups, if either is to change. The API takes a pacing as a
-/// whole: what of it is not named is asked for first.
+/// Returns the pacing of the queue and of its groups, if either changes. The API replaces a pacing
+/// as a whole, so parts that are not named are read first.
 fn pacings(
     context: &Context,
     args: &QueueSetArgs,

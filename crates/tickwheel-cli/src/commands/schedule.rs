@@ -51,7 +51,7 @@ fn path(name: &str) -> Path {
     Path::new(&["schedules", name])
 }
 
-/// If there is no such schedule: what the user may have meant.
+/// Adds a suggestion if the schedule does not exist.
 fn explained(
     context: &Context,
     name: &str,
@@ -101,7 +101,7 @@ fn coming(output: &Output, schedule: &Schedule) -> String {
     schedule.next_ms.map_or_else(|| "never".to_owned(), |next| wall.both(next))
 }
 
-/// When it runs, in the user's own words.
+/// Describes the timing in words.
 fn times(schedule: &Schedule) -> String {
     match (&schedule.every, &schedule.cron) {
         (Some(every), _) => format!("every {every}"),

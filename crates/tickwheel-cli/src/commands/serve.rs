@@ -18,7 +18,7 @@ use crate::output::style::Style;
 pub(crate) fn run(output: &Output, args: &ServeArgs) -> Result<(), Failure> {
     let settings = super::config::load(&args.options.flags.0, args.options.config.as_deref())?;
     start_log(&settings)?;
-    // Jobs and the signing secrets of targets are for the owner of the files alone.
+    // Only the owner of the files may read jobs and the signing secrets of targets.
     #[cfg(unix)]
     rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     for warning in settings.warnings() {
@@ -33,7 +33,7 @@ pub(crate) fn run(output: &Output, args: &ServeArgs) -> Result<(), Failure> {
 
 async fn serve(output: &Output, settings: &Settings) -> Result<(), Failure> {
     let failure = |error: &dyn std::error::Error| Failure::Other(error.to_string());
-    // Before anything else: a signal that comes while the store is opened counts, too.
+    // Signals are caught before anything else, also while the store is opened.
     let shutdown = Shutdown::on_signals().map_err(|error| failure(&error))?;
     let config = settings.config();
     let server = Server::bind(config.clone()).await.map_err(|error| failure(&error))?;
@@ -45,7 +45,7 @@ async fn serve(output: &Output, settings: &Settings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A few lines for somebody at a terminal who has just started it.
+/// Prints a few lines for a user at a terminal.
 fn greet(output: &Output, url: &str, data: &Path) -> Result<(), Failure> {
     if !io::stdout().is_terminal() {
         return Ok(());
@@ -75,16 +75,17 @@ fn wrong(setting: &Setting, why: String) -> Failure {
     Failure::Usage(ConfigError { origin, option: Some(setting.name), why }.to_string())
 }
 
-/// Refuses a log that cannot be.
+/// Refuses a malformed log filter.
 pub(crate) fn check_log(settings: &Settings) -> Result<(), Failure> {
     is_json(settings)?;
     log_filter(settings).map(drop)
 }
 
-/// What is logged, by level and place.
+/// Parses the log filter: levels and modules.
 fn log_filter(settings: &Settings) -> Result<Targets, Failure> {
     let setting = setting(settings, "log_level");
-    // To the filter a lone word that is no level is the name of a part; to people it is a mistake.
+    // The filter would take a lone word that is not a level as the name of a module. For people it
+    // is a mistake.
     let level = |part: &'_ str| {
         let level = part.split_once('=').map_or(part, |(_, level)| level);
         level.trim().parse::<LevelFilter>().is_ok()
@@ -100,7 +101,7 @@ fn log_filter(settings: &Settings) -> Result<Targets, Failure> {
     })
 }
 
-/// Whether the log is JSON.
+/// Returns `true` if the log is JSON.
 fn is_json(settings: &Settings) -> Result<bool, Failure> {
     let form = setting(settings, "log");
     match form.value.as_str() {
@@ -110,7 +111,7 @@ fn is_json(settings: &Settings) -> Result<bool, Failure> {
     }
 }
 
-/// The log goes to standard error: a line for each event, for people or for programs.
+/// Starts the log on standard error: a line for each event, for people or for programs.
 fn start_log(settings: &Settings) -> Result<(), Failure> {
     let layer = tracing_subscriber::fmt::layer().with_writer(io::stderr);
     let layer = if is_json(settings)? {

@@ -1,4 +1,4 @@
-//! What makes the command line at home on a machine: completions and man pages.
+//! Completions and man pages.
 
 use std::fs;
 

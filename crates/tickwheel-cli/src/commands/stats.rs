@@ -1,4 +1,4 @@
-//! `stats`: what the server has done since it started, and what it has.
+//! `stats`: counters since the start of the server, and current numbers.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ pub(crate) fn run(context: &Context, args: &StatsArgs) -> Result<(), Failure> {
     context.output.answer(&answer, |stats: &Stats| {
         context.output.line("Now")?;
         context.output.table(&now(stats))?;
-        // A token that is limited to some queues sees no more.
+        // A token for some queues sees no more.
         if stats.put.is_none() {
             return Ok(());
         }

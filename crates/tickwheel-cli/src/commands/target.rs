@@ -53,7 +53,7 @@ fn path(name: &str) -> Path {
     Path::new(&["targets", name])
 }
 
-/// If there is no such target: what the user may have meant.
+/// Adds a suggestion if the target does not exist.
 fn explained(
     context: &Context,
     name: &str,
@@ -167,8 +167,8 @@ fn set(context: &Context, args: TargetSetArgs) -> Result<(), Failure> {
     shown(context, &answer)
 }
 
-/// The settings that are named. The API takes the pacing as a whole: what is not named of it stays
-/// as it is now.
+/// Returns the named settings. The API replaces a pacing as a whole, so parts that are not named
+/// are kept.
 fn patch_of(options: TargetOptions, now: &Pacing) -> Result<TargetPatch, Failure> {
     let has_pacing = options.rate.is_some() || options.concurrency.is_some();
     let (starts, window) = match options.rate {

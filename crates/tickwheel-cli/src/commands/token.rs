@@ -1,5 +1,5 @@
-//! `token`: who may use a server on this machine. This works on its data directory: whoever can
-//! write there may do everything anyway.
+//! `token`: the tokens of a server on this machine. The command changes the data directory; a user
+//! with write access to it may do everything anyway.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub(crate) fn run(output: &Output, command: TokenCommand) -> Result<(), Failure>
 }
 
 impl TokenPlace {
-    /// The data directory: by flag, environment or file, as `serve` would take it.
+    /// Returns the data directory: from flag, environment or file, as `serve` does.
     fn directory(&self) -> Result<PathBuf, Failure> {
         let flags: Vec<_> =
             self.data.iter().map(|data| ("data".to_owned(), data.clone())).collect();
@@ -112,7 +112,7 @@ fn queues(token: &Token) -> String {
     token.queues.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// What is known of a token, its secret's hash left out.
+/// Returns a token as JSON, without the hash of its secret.
 fn document(token: &Token) -> Value {
     json!({
         "id": token.id,

@@ -1,7 +1,7 @@
-//! `watch`: what happens to jobs, as it happens.
+//! `watch`: events of jobs as they happen.
 //!
-//! A connection that breaks is made again, after the event that came last. Only a server that does
-//! not answer at the start is a failure: later it is waited for.
+//! A broken connection is reopened after the last event. Only a server that does not answer at the
+//! start is a failure; later the command waits for it.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::output::style::Style;
 use crate::output::text::safe;
 
-/// How long to wait before the next try: longer each time, up to the last.
+/// The delays between attempts to reconnect. The last one repeats.
 const PAUSES: [Duration; 5] = [
     Duration::from_millis(100),
     Duration::from_millis(500),
@@ -24,7 +24,7 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(5),
 ];
 
-/// The event that says that some before it are not known any more.
+/// The event that says that earlier events are lost.
 const RESET: &str = "reset";
 
 pub(crate) fn run(context: &Context, args: &WatchArgs) -> Result<(), Failure> {
@@ -44,8 +44,7 @@ pub(crate) fn run(context: &Context, args: &WatchArgs) -> Result<(), Failure> {
         match watch.follow() {
             Ok(End::Enough) => return Ok(()),
             Ok(End::Lost) => failures = 0,
-            // The first try has to succeed; after that the server is being started again, or has
-            // too much to do just now.
+            // The first attempt must succeed. Later the server may be restarting or overloaded.
             Err(failure) if watch.is_connected && matches!(failure.code(), 6 | 7) => failures += 1,
             Err(failure) => return Err(failure),
         }
@@ -56,9 +55,9 @@ pub(crate) fn run(context: &Context, args: &WatchArgs) -> Result<(), Failure> {
     }
 }
 
-/// Why a stream is not followed any more.
+/// Why a stream has ended.
 enum End {
-    /// As many events came as were asked for.
+    /// The requested number of events has arrived.
     Enough,
     /// The connection broke, or the server ended it.
     Lost,
@@ -67,7 +66,7 @@ enum End {
 struct Watch<'a> {
     context: &'a Context<'a>,
     path: Path,
-    /// The event after which to go on.
+    /// The event after which to resume.
     last: Option<String>,
     left: u64,
     is_connected: bool,
@@ -82,7 +81,7 @@ impl Watch<'_> {
         // A stream that breaks is the same as one that ends.
         while let Ok(Some(event)) = events.next() {
             self.show(&event)?;
-            // That something may be missing is not something that happened to a job.
+            // That events may be missing is not an event of a job.
             if event.name == RESET {
                 continue;
             }
@@ -100,7 +99,7 @@ impl Watch<'_> {
     fn show(&self, event: &Event) -> Result<(), Failure> {
         let output = self.context.output;
         if output.json {
-            // The id goes with the event: it is what `--since` takes.
+            // The id is part of the event: `--since` accepts it.
             let mut document: serde_json::Map<String, serde_json::Value> =
                 serde_json::from_str(&event.data).unwrap_or_default();
             document.insert("event".to_owned(), event.name.clone().into());

@@ -1,4 +1,4 @@
-//! What workers do: reserve, ack, fail, extend, release.
+//! Workers: reserve, ack, fail, extend, release.
 
 use tickwheel_api::{
     AckRequest, Acked, Deliveries, ExtendRequest, Extended, FailRequest, Failed, JobState, Queue,
@@ -35,7 +35,7 @@ pub(crate) fn reserve(context: &Context, args: &ReserveArgs) -> Result<(), Failu
     })
 }
 
-/// Says why a worker got no job: its queue may be paused.
+/// Explains why a worker got no job: its queue may be paused.
 fn why_none(context: &Context, queue: &str) -> String {
     let answer = context.client.get(&Path::new(&["queues", queue])).ok();
     let is_paused =

@@ -12,16 +12,16 @@ use super::time::{relative, rough};
 use crate::failure::Failure;
 use crate::payload;
 
-/// How much of a key or an error a list shows.
+/// The length of a key or an error in a list.
 const SHOWN: usize = 13;
 
-/// The millisecond of the put and six random digits, which the commands take in place of the id.
+/// Returns the short id: the millisecond of the put and six random digits. Commands accept it.
 fn short_id(id: JobId) -> String {
     let digits = id.to_string().replace('-', "");
     format!("{}..{}", &digits[..12], &digits[26..])
 }
 
-/// One job, with everything that is known of it.
+/// Shows one job in full.
 pub(crate) fn show(output: &Output, job: &Job) -> Result<(), Failure> {
     output.table(&fields(output, job))?;
     if !job.history.is_empty() {
@@ -32,7 +32,7 @@ pub(crate) fn show(output: &Output, job: &Job) -> Result<(), Failure> {
     content(output, payload::of(job))
 }
 
-/// What a job carries, in full.
+/// Shows the payload in full.
 pub(crate) fn content(output: &Output, content: Option<Content>) -> Result<(), Failure> {
     match content {
         None => output.line("(no payload)"),
@@ -93,7 +93,7 @@ fn fields(output: &Output, job: &Job) -> Table {
     table
 }
 
-/// The attempts of a job, one on each line, the oldest first.
+/// Shows the attempts of a job, one per line, the oldest first.
 fn timeline(output: &Output, attempts: &[Attempt]) -> Table {
     let mut table = Table::new(["try", "started", "took", "outcome", "worker", "error"]);
     for attempt in attempts {
@@ -125,13 +125,13 @@ fn state(job: &Job) -> Cell {
     Cell::new(job.state.to_string()).style(Style::of_state(job.state))
 }
 
-/// JSON with a line for each part; as it is, if that would take too deep a stack.
+/// Returns JSON with a line for each part, or unchanged if it is nested too deeply.
 fn indented(json: &str) -> String {
     let value: Result<serde_json::Value, _> = serde_json::from_str(json);
     value.and_then(|value| serde_json::to_string_pretty(&value)).unwrap_or_else(|_| json.to_owned())
 }
 
-/// A page of a list.
+/// Shows a page of a list.
 pub(crate) fn list(output: &Output, page: &JobPage) -> Result<(), Failure> {
     let mut table = Table::new(["id", "state", "due", "key", "tries", "payload"]).narrow();
     for job in &page.jobs {
@@ -164,7 +164,7 @@ fn short(text: &str) -> String {
     shortened(&safe(text), SHOWN)
 }
 
-/// The beginning of a payload, on one line.
+/// Returns the beginning of a payload, on one line.
 fn summary(job: &Job) -> String {
     match payload::of(job) {
         None => String::new(),
@@ -176,7 +176,7 @@ fn summary(job: &Job) -> String {
     }
 }
 
-/// Jobs that were given to this worker.
+/// Shows delivered jobs.
 pub(crate) fn deliveries(output: &Output, deliveries: &[Delivery]) -> Result<(), Failure> {
     if deliveries.is_empty() {
         return Ok(());

@@ -1,9 +1,9 @@
-//! What a command prints.
+//! The output of commands.
 //!
-//! Ground rules: answers go to standard output, everything else to standard error. With `--json`
-//! standard output holds JSON and nothing else: the answer of the HTTP API as it came, which is
-//! documented and stable. Nothing prints but through [`Output`], because `println!` panics when
-//! the reader of a pipe goes away.
+//! Ground rules: answers go to standard output, everything else to standard error. With `--json`,
+//! standard output holds only JSON: the unchanged answer of the HTTP API, which is documented and
+//! stable. All output goes through [`Output`], because `println!` panics when the reader of a pipe
+//! goes away.
 
 pub(crate) mod job;
 pub(crate) mod queue;
@@ -24,7 +24,7 @@ use self::time::Wall;
 use crate::client::Answer;
 use crate::failure::Failure;
 
-/// Where a command's answer goes, and in which form.
+/// The destination and the form of a command's output.
 #[derive(Debug)]
 pub(crate) struct Output {
     pub(crate) json: bool,
@@ -38,7 +38,7 @@ impl Output {
         Self { json, paint: Paint::new(color, &io::stdout()), wall: Wall::system(), color }
     }
 
-    /// One line for people.
+    /// Prints a line for people.
     pub(crate) fn line(&self, text: impl AsRef<str>) -> Result<(), Failure> {
         self.raw(format!("{}\n", text.as_ref()).as_bytes())
     }
@@ -47,7 +47,7 @@ impl Output {
         self.raw(table.render(self.paint).as_bytes())
     }
 
-    /// The server's answer: as it came for programs, else as `show` tells it.
+    /// Prints the server's answer: unchanged for programs, otherwise formatted by `show`.
     pub(crate) fn answer<T: DeserializeOwned>(
         &self,
         answer: &Answer,
@@ -56,13 +56,13 @@ impl Output {
         if self.json { self.line(&answer.text) } else { show(&answer.read()?) }
     }
 
-    /// An answer of our own for programs: one document on one line.
+    /// Prints a document of the command's own for programs, on one line.
     pub(crate) fn document(&self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string(value).map_err(io::Error::from)?;
         self.line(text)
     }
 
-    /// These bytes and nothing else, at once.
+    /// Writes these bytes and flushes.
     #[allow(clippy::unused_self, reason = "whoever prints has an output")]
     pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
@@ -71,16 +71,17 @@ impl Output {
         Ok(())
     }
 
-    /// A remark beside the answer, for people only.
+    /// Prints a remark beside the answer, for people only.
     pub(crate) fn remark(&self, text: &str) {
         if !self.json {
             let paint = Paint::new(self.color, &io::stderr());
-            // Nobody is left to be told when standard error is gone.
+            // Without standard error, the remark is lost.
             let _ = writeln!(io::stderr(), "{}", paint.text(Style::Faint, text));
         }
     }
 
-    /// Shows how far a long command is, on one line of the terminal that the next call overwrites.
+    /// Shows the progress of a long command on one line of the terminal, which the next call
+    /// overwrites.
     pub(crate) fn progress(&self, done: u64, all: u64) {
         const WIDTH: u64 = 30;
         let mut stderr = io::stderr().lock();
@@ -96,7 +97,7 @@ impl Output {
         let _ = stderr.flush();
     }
 
-    /// The same for bytes of which only about the number is known.
+    /// Shows progress in bytes, of which only the approximate number is known.
     pub(crate) fn progress_bytes(&self, done: u64, about: u64) {
         let mut stderr = io::stderr().lock();
         if !self.json && stderr.is_terminal() {
@@ -113,7 +114,7 @@ impl Output {
         }
     }
 
-    /// Why the command failed.
+    /// Prints why the command failed.
     pub(crate) fn failure(&self, failure: &Failure) {
         if failure.is_silent() {
             return;

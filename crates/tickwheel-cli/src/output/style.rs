@@ -1,4 +1,4 @@
-//! Colours, for those who can see them and want them.
+//! Colours of the terminal.
 
 use std::io::IsTerminal;
 
@@ -17,7 +17,7 @@ pub(crate) enum ColorWhen {
     Never,
 }
 
-/// What a piece of text means.
+/// The meaning of a piece of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Style {
     /// The name of a column.
@@ -26,16 +26,16 @@ pub(crate) enum Style {
     Faint,
     /// All is well.
     Good,
-    /// Worth a look.
+    /// A warning.
     Warning,
-    /// Something failed.
+    /// An error.
     Bad,
     /// Under way.
     Active,
 }
 
 impl Style {
-    /// How a state is shown.
+    /// Returns the style of a state.
     pub(crate) const fn of_state(state: JobState) -> Self {
         match state {
             JobState::Scheduled => Self::Active,
@@ -63,7 +63,7 @@ impl Style {
 pub(crate) struct Paint(bool);
 
 impl Paint {
-    /// As the user wants it, for something that is written to this stream.
+    /// Returns the style that the user wants for output to this stream.
     pub(crate) fn new(when: ColorWhen, stream: &impl IsTerminal) -> Self {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -78,19 +78,19 @@ impl Paint {
         })
     }
 
-    /// Without colours.
+    /// Returns a style without colours.
     #[cfg(test)]
     pub(crate) const fn plain() -> Self {
         Self(false)
     }
 
-    /// With colours.
+    /// Returns a style with colours.
     #[cfg(test)]
     pub(crate) const fn always() -> Self {
         Self(true)
     }
 
-    /// The text in its style.
+    /// Returns the text in its style.
     pub(crate) fn text(self, style: Style, text: &str) -> String {
         if self.0 { format!("\x1b[{}m{text}\x1b[0m", style.code()) } else { text.to_owned() }
     }

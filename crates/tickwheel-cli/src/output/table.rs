@@ -1,12 +1,12 @@
 //! Tables whose columns line up.
 //!
-//! A cell is plain text with an optional style; the style is not counted when widths are. Columns
-//! are as wide as their widest cell, and the last one is not padded: no line ends in blanks.
+//! A cell is plain text with an optional style, which does not count in widths. Columns are as wide
+//! as their widest cell. The last one is not padded, so no line ends with blanks.
 
 use super::style::{Paint, Style};
 use super::text::{shortened, width};
 
-/// A piece of text, and how it is shown.
+/// A piece of text and its style.
 #[derive(Clone, Debug)]
 pub(crate) struct Cell {
     text: String,
@@ -46,9 +46,9 @@ impl From<&str> for Cell {
     }
 }
 
-/// The width of a terminal that is not widened.
+/// The usual width of a terminal.
 pub(crate) const WIDTH: usize = 80;
-/// The least that is shown of the last column of a narrow table.
+/// The least width of the last column of a narrow table.
 const LEAST_SHOWN: usize = 8;
 /// Blanks between two columns.
 const GAP: usize = 2;
@@ -71,7 +71,7 @@ impl Table {
         Self { is_narrow: true, ..self }
     }
 
-    /// Names and values, without a heading.
+    /// Creates a table of names and values, without a heading.
     pub(crate) fn of_fields() -> Self {
         Self::default()
     }
@@ -80,12 +80,12 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// One name and its value.
+    /// Adds a name and its value.
     pub(crate) fn field(&mut self, name: &str, value: impl Into<Cell>) {
         self.row([Cell::new(name).style(Style::Faint), value.into()]);
     }
 
-    /// The table as text, each line with its end.
+    /// Returns the table as text, with line ends.
     pub(crate) fn render(&self, paint: Paint) -> String {
         let heading: Vec<Cell> = self.heading.iter().map(|name| self.heading_cell(name)).collect();
         let lines =
@@ -110,7 +110,7 @@ impl Table {
         lines().map(fitting).collect()
     }
 
-    /// The heading of a column is aligned as what stands under it.
+    /// The heading of a column is aligned like its cells.
     fn heading_cell(&self, name: &'static str) -> Cell {
         let column = self.heading.iter().position(|other| *other == name).unwrap_or(0);
         let first = self.rows.first().and_then(|row| row.get(column));
@@ -123,7 +123,7 @@ impl Table {
 
 fn line(cells: &[Cell], widths: &[usize], paint: Paint) -> String {
     let mut line = String::new();
-    // Blanks are written when something follows them.
+    // Blanks are written only before further text.
     let mut blanks = 0;
     for (cell, width) in cells.iter().zip(widths) {
         let padding = width.saturating_sub(cell.width());

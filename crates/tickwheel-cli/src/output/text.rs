@@ -1,17 +1,17 @@
-//! Text as a person can read it, and as a terminal can bear it.
+//! Text for people and terminals.
 //!
-//! Ground rules: keys, payloads, headers and error messages are written by others. Whatever of
-//! theirs goes to a terminal passes through [`safe`] or [`safe_lines`], so that no job can move
-//! the cursor or change the title of somebody's window.
+//! Ground rules: keys, payloads, headers and error messages come from others. Whatever of them goes
+//! to a terminal passes through [`safe`] or [`safe_lines`], so that no job can move the cursor or
+//! change the title of a window.
 
 use std::fmt::Write as _;
 
-/// The text on one line, with control characters shown as escapes.
+/// Returns the text on one line, with control characters as escapes.
 pub(crate) fn safe(text: &str) -> String {
     escape(text, |_| false)
 }
 
-/// The text with its line breaks and tabs, and with all other control characters as escapes.
+/// Returns the text with its line breaks and tabs, and with other control characters as escapes.
 pub(crate) fn safe_lines(text: &str) -> String {
     escape(text, |c| matches!(c, '\n' | '\t'))
 }
@@ -19,7 +19,7 @@ pub(crate) fn safe_lines(text: &str) -> String {
 fn escape(text: &str, is_kept: impl Fn(char) -> bool) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
-        // The marks that turn the direction of writing can hide what a line says, too.
+        // Marks that change the direction of writing can hide text, too.
         let turns = matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         if (c.is_control() || turns) && !is_kept(c) {
             safe.extend(c.escape_default());
@@ -66,7 +66,7 @@ pub(crate) fn shortened(text: &str, max: usize) -> String {
     short
 }
 
-/// The number with a comma at each thousand.
+/// Returns the number with a comma at each thousand.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
@@ -85,7 +85,7 @@ pub(crate) fn count(number: u64, what: &str) -> String {
     format!("{} {what}{plural}", grouped(number))
 }
 
-/// Bytes in the unit that fits them.
+/// Returns a number of bytes with a fitting unit.
 pub(crate) fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if number < 1024 {

@@ -1,22 +1,21 @@
-//! Points in time and lengths of time, for people.
+//! Times and durations for people.
 //!
-//! A point in time is told twice: how far away it is, and when it is by the clock on the wall. The
-//! latter is in the time zone of this machine (`TZ`), with its offset, so that it means the same
-//! wherever it is pasted to.
+//! A time is shown twice: relative to now, and by the wall clock. The latter is in the time zone of
+//! this machine (`TZ`), with its offset, so that it means the same wherever it is pasted.
 
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-/// "in 30m", "5s ago", "now": from when this is asked. An answer may have been waited for, so that
-/// the time at which the command began says nothing.
+/// Returns "in 30m", "5s ago" or "now", counted from the time of the call: the command may have
+/// waited for its answer.
 pub(crate) fn relative(millis: u64) -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     between(since.as_millis() as u64, millis)
 }
 
-/// How far the second is from the first.
+/// Returns the distance from the first time to the second.
 fn between(now: u64, millis: u64) -> String {
     let distance = Duration::from_millis(millis.abs_diff(now));
     if distance < Duration::from_millis(500) {
@@ -28,7 +27,7 @@ fn between(now: u64, millis: u64) -> String {
     }
 }
 
-/// The clock on the wall.
+/// A wall clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Wall {
     zone: TimeZone,
@@ -39,13 +38,13 @@ impl Wall {
         Self { zone: TimeZone::system() }
     }
 
-    /// The clock on the wall of another time zone; the same one if there is no such zone here.
+    /// Returns the wall clock of another time zone, or the same one if the zone is unknown here.
     pub(crate) fn in_zone(&self, name: Option<&str>) -> Self {
         let zone = name.and_then(|name| TimeZone::get(name).ok());
         Self { zone: zone.unwrap_or_else(|| self.zone.clone()) }
     }
 
-    /// "2026-12-24 18:00:00Z", or with the offset of the time zone.
+    /// Returns "2026-12-24 18:00:00Z", or with the offset of the time zone.
     pub(crate) fn absolute(&self, millis: u64) -> String {
         let Some(timestamp) =
             i64::try_from(millis).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok())
@@ -60,7 +59,7 @@ impl Wall {
         }
     }
 
-    /// Both.
+    /// Returns the relative and the absolute time.
     pub(crate) fn both(&self, millis: u64) -> String {
         format!("{} ({})", relative(millis), self.absolute(millis))
     }
@@ -69,7 +68,7 @@ impl Wall {
 /// In seconds.
 const UNITS: [(u128, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
 
-/// A length of time in its two largest units, rounded to the nearest second above ten seconds.
+/// Returns a duration in its two largest units, rounded to the nearest second above ten seconds.
 pub(crate) fn rough(duration: Duration) -> String {
     if duration < Duration::from_secs(1) {
         return format!("{}ms", duration.as_millis());
@@ -86,7 +85,7 @@ pub(crate) fn rough(duration: Duration) -> String {
             parts.push(format!("{}{unit}", seconds / size));
             seconds %= size;
         } else if !parts.is_empty() {
-            // Only neighbouring units go together: "2d", not "2d 5s".
+            // Only adjacent units are combined: "2d", not "2d 5s".
             break;
         }
         if parts.len() == 2 {

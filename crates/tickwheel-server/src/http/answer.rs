@@ -24,13 +24,15 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http_body::Frame;
 use serde::Serialize;
-use tickwheel_queue::{self as queue, List, Offer, Page, PageToken, Queues};
+use tickwheel_queue::{self as queue, Access, List, Offer, Page, PageToken, Queues};
 
 use super::memory::Share;
 use crate::api::{Code, Deliveries, JSON_TYPE, JobPage};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::extract::off_thread;
 use crate::problem::Failure;
+use crate::tokens::Scope;
 use crate::wire::{IntoWire, encoded_len};
 
 /// JSON of one step.
@@ -155,14 +157,16 @@ trait Steps: Send + Sized + 'static {
 
 type Step<S> = Pin<Box<dyn Future<Output = Result<Option<(Bytes, S)>, Failure>> + Send>>;
 
-/// A body that is made step by step, as the client takes it.
+/// A body that is made step by step, as the client takes it. It breaks off when the access of its
+/// caller is revoked.
 struct InSteps<S> {
     step: Option<Step<S>>,
+    access: Access,
 }
 
 impl<S: Steps> InSteps<S> {
-    fn new(steps: S) -> Self {
-        Self { step: Some(Box::pin(steps.step())) }
+    fn new(steps: S, access: Access) -> Self {
+        Self { step: Some(Box::pin(steps.step())), access }
     }
 }
 
@@ -178,6 +182,9 @@ impl<S: Steps> http_body::Body for InSteps<S> {
         let made = ready!(step.as_mut().poll(context));
         self.step = None;
         let (text, next) = match made {
+            Ok(Some(_)) if self.access.is_revoked() => {
+                return Poll::Ready(Some(Err("access was revoked".into())));
+            }
             Ok(made) => made.unzip(),
             Err(failure) => return Poll::Ready(Some(Err(failure.problem.detail.into()))),
         };
@@ -187,7 +194,8 @@ impl<S: Steps> http_body::Body for InSteps<S> {
 }
 
 /// The answer with a page of a list.
-pub(crate) async fn page(app: &App, queues: Queues, mut list: List) -> Result<Response, Failure> {
+pub(crate) async fn page(app: &App, caller: &Caller, mut list: List) -> Result<Response, Failure> {
+    let queues = app.queues_for(caller, Scope::Read)?;
     let mut share = app.memory().share();
     share.grow(2 * STEP_BYTES)?;
     list.bytes = STEP_BYTES;
@@ -216,7 +224,7 @@ pub(crate) async fn page(app: &App, queues: Queues, mut list: List) -> Result<Re
         gaps: 0,
         share: Arc::new(Mutex::new(share)),
     };
-    Ok(streamed(InSteps::new(pages)))
+    Ok(streamed(InSteps::new(pages, caller.access().clone())))
 }
 
 /// A page of a list on its way: it is read and written as smaller pages.
@@ -287,10 +295,15 @@ impl Steps for Pages {
 }
 
 /// The answer with a backup, which is made as the client takes it.
-pub(crate) fn backup(app: &App, backup: queue::Backup) -> Result<Response, Failure> {
+pub(crate) fn backup(
+    app: &App,
+    caller: &Caller,
+    backup: queue::Backup,
+) -> Result<Response, Failure> {
     let mut share = app.memory().share();
     share.grow(2 * STEP_BYTES)?;
-    let body = Body::new(InSteps::new(BackingUp { backup, _share: share }));
+    let steps = BackingUp { backup, _share: share };
+    let body = Body::new(InSteps::new(steps, caller.access().clone()));
     Ok(([(CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }
 
@@ -342,6 +355,7 @@ impl Charge {
 
 /// The answer with jobs for a worker, whose memory was charged while they were leased.
 pub(crate) fn deliveries(
+    caller: &Caller,
     jobs: Vec<queue::Delivery>,
     charge: Arc<Charge>,
 ) -> Result<Response, Failure> {
@@ -351,7 +365,7 @@ pub(crate) fn deliveries(
         return Ok(json(encode(&Deliveries { deliveries })?, charge));
     }
     let steps = Delivered { jobs: jobs.into_iter(), is_begun: false, is_over: false, charge };
-    Ok(streamed(InSteps::new(steps)))
+    Ok(streamed(InSteps::new(steps, caller.access().clone())))
 }
 
 /// Jobs for a worker on their way.

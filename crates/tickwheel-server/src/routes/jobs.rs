@@ -108,7 +108,7 @@ pub(crate) async fn list(
     list.key_prefix = params.get("key_prefix").map(str::to_owned);
     list.limit = params.number("limit", 1, 1_000)?.unwrap_or(100);
     list.after = params.parse("page", str::parse::<PageToken>)?;
-    answer::page(&app, app.queues_for(&caller, Scope::Read)?, list).await
+    answer::page(&app, &caller, list).await
 }
 
 /// Returns a job, if the caller may see it.

@@ -125,7 +125,7 @@ pub(crate) async fn backup(State(app): State<App>, caller: Caller) -> Result<Res
         return Err(Failure::new(Code::Forbidden, why));
     }
     let backup = off_thread(true, move || Ok(queues.backup()?)).await?;
-    answer::backup(&app, backup)
+    answer::backup(&app, &caller, backup)
 }
 
 /// This document.

@@ -72,7 +72,7 @@ pub(crate) async fn reserve(
         // Jobs that are reserved after this point return to their queue.
         () = app.shutdown().begun(), if !wait.0.is_zero() => Vec::new(),
     };
-    answer::deliveries(deliveries, charge)
+    answer::deliveries(&caller, deliveries, charge)
 }
 
 pub(super) fn check_lease(lease: Delay) -> Result<Duration, Failure> {

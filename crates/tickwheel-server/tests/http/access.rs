@@ -357,6 +357,46 @@ async fn a_batch_that_races_with_its_ids_touches_nothing() {
     tenants.service.stop().await;
 }
 
+/// Pages, answers to `reserve` and backups are made as the client reads them. A client that reads
+/// on after its token was removed gets at most what was on its way.
+#[tokio::test]
+async fn a_long_answer_breaks_off_when_its_token_is_removed() {
+    const JOBS: usize = 15;
+    const PAYLOAD: usize = 1 << 20;
+    let service = Service::start().await;
+    let root = token(&service.folder, "root", &[Scope::Admin], &["*"]);
+    let put = json!({"text": "x".repeat(PAYLOAD)});
+    let ask = || Request::new("GET", "/v1/queues").token(&root);
+    until(async || service.send(ask()).await.status == 200).await;
+    for _ in 0..JOBS {
+        let request = Request::new("POST", "/v1/queues/q/jobs").json(&put).token(&root);
+        assert_eq!(service.send(request).await.status, 201);
+    }
+    let requests = [
+        Request::new("GET", "/v1/queues/q/jobs?limit=1000"),
+        Request::new("GET", "/v1/backup"),
+        Request::new("POST", "/v1/queues/q/reserve").json(&json!({"limit": JOBS})),
+    ];
+    for (number, request) in requests.into_iter().enumerate() {
+        let name = format!("reader-{number}");
+        let reader = token(&service.folder, &name, &[Scope::Admin], &["*"]);
+        let ask = || Request::new("GET", "/v1/queues").token(&reader);
+        until(async || service.send(ask()).await.status == 200).await;
+        let mut client = service.connect().await;
+        client.write(&request.token(&reader).bytes()).await;
+        let (status, _) = client.head().await.unwrap();
+        assert_eq!(status, 200);
+        let mut read = client.chunk().await.unwrap().len();
+        TokenStore::new(service.folder.path()).remove(&name).unwrap();
+        until(async || service.send(ask()).await.status == 401).await;
+        while let Some(chunk) = client.chunk().await {
+            read += chunk.len();
+        }
+        assert!(read < JOBS * PAYLOAD, "request {number} was answered whole: {read} bytes");
+    }
+    service.stop().await;
+}
+
 #[tokio::test]
 async fn a_worker_whose_token_is_removed_gets_no_job() {
     let tenants = Tenants::start().await;

@@ -26,7 +26,7 @@ pub(crate) use self::local::{
     BackupArgs, CompletionsArgs, ConfigArgs, ExportArgs, ImportArgs, ManArgs, RestoreArgs,
     ServeArgs, ServerOptions, TokenCommand, TokenNewArgs, TokenPlace,
 };
-pub(crate) use self::operator::DoctorArgs;
+pub(crate) use self::operator::{BenchArgs, BenchMode, DoctorArgs};
 pub(crate) use self::queue::{GroupsArgs, PacingArgs, QueueCommand, QueueSetArgs, SetGroupArgs};
 pub(crate) use self::schedule::{ScheduleAddArgs, ScheduleCommand};
 pub(crate) use self::target::{TargetAddArgs, TargetCommand, TargetOptions, TargetSetArgs};
@@ -160,6 +160,8 @@ pub(crate) enum Command {
     Stats(StatsArgs),
     /// Check a running server, or a data directory, and say what to do about what is wrong
     Doctor(DoctorArgs),
+    /// Put load on a running server, and measure how it answers
+    Bench(BenchArgs),
     /// Write everything that the server keeps into a file, while it runs
     Backup(BackupArgs),
     /// Make a data directory of a backup, and check it

@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
+use tickwheel_api::Delay;
+
+use super::values;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -26,5 +29,61 @@ pub(crate) struct DoctorArgs {
     pub(crate) repair: bool,
     /// Repair without asking
     #[arg(long, short, requires = "repair")]
+    pub(crate) yes: bool,
+}
+
+/// What a benchmark does with its jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchMode {
+    /// Puts them
+    Put,
+    /// Puts them, and has workers that reserve and acknowledge each when it is due
+    EndToEnd,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tickwheel bench --rate 5000 --duration 30s
+  tickwheel bench --mode end-to-end --rate 2000 --delay 500ms
+  tickwheel bench http://10.0.0.7:7300 --rate 50000 --batch 100 --connections 32
+
+The load is open: each request has a time at which it is to be sent, whether or not earlier ones are
+answered, and its latency is measured from that time. So a server that stalls cannot hide the
+requests that it kept from being sent. The jobs go into a queue of their own, which is removed at
+the end. The token needs the scopes produce, consume and admin.")]
+pub(crate) struct BenchArgs {
+    /// The server; that of --url if not given
+    #[arg(value_name = "URL")]
+    pub(crate) server: Option<String>,
+    /// What happens to the jobs
+    #[arg(long, value_enum, default_value = "put")]
+    pub(crate) mode: BenchMode,
+    /// Jobs put in each second
+    #[arg(long, value_name = "NUMBER", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) rate: u32,
+    /// How long jobs are put, from 100ms to 1h
+    #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = values::delay)]
+    pub(crate) duration: Delay,
+    /// Connections that put jobs
+    #[arg(long, value_name = "NUMBER", default_value = "16", value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    pub(crate) connections: u16,
+    /// Jobs in each request
+    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) batch: u32,
+    /// Bytes of each job's payload, at least 12
+    #[arg(long, value_name = "NUMBER", default_value = "64", value_parser = clap::value_parser!(u32).range(12..=1_048_576))]
+    pub(crate) payload_bytes: u32,
+    /// After how long jobs are due [default: 1h, or 1s in the mode end-to-end]
+    #[arg(long, value_name = "DURATION", value_parser = values::delay)]
+    pub(crate) delay: Option<Delay>,
+    /// Connections that reserve and acknowledge jobs, in the mode end-to-end
+    #[arg(long, value_name = "NUMBER", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=1_024))]
+    pub(crate) workers: u16,
+    /// The queue; a new one with a name of its own if not given
+    #[arg(long, short)]
+    pub(crate) queue: Option<String>,
+    /// Use the queue although it exists
+    #[arg(long, short, requires = "queue")]
     pub(crate) yes: bool,
 }

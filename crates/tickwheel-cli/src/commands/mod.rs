@@ -4,6 +4,7 @@
 //! nothing that the server checks, so that the rules exist once.
 
 mod backup;
+mod bench;
 mod clock;
 mod config;
 mod doctor;
@@ -55,6 +56,7 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
         Command::Target(command) => target::run(&context()?, command),
         Command::Watch(args) => watch::run(&context()?, &args),
         Command::Doctor(args) => doctor::run(output, &args, context),
+        Command::Bench(args) => bench::run(output, &args, connection),
         Command::Backup(args) => backup::run(output, &args, context),
         Command::Restore(args) => backup::restore(output, &args),
         Command::Export(args) => export::export(&context()?, &args),

@@ -106,7 +106,16 @@ impl Output {
         }
     }
 
-    /// Ends the line of a progress in bytes.
+    /// Shows what a long command is doing, on one line that the next call overwrites.
+    pub(crate) fn status(&self, text: &str) {
+        let mut stderr = io::stderr().lock();
+        if !self.json && stderr.is_terminal() {
+            let _ = write!(stderr, "\r\x1b[K{text}");
+            let _ = stderr.flush();
+        }
+    }
+
+    /// Ends the line of a status, or of a progress in bytes.
     pub(crate) fn end_progress(&self) {
         let mut stderr = io::stderr().lock();
         if !self.json && stderr.is_terminal() {

@@ -24,6 +24,11 @@ impl Cell {
         Self { to_the_right: true, ..Self::new(super::text::grouped(number)) }
     }
 
+    /// The same cell, aligned to the right.
+    pub(crate) fn right_aligned(self) -> Self {
+        Self { to_the_right: true, ..self }
+    }
+
     pub(crate) fn style(mut self, style: Style) -> Self {
         self.style = Some(style);
         self

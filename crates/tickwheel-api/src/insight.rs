@@ -241,8 +241,8 @@ pub struct Overview {
     pub summary: String,
     /// What is wrong, the worst first; empty if nothing is.
     pub health: Vec<Trouble>,
-    /// The numbers of all queues that the caller may see.
-    pub totals: OverviewTotals,
+    /// The numbers of all queues that the caller may see; `null` while the store does not answer.
+    pub totals: Option<OverviewTotals>,
     /// The queues, by name. If there are more than 200, those in which most happens or waits.
     pub queues: Vec<QueueOverview>,
     /// The number of queues that are left out.

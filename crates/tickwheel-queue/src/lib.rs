@@ -78,6 +78,7 @@ pub use model::import::ImportedJob;
 pub use model::job::{Delivery, FollowUp, Job, JobRef, Lease, NewJob, OnConflict, State, When};
 pub use model::list::{List, Page, PageToken};
 pub use model::retry::{Retry, RetryPolicy};
+pub use model::sample::{QueueSample, Sample};
 pub use model::schedule::{NewSchedule, PutSchedule, Schedule, Timing};
 pub use model::settings::{Keep, Limits, Order, Pacing, QueueSettings, Retention, SettingsPatch};
 pub use model::short_id::{ParseShortIdError, ShortId};
@@ -86,6 +87,8 @@ pub use model::target::StoredTarget;
 pub use model::time::Time;
 #[doc(hidden)] // For replicated stores.
 pub use model::time::TimeFloor;
+pub use model::upcoming::DueCount;
+pub use model::wheel::{WheelInfo, WheelLevel, WheelSlot};
 pub use tickwheel::cron;
 
 /// The example of the README, as a test.

@@ -1,5 +1,6 @@
 //! Operations on whole queues and on dead jobs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::answer::Answer;
@@ -12,10 +13,14 @@ use crate::model::group::{GroupList, GroupPage, GroupPatch, GroupSettings};
 use crate::model::id::JobId;
 use crate::model::import::ImportedJob;
 use crate::model::job::State;
+use crate::model::sample::Sample;
 use crate::model::settings::{QueueSettings, SettingsPatch};
 use crate::model::short_id::ShortId;
 use crate::model::stats::{QueueInfo, Stats};
 use crate::model::time::Time;
+use crate::model::upcoming::DueCount;
+use crate::model::wheel::WheelInfo;
+use crate::runtime::due_reading::DueCounting;
 use crate::runtime::id_reading::IdSearch;
 use crate::runtime::reading::Read;
 use crate::runtime::request::Ask;
@@ -254,6 +259,41 @@ impl Queues {
     /// Returns counters since the queues were opened, and current numbers.
     pub fn stats(&self) -> Answer<Stats> {
         self.ask(Ask::Stats, response::stats)
+    }
+
+    /// Returns the counters of all queues together, and of each queue in which something happened at
+    /// `since` or later or which is named. Takes less than [`queues`](Self::queues) does.
+    ///
+    /// See [`Sample`] for an example.
+    pub fn sample(&self, since: Time, names: Vec<Arc<str>>) -> Answer<Sample> {
+        self.ask(Ask::Sample(since, names), response::sample)
+    }
+
+    /// Returns what the timing wheel holds, as counts. They are made when asked for, which takes
+    /// about a millisecond for 100,000 jobs on the wheel.
+    ///
+    /// See [`WheelInfo`] for an example.
+    pub fn wheel(&self) -> Answer<WheelInfo> {
+        self.ask(Ask::Wheel, response::wheel)
+    }
+
+    /// Counts the waiting jobs of each queue by their due time: up to each of the given times, in
+    /// ascending order, and later. Walks the index in steps, about half a million jobs in a second.
+    ///
+    /// ```
+    /// use std::time::{Duration, SystemTime};
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("mail", "").delay(Duration::from_secs(30))).wait()?;
+    /// queues.put(NewJob::new("mail", "").delay(Duration::from_secs(86_400))).wait()?;
+    /// let hour = SystemTime::now() + Duration::from_secs(3_600);
+    /// assert_eq!(queues.count_due([hour.into()]).wait()?[0].counts, [1, 1]);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn count_due(&self, times: impl IntoIterator<Item = Time>) -> Answer<Vec<DueCount>> {
+        let counting = DueCounting::new(times.into_iter().collect());
+        self.read(Read::CountDue(counting), response::due_counts)
     }
 
     /// Returns the activity of all queues in a window that ends now. The window is 10 seconds to an

@@ -8,11 +8,14 @@ use crate::model::id::JobId;
 use crate::model::idempotency::PutOnce;
 use crate::model::job::{Delivery, Job, State};
 use crate::model::list::Page;
+use crate::model::sample::Sample;
 use crate::model::schedule::{PutSchedule, Schedule};
 use crate::model::settings::QueueSettings;
 use crate::model::stats::{QueueInfo, Stats};
 use crate::model::target::StoredTarget;
 use crate::model::time::Time;
+use crate::model::upcoming::DueCount;
+use crate::model::wheel::WheelInfo;
 use crate::runtime::request::Response;
 
 type Many<T> = Result<Vec<Result<T, Error>>, Error>;
@@ -169,6 +172,18 @@ pub(crate) fn activity(outcome: Response) -> Result<Activity, Error> {
     } else {
         mismatch(outcome)
     }
+}
+
+pub(crate) fn sample(outcome: Response) -> Result<Sample, Error> {
+    if let Response::Sample(sample) = outcome { Ok(*sample) } else { mismatch(outcome) }
+}
+
+pub(crate) fn wheel(outcome: Response) -> Result<WheelInfo, Error> {
+    if let Response::Wheel(wheel) = outcome { Ok(*wheel) } else { mismatch(outcome) }
+}
+
+pub(crate) fn due_counts(outcome: Response) -> Result<Vec<DueCount>, Error> {
+    if let Response::DueCounts(counts) = outcome { counts } else { mismatch(outcome) }
 }
 
 pub(crate) fn queues(outcome: Response) -> Result<Vec<QueueInfo>, Error> {

@@ -255,7 +255,7 @@ impl Engine {
         (self.room() / 4 / groups).clamp(1, MAX_SHARE)
     }
 
-    fn group_may_start(&self, number: u32, index: u32) -> bool {
+    pub(super) fn group_may_start(&self, number: u32, index: u32) -> bool {
         let queue = &self.queues[number as usize];
         let group = &queue.groups[index];
         let pacing = group.settings.pacing.unwrap_or(queue.settings.group_pacing);

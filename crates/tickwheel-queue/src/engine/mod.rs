@@ -22,6 +22,7 @@ mod groups;
 mod history;
 mod idempotency;
 mod import;
+mod insight;
 mod lookup;
 mod opening;
 mod pace;

@@ -79,7 +79,8 @@ impl Lateness {
     }
 
     /// Returns the deliveries since an earlier state. The maximum is that of all time.
-    fn since(&self, earlier: &Self) -> Self {
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
         let mut since = self.clone();
         for (count, earlier) in since.counts.iter_mut().zip(earlier.counts) {
             *count = count.saturating_sub(earlier);

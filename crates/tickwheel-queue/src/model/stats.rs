@@ -65,6 +65,11 @@ pub struct Stats {
     pub in_memory: u64,
     /// Bytes on disk, as of a few seconds ago.
     pub disk: u64,
+    /// Bytes that the file system has left, as of a few seconds ago; `None` in memory.
+    pub disk_free: Option<u64>,
+    /// About how many bytes may still be put before the disk, or its share of it, is full; `None` in
+    /// memory.
+    pub disk_room: Option<u64>,
     /// Jobs put, those of schedules included.
     pub put: u64,
     /// Jobs put by schedules.
@@ -155,6 +160,22 @@ impl Tally {
         }
     }
 
+    /// Returns the counts, and how late deliveries were, since the opening.
+    pub(crate) fn counters(&self) -> (QueueCounters, Lateness) {
+        let counters = QueueCounters {
+            put: self.put,
+            delivered: self.delivered,
+            acked: self.acked,
+            failed: self.failed,
+            expired: self.expired,
+            released: self.released,
+            died: self.died,
+            cancelled: self.cancelled,
+            kicked: self.kicked,
+        };
+        (counters, self.coarse_lateness.clone())
+    }
+
     pub(crate) fn add_to(&self, stats: &mut Stats) {
         stats.put = self.put;
         stats.fired = self.fired;
@@ -200,6 +221,9 @@ pub struct QueueInfo {
     pub ready: u64,
     /// Whether more jobs are ready than memory holds. Those are counted in `scheduled`.
     pub more_ready: bool,
+    /// Ready jobs in memory that are not delivered because the queue or their group is paused or at
+    /// one of its limits.
+    pub held: u64,
     /// Leased jobs.
     pub leased: u64,
     /// Dead jobs.

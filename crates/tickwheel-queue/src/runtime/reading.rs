@@ -14,6 +14,7 @@ use crate::model::job::{ANSWER_BYTES, Job, JobRef, State};
 use crate::model::list::{List, Page, PageToken};
 use crate::model::time::Time;
 use crate::runtime::core::Core;
+use crate::runtime::due_reading::DueCounting;
 use crate::runtime::id_reading::IdSearch;
 use crate::runtime::request::Response;
 use crate::runtime::{group_reading, schedule_reading, target_reading};
@@ -34,6 +35,7 @@ pub(crate) enum Read {
     NextTimes(String, usize),
     /// One push target, or all.
     Targets(Option<String>),
+    CountDue(DueCounting),
 }
 
 /// The parts of the index that a list scans.
@@ -114,6 +116,9 @@ impl Reading {
                 is_last.then(|| Response::Jobs(std::mem::take(&mut self.found)))
             }
             Read::Ids(search) => search.step(core, &*reader.view, access).map(Response::Ids),
+            Read::CountDue(counting) => {
+                counting.step(core, &*reader.view, access).map(Response::DueCounts)
+            }
             Read::List(list) => match reader.list(list, &mut self.page, &mut self.room) {
                 Ok(false) => None,
                 Ok(true) => Some(Response::Page(Ok(std::mem::take(&mut self.page)))),

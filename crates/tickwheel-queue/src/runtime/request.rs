@@ -1,5 +1,6 @@
 //! The requests that callers send to the writer and the readers, and the responses.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::{Command, Outcome, Reserve};
@@ -10,10 +11,13 @@ use crate::model::group::GroupPage;
 use crate::model::id::JobId;
 use crate::model::job::{Delivery, Job, JobRef};
 use crate::model::list::Page;
+use crate::model::sample::Sample;
 use crate::model::schedule::Schedule;
 use crate::model::stats::{QueueInfo, Stats};
 use crate::model::target::StoredTarget;
 use crate::model::time::Time;
+use crate::model::upcoming::DueCount;
+use crate::model::wheel::WheelInfo;
 use crate::runtime::reading::Read;
 use crate::runtime::reply::Promise;
 
@@ -61,6 +65,11 @@ pub(crate) enum Ask {
     Activity(Duration),
     /// One queue, or all.
     Queues(Option<String>),
+    /// The counters of all queues together, of queues in which something happened since a time, and
+    /// of the named ones.
+    Sample(Time, Vec<Arc<str>>),
+    /// What the timing wheel holds.
+    Wheel,
 }
 
 /// The answer to a request.
@@ -78,6 +87,9 @@ pub(crate) enum Response {
     Stats(Box<Stats>),
     Activity(Result<Box<Activity>, Error>),
     Queues(Vec<QueueInfo>),
+    Sample(Box<Sample>),
+    Wheel(Box<WheelInfo>),
+    DueCounts(Result<Vec<DueCount>, Error>),
     /// The request was not applied, or its outcome is unknown.
     Refused(Error),
 }
@@ -108,7 +120,9 @@ impl Request {
             )
             | Self::Ask(Ask::Queues(Some(name))) => name.len(),
             Self::Read(Read::Schedules | Read::Ids(_) | Read::Targets(None))
-            | Self::Ask(Ask::Stats | Ask::Activity(_) | Ask::Queues(None)) => 0,
+            | Self::Ask(Ask::Stats | Ask::Activity(_) | Ask::Queues(None) | Ask::Wheel) => 0,
+            Self::Read(Read::CountDue(counting)) => counting.bytes(),
+            Self::Ask(Ask::Sample(_, names)) => names.iter().map(|name| name.len()).sum(),
         };
         FIXED + more
     }

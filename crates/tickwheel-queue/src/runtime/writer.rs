@@ -467,6 +467,8 @@ impl WriterOptions {
                     leased: engine.queues().iter().map(|queue| queue.counts().leased).sum(),
                     in_memory: engine.in_memory() as u64,
                     disk: open.housekeeping.disk(),
+                    disk_free: open.housekeeping.free(),
+                    disk_room: engine.disk_room(),
                     commits: open.commits,
                     failures,
                     commit_time: open.commit_time.clone(),
@@ -486,15 +488,20 @@ impl WriterOptions {
                         && !queue.is_removed
                 };
                 let now = clock.now().time();
-                Response::Queues(
-                    engine.queues().iter().filter(wanted).map(|queue| info(queue, now)).collect(),
-                )
+                let queues = engine.queues().iter().zip(0..).filter(|(queue, _)| wanted(queue));
+                let info = |(queue, number)| info(queue, engine.held(number), now);
+                Response::Queues(queues.map(info).collect())
             }
+            Ask::Sample(since, names) => {
+                let sample = engine.sample(access, *since, names, clock.now().time());
+                Response::Sample(Box::new(sample))
+            }
+            Ask::Wheel => Response::Wheel(Box::new(engine.wheel_info(access))),
         }
     }
 }
 
-fn info(queue: &engine::Queue, now: crate::model::time::Time) -> QueueInfo {
+fn info(queue: &engine::Queue, held: u64, now: crate::model::time::Time) -> QueueInfo {
     let counts = queue.counts();
     let (ready, more_ready) = queue.ready(now);
     QueueInfo {
@@ -504,6 +511,7 @@ fn info(queue: &engine::Queue, now: crate::model::time::Time) -> QueueInfo {
         scheduled: counts.waiting.saturating_sub(ready),
         ready,
         more_ready,
+        held,
         leased: counts.leased,
         dead: counts.dead,
         done: counts.done,

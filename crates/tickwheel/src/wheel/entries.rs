@@ -317,6 +317,13 @@ impl<T> Entries<T> {
         (entry.stamp == stamp && entry.value.is_some()).then_some(entry.deadline)
     }
 
+    /// Returns the timer that a reference points to, or `None` if the reference is stale.
+    pub(super) fn pending(&self, index: u32, stamp: u8) -> Option<Pending<'_, T>> {
+        let entry = self.arena.get(index).filter(|entry| entry.stamp == stamp)?;
+        let key = Key { index, generation: entry.generation };
+        Some(Pending { key, deadline: entry.deadline, value: entry.value.as_ref()? })
+    }
+
     /// Returns `true` if the timer that a reference points to is due at `tick`.
     #[inline]
     pub(super) fn is_due(&self, index: u32, stamp: u8, tick: u64) -> bool {

@@ -28,10 +28,11 @@ use core::fmt;
 use super::api::wheel_api;
 use super::entries::{Drain, Entries, Iter, Meeting, Reset};
 use super::invariants::Meetings;
-use super::overdue::Overdue;
+use super::overdue::{Late, Overdue};
 use super::references::{CHUNK, Chunk, Lists, Reference};
+use super::slots::{Slot, Slots};
 use super::sweep::Sweep;
-use super::{Advance, Due, Key, Wheel};
+use super::{Advance, Due, Key, Pending, Wheel};
 
 /// The number of bits of a deadline that one level uses.
 const LEVEL_BITS: u32 = 8;
@@ -141,6 +142,72 @@ impl<T> HierarchicalWheel<T> {
         let mut wheel = Self::new();
         wheel.reserve(capacity);
         wheel
+    }
+
+    /// The number of levels.
+    pub const LEVELS: usize = LEVELS;
+
+    /// The number of slots of each level. A slot of level *n* spans 256ⁿ ticks.
+    pub const SLOTS: usize = SLOTS;
+
+    /// Iterates over the slots that hold timers, from the innermost level outward. For displays:
+    /// counting walks the timers, and the wheel keeps nothing for it.
+    ///
+    /// Timers that are [overdue](Self::overdue) are in no slot.
+    ///
+    /// ```
+    /// use tickwheel::wheel::HierarchicalWheel;
+    ///
+    /// let mut wheel = HierarchicalWheel::new();
+    /// wheel.insert(1_000, "demoted in time");
+    /// let place = |wheel: &HierarchicalWheel<&str>| {
+    ///     wheel.slots().next().map(|slot| (slot.level, slot.first, slot.last))
+    /// };
+    /// assert_eq!(place(&wheel), Some((1, 768, 1_023)));
+    /// assert!(wheel.pop_due(800).is_none());
+    /// assert_eq!(place(&wheel), Some((0, 1_000, 1_000)));
+    /// ```
+    pub fn slots(&self) -> Slots<'_, T> {
+        Slots { wheel: self, next: 0 }
+    }
+
+    /// Returns the number of timers that are in no slot because their tick has passed. They are
+    /// popped next. Walks all of them.
+    pub fn overdue(&self) -> usize {
+        let live = |late: &Late| self.entries.referenced(late.index, late.stamp).is_some();
+        self.overdue.iter().filter(live).count()
+    }
+
+    /// Returns the first list at or after `list` that may hold timers.
+    pub(super) fn next_occupied(&self, list: usize) -> Option<usize> {
+        let next = self.lists.next_occupied(list);
+        // The references of the batch were taken out of this list.
+        let batch = (self.cursor % SLOTS as u64) as usize;
+        if self.batch.first().is_some() && list <= batch {
+            return Some(next.map_or(batch, |next| next.min(batch)));
+        }
+        next
+    }
+
+    /// Describes the slot of a list.
+    pub(super) fn slot(&self, list: usize) -> Slot<'_, T> {
+        let (level, slot) = (list / SLOTS, list % SLOTS);
+        let first = slot_start(level, slot, self.floor);
+        let last = first | ((1 << (LEVEL_BITS * level as u32)) - 1);
+        Slot { level, slot, first, last, wheel: self }
+    }
+
+    /// Iterates over the timers of a slot.
+    pub(super) fn timers_in(
+        &self,
+        level: usize,
+        slot: usize,
+    ) -> impl Iterator<Item = Pending<'_, T>> + use<'_, T> {
+        let is_batch = level == 0 && slot as u64 == self.cursor % SLOTS as u64;
+        let batch = if is_batch { self.batch.rest() } else { &[] };
+        let listed = self.lists.iter(level * SLOTS + slot);
+        let references = batch.iter().copied().chain(listed);
+        references.filter_map(|it| self.entries.pending(it.index, it.stamp()))
     }
 
     /// Adds a reference that the wheel reaches at the deadline of a live entry.

@@ -95,6 +95,7 @@ mod overdue;
 #[cfg(feature = "std")]
 pub(crate) mod pool;
 mod references;
+mod slots;
 mod sweep;
 
 #[cfg(feature = "std")]
@@ -102,6 +103,7 @@ pub(crate) use block::prefetch;
 pub use entries::{Drain, Iter};
 pub use hashed::HashedWheel;
 pub use hierarchical::HierarchicalWheel;
+pub use slots::{Slot, Slots};
 
 /// The identity of one timer in one wheel. The wheel makes it, unlike `tickwheel::Key`, which the
 /// caller of a `Timer` chooses.

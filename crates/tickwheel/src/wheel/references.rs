@@ -159,7 +159,7 @@ impl Lists {
 
     /// Returns the first list at or after `list` that is not empty.
     #[inline]
-    fn next_occupied(&self, list: usize) -> Option<usize> {
+    pub(super) fn next_occupied(&self, list: usize) -> Option<usize> {
         let word = list / 64;
         let rest = self.occupied.get(word)? & (!0 << (list % 64));
         if rest != 0 {
@@ -411,6 +411,17 @@ impl Lists {
         };
         self.chunks.prefetch(chunk.next);
         chunk.references()
+    }
+
+    /// Iterates over the references of a list, stale ones included.
+    pub(super) fn iter(&self, list: usize) -> impl Iterator<Item = Reference> {
+        let mut next = self.heads[list].head;
+        let chunks = core::iter::from_fn(move || {
+            let chunk = self.chunks.get(next)?;
+            next = chunk.next;
+            Some(chunk.references())
+        });
+        chunks.flatten().copied()
     }
 
     pub(super) fn clear(&mut self) {

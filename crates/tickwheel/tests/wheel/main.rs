@@ -10,5 +10,6 @@ mod handlers;
 mod histories;
 mod memory;
 mod promises;
+mod slots;
 mod steps;
 mod values;

@@ -12,6 +12,7 @@ use crate::clock::ManualTime;
 use crate::config::Config;
 use crate::http::memory::Memory;
 use crate::idempotency::OldMarkers;
+use crate::insight::Insight;
 use crate::limits::Buckets;
 use crate::metrics::HttpCounts;
 use crate::problem::Failure;
@@ -40,6 +41,7 @@ struct Shared {
     old_markers: OldMarkers,
     documents: Documents,
     push: Arc<Push>,
+    insight: Insight,
 }
 
 /// The key of a client's rate limit.
@@ -82,6 +84,7 @@ impl App {
             old_markers,
             documents,
             push,
+            insight: Insight::default(),
             config,
         }))
     }
@@ -100,6 +103,11 @@ impl App {
     /// Returns the push targets.
     pub(crate) fn push(&self) -> &Arc<Push> {
         &self.0.push
+    }
+
+    /// What is kept for operators.
+    pub(crate) fn insight(&self) -> &Insight {
+        &self.0.insight
     }
 
     pub(crate) fn config(&self) -> &Config {

@@ -102,6 +102,10 @@ pub(crate) const EXAMPLES: &[(&str, &str, &str)] = &[
     ("followQueue", "/v1/queues/orders/events", ""),
     ("getClock", "/v1/clock", ""),
     ("advanceClock", "/v1/clock/advance", r#"{"by": "30m"}"#),
+    ("getOverview", "/v1/overview", ""),
+    ("getHistory", "/v1/history?window=24h&queue=orders", ""),
+    ("getWheel", "/v1/wheel", ""),
+    ("followLive", "/v1/live", ""),
     ("getStats", "/v1/stats", ""),
     ("backup", "/v1/backup", ""),
     ("index", "/", ""),
@@ -115,7 +119,7 @@ pub(crate) const EXAMPLES: &[(&str, &str, &str)] = &[
 
 /// Returns the command of an example.
 fn curl(method: &str, path: &str, body: &str) -> String {
-    let stream = if path.ends_with("events") { "N" } else { "" };
+    let stream = if ["events", "/live"].iter().any(|end| path.ends_with(end)) { "N" } else { "" };
     let file = if path.ends_with("/backup") { " -fo tickwheel.backup" } else { "" };
     let method = match method {
         "get" => String::new(),

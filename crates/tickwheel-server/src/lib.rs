@@ -20,6 +20,7 @@
 //! | `routes` | what is served at which path |
 //! | `front` | what happens to every request |
 //! | `events` | streams of what happens |
+//! | `insight` | what operators see: overview, history, timing wheel |
 //! | `push` | HTTP targets that get the jobs of queues |
 //! | `idempotency` | puts that can be repeated |
 //! | `server` | connections |
@@ -40,6 +41,7 @@ mod extract;
 mod front;
 mod http;
 mod idempotency;
+mod insight;
 mod limits;
 mod metrics;
 mod openapi;

@@ -36,6 +36,7 @@ pub(crate) fn head() -> OpenApi {
         ("schedules", "Jobs that are put again and again"),
         ("targets", "HTTP endpoints that get the jobs of queues"),
         ("events", "What happens, as it happens"),
+        ("insight", "Overview, history and timing wheel, for dashboards"),
         ("system", "How the service is"),
     ];
     let license = LicenseBuilder::new().name("MIT OR Apache-2.0");

@@ -27,7 +27,7 @@ use crate::push::Push;
 use crate::shutdown::Shutdown;
 use crate::tls::{Certificate, TlsError};
 use crate::tokens::{TokenError, TokenStore, make_private};
-use crate::{docs_page, openapi, routes};
+use crate::{docs_page, insight, openapi, routes};
 
 /// Why the service could not be started.
 ///
@@ -273,6 +273,10 @@ impl Server {
         );
         let mut chores = JoinSet::new();
         chores.spawn(Arc::clone(app.gate()).keep_reading());
+        // What happens from now on is counted.
+        insight::take_sample(&app).await;
+        chores.spawn(insight::keep_sampling(app.clone()));
+        chores.spawn(insight::live::keep_sending(app.clone()));
         let acceptor = certificate.map(|(certificate, acceptor)| {
             chores.spawn(certificate.keep_reading());
             acceptor

@@ -80,7 +80,7 @@ const IMPORT: &str = r#"{"items":[{"created":1,"attempts":0,
     "put":{"id":"0190163d-8694-739b-aea5-966c26f8adff","queue":"{queue}","text":"x","delay":"1h"}}]}"#;
 
 /// Routes that name a queue, a key in it, or a schedule.
-const BY_NAME: [Route; 28] = [
+const BY_NAME: [Route; 29] = [
     route("POST", "/v1/queues/{queue}/jobs", r#"{"text":"x","delay":"1h"}"#, "produce"),
     route(
         "POST",
@@ -95,6 +95,7 @@ const BY_NAME: [Route; 28] = [
     route("POST", "/v1/queues/{queue}/keys/{key}/reschedule", r#"{"delay":"1h"}"#, "produce"),
     route("POST", "/v1/queues/{queue}/reserve", r#"{"limit":10}"#, "consume"),
     route("GET", "/v1/queues/{queue}", "", "read"),
+    route("GET", "/v1/history?queue={queue}", "", "read"),
     route("PUT", "/v1/queues/{queue}/settings", "{}", "admin"),
     route("PATCH", "/v1/queues/{queue}/settings", "{}", "admin"),
     route("GET", "/v1/queues/{queue}/groups", "", "read"),
@@ -141,7 +142,15 @@ const FOR_ALL_QUEUES: [Route; 13] = [
 const TARGET: &str = "b-partner";
 
 /// Routes that concern everything: what they show has to be filtered.
-const LISTS: [&str; 4] = ["/v1/queues", "/v1/schedules", "/v1/stats", "/metrics"];
+const LISTS: [&str; 7] = [
+    "/v1/queues",
+    "/v1/schedules",
+    "/v1/stats",
+    "/v1/overview",
+    "/v1/history",
+    "/v1/wheel",
+    "/metrics",
+];
 
 /// Something that a request can name. What a route has no placeholder for is not used.
 #[derive(Clone, Debug)]

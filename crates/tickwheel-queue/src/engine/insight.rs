@@ -15,6 +15,11 @@ const SHOWN_LEVELS: usize = 4;
 const SLOTS: usize = HierarchicalWheel::<Timed>::SLOTS;
 
 impl Engine {
+    /// Bytes that may still be put before the disk is full; `None` if there is no end.
+    pub(crate) fn disk_room(&self) -> Option<u64> {
+        Some(self.room.left()).filter(|room| *room < u64::MAX / 2)
+    }
+
     /// Ready jobs in memory that may not be delivered now.
     pub(crate) fn held(&self, number: u32) -> u64 {
         let queue = &self.queues[number as usize];

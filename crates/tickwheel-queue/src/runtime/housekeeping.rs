@@ -146,6 +146,11 @@ impl Housekeeping {
         self.space.used
     }
 
+    /// Bytes that the file system had left at the last look; `None` if there is no end.
+    pub(crate) fn free(&self) -> Option<u64> {
+        Some(self.space.free).filter(|free| *free < u64::MAX)
+    }
+
     /// Returns when the next check is due, or `None` if nothing has changed since the last one.
     pub(crate) fn next_look(&self) -> Option<Instant> {
         self.next_look

@@ -32,8 +32,8 @@ use crate::problem::Failure;
 use crate::tokens::Scope;
 
 pub(crate) use overview::{MAX_QUEUES, overview};
-pub(crate) use sampler::keep_sampling;
-pub(crate) use workers::Workers;
+pub(crate) use sampler::{keep_sampling, take_sample};
+pub(crate) use workers::{WorkerName, Workers};
 
 use live::Hub;
 use sampler::Samples;

@@ -40,7 +40,9 @@ impl Recent {
 
     pub(super) fn take(&mut self, at_ms: u64, sample: &QueueSample) {
         let went_back = |last: &(u64, QueueCounters)| {
-            last.0 > at_ms || last.1.put > sample.counters.put || last.1.acked > sample.counters.acked
+            last.0 > at_ms
+                || last.1.put > sample.counters.put
+                || last.1.acked > sample.counters.acked
         };
         if self.marks.back().is_some_and(went_back) {
             *self = Self::default();
@@ -65,8 +67,7 @@ impl Recent {
     fn take_lateness(&mut self, at_ms: u64, lateness: &Lateness) {
         if self.late.is_none() && lateness.count() > 0 {
             // What was delivered before this queue was first seen does not count.
-            let before =
-                if self.marks.len() > 1 { Lateness::default() } else { lateness.clone() };
+            let before = if self.marks.len() > 1 { Lateness::default() } else { lateness.clone() };
             let (newer, older) = (before.clone(), before.clone());
             self.late = Some(Box::new(Late { now: before, newer, older, turned_ms: at_ms }));
         }

@@ -20,7 +20,6 @@ const PRUNE_EVERY: u64 = 60;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Histories and rates of all queues.
-#[derive(Default)]
 pub(super) struct Samples {
     total: Series,
     total_recent: Recent,
@@ -31,6 +30,21 @@ pub(super) struct Samples {
     count: u64,
     /// How often the store had failed, and when that number last grew.
     failures: (u64, Option<Time>),
+}
+
+impl Default for Samples {
+    fn default() -> Self {
+        Self {
+            // The counters of all queues together begin with the server.
+            total: Series::of_new_queue(),
+            total_recent: Recent::default(),
+            tracked: HashMap::new(),
+            recent: HashMap::new(),
+            last: None,
+            count: 0,
+            failures: (0, None),
+        }
+    }
 }
 
 impl Samples {
@@ -47,11 +61,10 @@ impl Samples {
         self.total.take(at_ms, &sample.total, None);
         self.total_recent.take(at_ms, &sample.total);
         for queue in &sample.queues {
-            let recent = self.recent.entry(Arc::clone(&queue.name)).or_insert_with(|| {
-                if is_first { Recent::default() } else { Recent::of_new_queue(before_ms) }
-            });
-            let is_new = !is_first && recent.rates(at_ms).is_none();
-            recent.take(at_ms, queue);
+            // Queues that existed before are all in the first sample.
+            let is_new = !is_first && !self.recent.contains_key(&queue.name);
+            let new = || if is_new { Recent::of_new_queue(before_ms) } else { Recent::default() };
+            self.recent.entry(Arc::clone(&queue.name)).or_insert_with(new).take(at_ms, queue);
             self.track(at_ms, queue, is_new);
         }
         let is_there = |name: &Arc<str>| sample.queues.iter().any(|queue| queue.name == *name);
@@ -139,11 +152,7 @@ impl Samples {
     }
 
     /// The sum of all tracked queues that the caller may see.
-    pub(super) fn of_some(
-        &self,
-        window: HistoryWindow,
-        may_see: impl Fn(&str) -> bool,
-    ) -> History {
+    pub(super) fn of_some(&self, window: HistoryWindow, may_see: impl Fn(&str) -> bool) -> History {
         let mut sum = std::collections::BTreeMap::new();
         let seen = self.tracked.iter().filter(|(name, _)| may_see(name));
         for (at_ms, point) in seen.flat_map(|(_, series)| series.points(window)) {
@@ -161,10 +170,7 @@ impl Samples {
 }
 
 /// Returns the share of a queue's limits that is used; `None` without a limit.
-pub(super) fn utilisation(
-    queue: &QueueSample,
-    rates: Option<crate::api::Rates>,
-) -> Option<f64> {
+pub(super) fn utilisation(queue: &QueueSample, rates: Option<crate::api::Rates>) -> Option<f64> {
     used(queue.pacing, queue.leased, rates)
 }
 
@@ -182,19 +188,23 @@ pub(super) fn used(
     Some(used.min(1.0))
 }
 
+/// Takes a sample. While the store does not answer there is none, and the history has a gap.
+pub(crate) async fn take_sample(app: &App) {
+    let (since, names) = app.insight().samples().request();
+    let sample = tokio::time::timeout(PATIENCE, async {
+        let failures = app.queues().stats().await?.failures;
+        Ok::<_, tickwheel_queue::Error>((app.queues().sample(since, names).await?, failures))
+    });
+    if let Ok(Ok((sample, failures))) = sample.await {
+        app.insight().samples().take(&sample, failures);
+    }
+}
+
 /// Takes a sample each second, as long as the service runs.
 pub(crate) async fn keep_sampling(app: App) {
     loop {
-        let (since, names) = app.insight().samples().request();
-        let sample = tokio::time::timeout(PATIENCE, async {
-            let failures = app.queues().stats().await?.failures;
-            Ok::<_, tickwheel_queue::Error>((app.queues().sample(since, names).await?, failures))
-        });
-        // While the store does not answer, the history has a gap.
-        if let Ok(Ok((sample, failures))) = sample.await {
-            app.insight().samples().take(&sample, failures);
-        }
         tokio::time::sleep(until_next_second()).await;
+        take_sample(&app).await;
     }
 }
 
@@ -202,4 +212,117 @@ pub(crate) async fn keep_sampling(app: App) {
 fn until_next_second() -> Duration {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     Duration::from_millis(1_001 - u64::from(since.subsec_millis()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sample in which each of these queues has put this many jobs, and has half of them left.
+    fn sample(second: u64, queues: &[(&str, u64)]) -> Sample {
+        let mut sample = Sample::default();
+        sample.time = Time::from_millis(second * 1_000 + 1);
+        for (name, put) in queues {
+            let mut queue = QueueSample::default();
+            queue.name = Arc::from(*name);
+            queue.counters.put = *put;
+            queue.scheduled = put / 2;
+            sample.total.counters.put += put;
+            sample.total.scheduled += put / 2;
+            sample.queues.push(queue);
+        }
+        sample
+    }
+
+    fn sum(column: &[Option<u64>]) -> u64 {
+        column.iter().flatten().sum()
+    }
+
+    const SECONDS: HistoryWindow = HistoryWindow::Minutes15;
+    const MINUTES: HistoryWindow = HistoryWindow::Hours24;
+
+    #[test]
+    fn both_windows_count_everything_once() {
+        let mut samples = Samples::default();
+        for second in 0..=600 {
+            samples.take(&sample(60_000 + second, &[("mail", second * 7)]), 0);
+        }
+        for window in [SECONDS, MINUTES] {
+            let history = samples.of_queue(window, "mail".into());
+            assert_eq!(sum(&history.put), 4_200, "{window:?}");
+            assert_eq!(sum(&samples.of_all(window).put), 4_200, "{window:?}");
+            assert_eq!(history.scheduled.last(), Some(&Some(2_100)));
+            let steps = history.at_ms.windows(2).all(|it| it[1] - it[0] == window.step_ms());
+            assert!(steps && history.at_ms.len() == history.put.len());
+        }
+        let newest = samples.newest().unwrap();
+        assert_eq!((newest.put, newest.at_ms), (vec![Some(7)], vec![60_601_000]));
+        let other = samples.of_queue(SECONDS, "other".into());
+        assert!(!other.tracked && other.at_ms.is_empty());
+    }
+
+    #[test]
+    fn time_without_a_sample_has_no_data() {
+        let mut samples = Samples::default();
+        for second in [100, 101, 102, 110, 111] {
+            samples.take(&sample(second, &[("mail", second)]), 0);
+        }
+        let history = samples.of_all(SECONDS);
+        assert_eq!(history.put.iter().filter(|it| it.is_none()).count(), 7);
+        assert_eq!(history.scheduled.iter().filter(|it| it.is_none()).count(), 7);
+        // The jobs of the gap are counted in the first second after it.
+        assert_eq!(history.put[10], Some(8));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_busiest_queues_are_kept() {
+        let mut samples = Samples::default();
+        let names: Vec<String> = (0..200).map(|number| format!("q{number}")).collect();
+        // Two thousand seconds; the queues with the highest numbers put most.
+        for second in 0..2_000 {
+            let queues: Vec<_> =
+                names.iter().zip(0..).map(|(name, rank)| (&**name, second * rank)).collect();
+            samples.take(&sample(1_000_000 + second, &queues), 0);
+        }
+        assert_eq!(samples.tracked.len(), MAX_TRACKED);
+        assert!(samples.tracked.contains_key("q199") && !samples.tracked.contains_key("q0"));
+        let series = samples.tracked.values().chain([&samples.total]);
+        let bytes: usize = series.map(Series::bytes).sum();
+        assert!(bytes <= 6 << 20, "{bytes}");
+        for window in [SECONDS, MINUTES] {
+            let points = samples.of_all(window).at_ms.len();
+            assert!(points <= window.max_points() && points > 30, "{points}");
+        }
+        // A queue that is removed has no history.
+        samples.take(&sample(1_002_001, &[("q199", 1)]), 0);
+        assert_eq!(samples.tracked.len(), 1);
+    }
+
+    #[test]
+    fn a_restricted_caller_sees_the_sum_of_its_queues() {
+        let mut samples = Samples::default();
+        for second in 0..10 {
+            let queues = [("a-1", second), ("a-2", second * 2), ("b", second * 100)];
+            samples.take(&sample(500 + second, &queues), 0);
+        }
+        let history = samples.of_some(SECONDS, |name| name.starts_with("a-"));
+        assert_eq!(sum(&history.put), 27);
+        assert_eq!(history.lateness_p99_ms.iter().flatten().count(), 0);
+        let newest = samples.newest_of_some(|name| name.starts_with("a-")).unwrap();
+        assert_eq!((newest.put, newest.at_ms.len()), (vec![Some(3)], 1));
+        assert_eq!(samples.newest_of_some(|_| false), None);
+    }
+
+    #[test]
+    fn utilisation_is_that_of_the_tighter_limit() {
+        let pacing = |starts: Option<u32>, concurrency| tickwheel_queue::Pacing {
+            starts: starts.map(|starts| (starts, Duration::from_secs(1))),
+            concurrency,
+        };
+        let rates = Some(crate::api::Rates { delivered: 50.0, ..Default::default() });
+        assert_eq!(used(pacing(None, None), 5, rates), None);
+        assert_eq!(used(pacing(None, Some(10)), 5, None), Some(0.5));
+        assert_eq!(used(pacing(Some(200), Some(10)), 1, rates), Some(0.25));
+        assert_eq!(used(pacing(Some(10), None), 1, rates), Some(1.0));
+    }
 }

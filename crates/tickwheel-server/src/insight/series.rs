@@ -34,7 +34,7 @@ pub(super) struct Point {
 
 impl Point {
     /// A point without data.
-    const MISSING: Self = Self {
+    pub(super) const MISSING: Self = Self {
         put: UNKNOWN,
         delivered: UNKNOWN,
         acked: UNKNOWN,
@@ -98,8 +98,8 @@ impl Mark {
     /// Returns what happened from this moment until a sample was taken. Counters that went back are
     /// those of a new queue with the old name, or of a store that was opened again.
     fn until(&self, sample: &QueueSample, pacing: Option<f64>) -> Point {
-        let is_same =
-            sample.counters.put >= self.counters.put && sample.counters.acked >= self.counters.acked;
+        let is_same = sample.counters.put >= self.counters.put
+            && sample.counters.acked >= self.counters.acked;
         let zero = Self::default();
         let from = if is_same { self } else { &zero };
         let (now, before) = (&sample.counters, &from.counters);
@@ -203,15 +203,10 @@ impl Series {
         Self { mark: Some(Mark::default()), ..Self::default() }
     }
 
-    /// Takes a sample. The first one only says where counters begin.
+    /// Takes a sample. The first one of a queue that existed before only says where its counters
+    /// begin.
     pub(super) fn take(&mut self, at_ms: u64, sample: &QueueSample, pacing: Option<f64>) {
-        let now = Mark::of(sample);
-        let Some(before) = self.mark.replace(now) else {
-            let start = Mark::of(sample);
-            self.seconds.take(at_ms, &start, sample, pacing);
-            self.minutes.take(at_ms, &start, sample, pacing);
-            return;
-        };
+        let Some(before) = self.mark.replace(Mark::of(sample)) else { return };
         let point = before.until(sample, None);
         self.score = self.score * DECAY + f64::from(point.put) + f64::from(point.delivered);
         self.seconds.take(at_ms, &before, sample, pacing);
@@ -227,11 +222,9 @@ impl Series {
             HistoryWindow::Minutes15 => &self.seconds,
             HistoryWindow::Hours24 => &self.minutes,
         };
-        let first = ring.last + 1 - (ring.points.len() as u64).min(ring.last + 1);
-        let end = move |index: u64| index * window.step_ms();
-        (first..).map(end).take(ring.points.len()).collect::<Vec<_>>().into_iter().zip(
-            ring.points.iter().copied().collect::<Vec<_>>(),
-        )
+        let first = (ring.last + 1).saturating_sub(ring.points.len() as u64);
+        let end = move |index: usize| (first + index as u64) * window.step_ms();
+        (0..ring.points.len()).map(move |index| (end(index), ring.points[index]))
     }
 
     #[cfg(test)]

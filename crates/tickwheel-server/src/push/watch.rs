@@ -27,6 +27,14 @@ const MAX_CHUNKS: usize = 16;
 /// A body that a task fills.
 pub(crate) struct WatchBody(mpsc::Receiver<Bytes>);
 
+impl WatchBody {
+    /// A body, and where its chunks are sent to. At most this many wait for a slow client.
+    pub(crate) fn new(max_chunks: usize) -> (mpsc::Sender<Bytes>, Self) {
+        let (chunks, body) = mpsc::channel(max_chunks);
+        (chunks, Self(body))
+    }
+}
+
 impl Body for WatchBody {
     type Data = Bytes;
     type Error = std::convert::Infallible;
@@ -41,13 +49,13 @@ impl Body for WatchBody {
 
 /// Begins a stream. It ends when the service stops, and when the access is revoked.
 pub(crate) fn watch(app: App, access: Access) -> WatchBody {
-    let (chunks, body) = mpsc::channel(MAX_CHUNKS);
+    let (chunks, body) = WatchBody::new(MAX_CHUNKS);
     tokio::spawn(async move {
         app.counts().stream_began();
         fill(&app, &access, &chunks).await;
         app.counts().stream_ended();
     });
-    WatchBody(body)
+    body
 }
 
 async fn fill(app: &App, access: &Access, chunks: &mpsc::Sender<Bytes>) {

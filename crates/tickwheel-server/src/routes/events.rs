@@ -5,6 +5,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use tickwheel_queue::EventId;
 
 use crate::api::Code;
@@ -41,7 +42,10 @@ fn of_header(headers: &HeaderMap) -> Result<Option<EventId>, Failure> {
     })
 }
 
-fn stream(body: EventBody) -> Response {
+/// An answer with server-sent events.
+pub(super) fn stream(
+    body: impl http_body::Body<Data = Bytes, Error = std::convert::Infallible> + Send + 'static,
+) -> Response {
     let headers = [
         (CONTENT_TYPE, "text/event-stream"),
         // Buffering proxies would delay events.

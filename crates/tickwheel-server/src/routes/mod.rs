@@ -5,6 +5,7 @@ mod batch;
 mod clock;
 mod events;
 mod groups;
+mod insight;
 mod jobs;
 mod queues;
 mod schedules;
@@ -88,6 +89,10 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(events::of_queue))
         .routes(routes!(clock::get))
         .routes(routes!(clock::advance))
+        .routes(routes!(insight::overview))
+        .routes(routes!(insight::history))
+        .routes(routes!(insight::wheel))
+        .routes(routes!(insight::live))
         .routes(routes!(system::stats))
         .routes(routes!(system::backup))
         .routes(routes!(system::healthz))

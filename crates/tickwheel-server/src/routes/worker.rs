@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use axum::{Extension, Json};
 use tickwheel_queue::{Error, Lease, Offer, Retry, When};
 
 use crate::api::{
@@ -15,7 +15,8 @@ use crate::api::{
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Body, OptionalBody, PathId, QueueName};
-use crate::http::answer;
+use crate::http::{Visit, answer};
+use crate::insight::WorkerName;
 use crate::problem::Failure;
 use crate::tokens::Scope;
 use crate::wire::{IntoWire, result_of, rfc3339};
@@ -38,6 +39,7 @@ pub(crate) async fn reserve(
     State(app): State<App>,
     caller: Caller,
     QueueName(queue): QueueName,
+    Extension(visit): Extension<Visit>,
     OptionalBody(request): OptionalBody<ReserveRequest>,
 ) -> Result<Response, Failure> {
     caller.may(Scope::Consume, &queue)?;
@@ -54,6 +56,11 @@ pub(crate) async fn reserve(
         return Err(Failure::field(Code::InvalidField, "/wait", why));
     }
     let mut queues = app.queues_for(&caller, Scope::Consume)?;
+    let name = match &request.worker {
+        Some(name) => WorkerName::Given(name),
+        None => WorkerName::Address(caller.id(), visit.address().ip()),
+    };
+    app.insight().workers.note(&queue, name, wait.0);
     if let Some(worker) = request.worker {
         queues = queues.as_worker(worker);
     }

@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 
 use crate::client::{Client, PATIENCE, Request, Service, token};
 
-struct Stream {
+pub(crate) struct Stream {
     client: Client<TcpStream>,
     text: String,
 }
@@ -22,7 +22,7 @@ struct Sent {
 }
 
 impl Stream {
-    async fn open(service: &Service, request: Request) -> Self {
+    pub(crate) async fn open(service: &Service, request: Request) -> Self {
         let mut client = service.connect().await;
         client.write(&request.bytes()).await;
         let (status, headers) = client.head().await.unwrap();
@@ -40,7 +40,7 @@ impl Stream {
     }
 
     /// The next block of lines; `None` at the end.
-    async fn block(&mut self) -> Option<String> {
+    pub(crate) async fn block(&mut self) -> Option<String> {
         loop {
             if let Some((block, rest)) = self.text.split_once("\n\n") {
                 let (block, rest) = (block.to_owned(), rest.to_owned());

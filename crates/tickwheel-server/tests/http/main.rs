@@ -6,6 +6,7 @@ mod clock;
 mod events;
 mod groups;
 mod idempotency;
+mod insight;
 mod jobs;
 mod lifecycle;
 mod limits;

@@ -237,8 +237,9 @@ fn troubles(overview: &Overview, findings: &mut Vec<Finding>) {
         };
         findings.push(Finding::new(severity, check, &*trouble.message).advice(advice));
     }
-    let totals = &overview.totals;
-    if let (Some(free), Some(used)) = (totals.disk_free_bytes, totals.disk_bytes) {
+    let totals = overview.totals.as_ref();
+    let disk = totals.and_then(|it| it.disk_free_bytes.zip(it.disk_bytes));
+    if let Some((free, used)) = disk {
         let what = format!("{} are free, {} are used", bytes(free), bytes(used));
         findings.push(if free < used {
             let what = format!("{what}; merging tables can take as much again");

@@ -13,7 +13,27 @@
 //! |---|---|
 //! | [`log`] | the trait [`Log`](log::Log), what each operation guarantees, and its implementations |
 //! | [`record`] | what the log carries: data, takeovers, hand-offs and snapshot manifests |
+//! | `replica` | one node's copy of a partition, as a standby and as the owner |
+//! | `store` | the store that an owner's queue runs on |
+//! | `seed` | how a replica that is too far behind gets its rows from another |
+//! | `peers` | heartbeats: who is alive, how far they are, and their clocks |
+//! | `partition` | what a node does with a partition: follow, take over, own, hand off, halt |
 #![forbid(unsafe_code)]
 
+mod environment;
 pub mod log;
+mod partition;
+mod peers;
+mod position;
 pub mod record;
+mod replica;
+mod seed;
+mod store;
+
+pub use environment::{Environment, Machine};
+pub use partition::{MAX_READ_AGE, Opener, Partition, State};
+pub use peers::{HEARTBEAT_INTERVAL, Heartbeat, MAX_CLOCK_SKEW, MAX_SILENCE, Peers, ReplicaBeat};
+pub use position::Applied;
+pub use replica::{Counters, Replica, ReplicaError, ReplicaOptions, trim_point};
+pub use seed::SeedChunks;
+pub use store::{ReplicatedDisk, SharedReplica};

@@ -1,0 +1,179 @@
+//! What a node hears of the others: who is alive, how far their replicas are, and their clocks.
+//!
+//! Heartbeats only decide who *tries* to take over. Whether a takeover succeeds is decided by the
+//! log, so a wrong impression costs time and never data.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tickwheel_queue::Time;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::log::Position;
+
+/// How often a node sends a heartbeat.
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_millis(250);
+/// A node that was silent for this long counts as dead.
+pub const MAX_SILENCE: Duration = Duration::from_millis(1_500);
+/// How much a node's clock may differ from those of its peers.
+pub const MAX_CLOCK_SKEW: Duration = Duration::from_millis(500);
+
+/// What a node tells the others, several times a second.
+///
+/// ```
+/// use tickwheel_cluster::Heartbeat;
+///
+/// let beat = Heartbeat { node: "a".into(), instance: 7, ..Heartbeat::default() };
+/// assert!(beat.replicas.is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// The name of the node.
+    pub node: String,
+    /// A number that each start of a node draws anew.
+    pub instance: u64,
+    /// Where the node serves HTTP.
+    pub address: String,
+    /// The time of its wall clock.
+    pub time: Time,
+    /// Its replicas, by partition.
+    pub replicas: BTreeMap<u32, ReplicaBeat>,
+}
+
+/// What a node tells of one of its replicas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplicaBeat {
+    /// Whether the node owns the partition, in this epoch.
+    pub is_owner: bool,
+    /// The last epoch that it has applied.
+    pub epoch: u64,
+    /// The last position that it has applied.
+    pub position: Position,
+    /// The last position that is durable in its local store.
+    pub synced: Position,
+    /// Whether it may become the owner: it is complete, and its node's clock is right.
+    pub is_candidate: bool,
+}
+
+/// What a node knows of the others.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_cluster::{Heartbeat, Peers};
+///
+/// let mut peers = Peers::new("a", 1);
+/// let beat = Heartbeat { node: "b".into(), ..Heartbeat::default() };
+/// peers.heard(beat, Duration::from_secs(10), Default::default());
+/// assert!(peers.is_alive("b", Duration::from_secs(11)));
+/// assert!(!peers.is_alive("b", Duration::from_secs(12)));
+/// ```
+#[derive(Clone, Debug)]
+pub struct Peers {
+    node: String,
+    instance: u64,
+    nodes: BTreeMap<String, Peer>,
+    /// When this node started, on the monotonic clock.
+    started: Duration,
+    /// Another node has this one's name; when it was last heard.
+    double: Option<Duration>,
+}
+
+#[derive(Clone, Debug)]
+struct Peer {
+    heard: Duration,
+    /// How much its clock differs from this node's, in milliseconds.
+    skew: u64,
+    beat: Heartbeat,
+}
+
+impl Peers {
+    /// Returns the view of a node that has heard nothing yet.
+    pub fn new(node: impl Into<String>, instance: u64) -> Self {
+        Self {
+            node: node.into(),
+            instance,
+            nodes: BTreeMap::new(),
+            started: Duration::ZERO,
+            double: None,
+        }
+    }
+
+    /// Sets when this node started, on the monotonic clock; zero without this. Until it has
+    /// listened for [`MAX_SILENCE`], it does not know enough to own a partition.
+    #[must_use]
+    pub fn started(mut self, now: Duration) -> Self {
+        self.started = now;
+        self
+    }
+
+    /// Notes a heartbeat. `now` is on the monotonic clock, `time` on the wall clock.
+    pub fn heard(&mut self, beat: Heartbeat, now: Duration, time: Time) {
+        if beat.node == self.node {
+            if beat.instance != self.instance {
+                self.double = Some(now);
+            }
+            return;
+        }
+        let skew = beat.time.as_millis().abs_diff(time.as_millis());
+        self.nodes.insert(beat.node.clone(), Peer { heard: now, skew, beat });
+    }
+
+    /// Returns `true` if the node was heard less than [`MAX_SILENCE`] ago.
+    pub fn is_alive(&self, node: &str, now: Duration) -> bool {
+        self.last_heard(node).is_some_and(|heard| now.saturating_sub(heard) < MAX_SILENCE)
+    }
+
+    /// Returns when a node was last heard.
+    pub fn last_heard(&self, node: &str) -> Option<Duration> {
+        self.nodes.get(node).map(|peer| peer.heard)
+    }
+
+    /// Returns the last heartbeats of the nodes that are alive.
+    pub fn alive(&self, now: Duration) -> impl Iterator<Item = &Heartbeat> {
+        let is_alive = move |peer: &&Peer| now.saturating_sub(peer.heard) < MAX_SILENCE;
+        self.nodes.values().filter(is_alive).map(|peer| &peer.beat)
+    }
+
+    /// Returns why this node must not own a partition now: it has just started, most of its live
+    /// peers have another time, or another node has its name.
+    ///
+    /// # Errors
+    ///
+    /// The reason, for people.
+    pub fn check_ownership(&self, now: Duration) -> Result<(), String> {
+        if now.saturating_sub(self.started) < MAX_SILENCE {
+            return Err("it has just started, and listens for the others first".into());
+        }
+        if self.double.is_some_and(|heard| now.saturating_sub(heard) < 4 * MAX_SILENCE) {
+            return Err(format!("another node is called {:?} too: rename one", self.node));
+        }
+        let is_alive = |peer: &&Peer| now.saturating_sub(peer.heard) < MAX_SILENCE;
+        let alive = self.nodes.values().filter(is_alive).count();
+        let limit = MAX_CLOCK_SKEW.as_millis() as u64;
+        let off = |peer: &&Peer| peer.skew > limit;
+        let differing = self.nodes.values().filter(is_alive).filter(off).count();
+        if 2 * differing > alive {
+            return Err(format!(
+                "the clock differs by more than {limit} ms from {differing} of {alive} peers: \
+                 synchronise it"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns the nodes that could own a partition, this one included, the preferred one first.
+    ///
+    /// Nodes are ordered by a hash of their name and the partition, so each partition prefers its
+    /// nodes in an order of its own, and a node that joins or leaves moves few partitions.
+    pub fn candidates(&self, partition: u32, now: Duration) -> Vec<String> {
+        let mut names: Vec<_> = self
+            .alive(now)
+            .filter(|beat| beat.replicas.get(&partition).is_some_and(|it| it.is_candidate))
+            .map(|beat| beat.node.clone())
+            .chain([self.node.clone()])
+            .collect();
+        let score = |name: &String| xxh3_64_with_seed(name.as_bytes(), u64::from(partition));
+        names.sort_by_cached_key(|name| (std::cmp::Reverse(score(name)), name.clone()));
+        names
+    }
+}

@@ -15,10 +15,11 @@ struct Language {
     test: fn(binary: &str) -> Result<(), Failure>,
 }
 
-const LANGUAGES: [Language; 3] = [
+const LANGUAGES: [Language; 4] = [
     Language { name: "python", test: python },
     Language { name: "typescript", test: typescript },
     Language { name: "go", test: go },
+    Language { name: "java", test: java },
 ];
 
 /// The names of all languages.
@@ -99,6 +100,32 @@ fn go(binary: &str) -> Result<(), Failure> {
         .run()
 }
 
+/// Compiles the library as the module that users get, with a comment for every public item, and runs
+/// its tests on the class path.
+fn java(binary: &str) -> Result<(), Failure> {
+    const NEEDS: &str = "javac -version && java -XshowSettings:properties -version 2>&1 | \
+                         grep -qE 'java.specification.version = (1[7-9]|[2-9][0-9])'";
+    require("sh", &["-c", NEEDS], "default-jdk-headless", "a JDK, Java 17 or newer,")?;
+    let home = root().join("target/java");
+    if home.exists() {
+        std::fs::remove_dir_all(&home)
+            .map_err(|error| Failure::Read(home.display().to_string(), error))?;
+    }
+    let compile = "javac --release 17 -Xlint:all -Werror";
+    let library = "find clients/java/src/main -name '*.java'";
+    let tests = "find clients/java/src/test -name '*.java'";
+    for step in [
+        format!("{compile} -Xdoclint:all/protected -d target/java/module $({library})"),
+        format!("{compile} -cp target/java/module -d target/java/tests $({tests})"),
+    ] {
+        Invocation::new("sh", ["-c".to_owned(), step]).run()?;
+    }
+    let path = "target/java/module:target/java/tests";
+    Invocation::new("java", ["-cp", path, "io.github.tickwheel.TestMain"])
+        .env("TICKWHEEL_BIN", binary)
+        .run()
+}
+
 /// Makes sure that a program is there: if the check fails, installs the Debian package, and fails
 /// with one line if that does not help.
 fn require(
@@ -127,8 +154,8 @@ mod tests {
     #[test]
     fn every_directory_of_a_client_is_a_language() {
         let entries = std::fs::read_dir(root().join("clients")).unwrap();
-        for entry in entries.map(|entry| entry.unwrap().file_name()) {
-            let name = entry.into_string().unwrap();
+        for entry in entries.map(Result::unwrap).filter(|entry| entry.path().is_dir()) {
+            let name = entry.file_name().into_string().unwrap();
             assert!(name == "conformance" || languages().contains(&&name[..]), "{name}");
         }
     }

@@ -17,6 +17,7 @@ mod package;
 mod process;
 mod sanitize;
 mod semver;
+mod simulate;
 mod soak;
 mod test;
 
@@ -94,6 +95,20 @@ enum Chore {
         #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..))]
         seconds: u32,
     },
+    /// Simulate a cluster with crashes, pauses, lost answers and skewed clocks
+    ///
+    /// A run depends on its seed alone. `cargo xtask test` runs the first 1,000 seeds.
+    Simulate {
+        /// How many seeds
+        #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+        seeds: u64,
+        /// The first of them
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        first: u64,
+        /// Run this seed only
+        #[arg(long, value_name = "N", conflicts_with_all = ["seeds", "first"])]
+        seed: Option<u64>,
+    },
     /// Test the client libraries against a real server (installs what their languages need)
     Clients {
         /// Test one language only
@@ -127,6 +142,7 @@ fn main() -> ExitCode {
         Chore::Crash { rounds } => crash::run(rounds),
         Chore::Soak { clients, seconds } => soak::run(clients, seconds),
         Chore::Hostile { attack, rounds, short } => hostile::run(attack, rounds, short),
+        Chore::Simulate { seeds, first, seed } => simulate::run(seeds, first, seed),
         Chore::Api { seconds } => api_check::run(seconds),
         Chore::Clients { language } => clients::run(language.as_deref()),
         Chore::Docs => docs_check::run(),

@@ -52,6 +52,30 @@ pub enum State {
 }
 
 /// One partition on one node. `Q` is the handle of its queue.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tickwheel_cluster::log::SimulatedLog;
+/// use tickwheel_cluster::{Machine, Partition, Peers, Replica, ReplicaOptions, State};
+/// use tickwheel_queue::store::MemoryDisk;
+/// use tickwheel_queue::{NewJob, Queues};
+///
+/// let log = SimulatedLog::new(1);
+/// let (disk, machine) = (Box::new(MemoryDisk::new()), Arc::new(Machine::new()));
+/// let options = ReplicaOptions { may_create: true, ..ReplicaOptions::new("a") };
+/// let replica = Replica::new(disk, Arc::new(log.connect()), machine, options);
+/// let mut partition = Partition::new(0, replica, Box::new(|disk, floor| {
+///     Queues::builder().time_floor(floor).open_disk(disk)
+/// }));
+/// // A node listens for the others before it takes over.
+/// let peers = Peers::new("a", 1);
+/// while *partition.state() == State::Standby {
+///     partition.tick(&peers);
+/// }
+/// let queues = partition.queue().unwrap().clone();
+/// queues.put(NewJob::new("mail", "hello")).wait()?; // it is in the log now
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Partition<Q> {
     number: u32,
     replica: SharedReplica,

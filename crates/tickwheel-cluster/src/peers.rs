@@ -41,6 +41,23 @@ pub struct Heartbeat {
 }
 
 /// What a node tells of one of its replicas.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_cluster::{Heartbeat, Peers, ReplicaBeat};
+///
+/// let mut peers = Peers::new("a", 1);
+/// let mut hear = |node: &str, is_candidate| {
+///     let replicas = [(7, ReplicaBeat { is_candidate, ..ReplicaBeat::default() })].into();
+///     let beat = Heartbeat { node: node.into(), replicas, ..Heartbeat::default() };
+///     peers.heard(beat, Duration::ZERO, Default::default());
+/// };
+/// hear("b", true);
+/// hear("c", false); // it has to be seeded first
+/// let mut candidates = peers.candidates(7, Duration::ZERO);
+/// candidates.sort();
+/// assert_eq!(candidates, ["a", "b"]);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplicaBeat {
     /// Whether the node owns the partition, in this epoch.

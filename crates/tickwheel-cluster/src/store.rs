@@ -13,6 +13,19 @@ use tickwheel_queue::store::{
 use crate::replica::{Replica, ReplicaError};
 
 /// A replica that a partition and its queue share.
+///
+/// ```
+/// # use std::sync::Arc;
+/// # use tickwheel_cluster::{log::SimulatedLog, Machine, Partition, Replica, ReplicaOptions};
+/// # use tickwheel_queue::{Queues, store::MemoryDisk};
+/// # let (disk, machine) = (Box::new(MemoryDisk::new()), Arc::new(Machine::new()));
+/// # let log = Arc::new(SimulatedLog::new(1));
+/// # let replica = Replica::new(disk, log, machine, ReplicaOptions::new("a"));
+/// # let opener = Box::new(|disk, _| Queues::builder().open_disk(disk));
+/// let partition = Partition::new(0, replica, opener);
+/// let shared = partition.replica().clone();
+/// assert_eq!(shared.lock().owned(), None);
+/// ```
 #[derive(Clone, Debug)]
 pub struct SharedReplica(Arc<Mutex<Replica>>);
 
@@ -31,6 +44,17 @@ impl SharedReplica {
 
 /// The disk of an owner's queue. It can be opened once: when a commit fails, ownership has ended,
 /// and the partition decides what follows.
+///
+/// ```
+/// use tickwheel_cluster::Opener;
+/// use tickwheel_queue::Queues;
+///
+/// let opener: Opener<Queues> = Box::new(|disk, floor| {
+///     // Waiting for more callers pays: an append costs milliseconds.
+///     let patience = std::time::Duration::from_millis(1);
+///     Queues::builder().patience(patience).time_floor(floor).open_disk(disk)
+/// });
+/// ```
 #[derive(Debug)]
 pub struct ReplicatedDisk {
     replica: SharedReplica,

@@ -32,6 +32,19 @@ use crate::record::Follower;
 pub use owner::trim_point;
 
 /// How a replica is set up.
+///
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_cluster::ReplicaOptions;
+///
+/// // The first node of a new cluster, which gives ownership up sooner than others.
+/// let options = ReplicaOptions {
+///     settle_timeout: Duration::from_secs(5),
+///     may_create: true,
+///     ..ReplicaOptions::new("node-a")
+/// };
+/// assert_eq!(options.node, "node-a");
+/// ```
 #[derive(Clone, Debug)]
 pub struct ReplicaOptions {
     /// The name of this node, which its takeovers carry.
@@ -112,6 +125,32 @@ impl From<StoreError> for ReplicaError {
 }
 
 /// One node's copy of a partition.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tickwheel_cluster::log::SimulatedLog;
+/// use tickwheel_cluster::{Machine, Replica, ReplicaOptions};
+/// use tickwheel_queue::store::{MemoryDisk, Table, View, WriteBatch};
+///
+/// let log = SimulatedLog::new(1);
+/// let replica = |node: &str| {
+///     let (disk, machine) = (Box::new(MemoryDisk::new()), Arc::new(Machine::new()));
+///     let options = ReplicaOptions { may_create: true, ..ReplicaOptions::new(node) };
+///     Replica::new(disk, Arc::new(log.connect()), machine, options)
+/// };
+/// let (mut owner, mut standby) = (replica("a"), replica("b"));
+/// owner.take_over(0)?;
+/// let mut batch = WriteBatch::new();
+/// batch.put(Table::Jobs, b"job 7", b"its payload");
+/// owner.commit(&batch)?;
+///
+/// standby.catch_up()?;
+/// assert!(standby.store().unwrap().get(Table::Jobs, b"job 7")?.is_some());
+/// // The standby takes over, and the former owner's next append is refused.
+/// standby.take_over(1)?;
+/// assert!(owner.commit(&batch).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Replica {
     options: ReplicaOptions,
@@ -136,7 +175,14 @@ pub struct Replica {
     counters: Counters,
 }
 
-/// What a replica has done since it was opened.
+/// What a replica has done since it was opened; [`Replica::counters`] returns it.
+///
+/// ```
+/// use tickwheel_cluster::Counters;
+///
+/// let counters = Counters { appends: 100, repeated: 3, ..Counters::default() };
+/// println!("{} % of the appends were repeated", 100 * counters.repeated / counters.appends);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Records that were appended.

@@ -26,7 +26,7 @@ pub(crate) use self::local::{
     BackupArgs, CompletionsArgs, ConfigArgs, ExportArgs, ImportArgs, ManArgs, RestoreArgs,
     ServeArgs, ServerOptions, TokenCommand, TokenNewArgs, TokenPlace,
 };
-pub(crate) use self::operator::{BenchArgs, BenchMode, DoctorArgs};
+pub(crate) use self::operator::{BenchArgs, BenchMode, DoctorArgs, TopArgs, TopSort};
 pub(crate) use self::queue::{GroupsArgs, PacingArgs, QueueCommand, QueueSetArgs, SetGroupArgs};
 pub(crate) use self::schedule::{ScheduleAddArgs, ScheduleCommand};
 pub(crate) use self::target::{TargetAddArgs, TargetCommand, TargetOptions, TargetSetArgs};
@@ -158,6 +158,8 @@ pub(crate) enum Command {
     Watch(WatchArgs),
     /// Show the counts of the server
     Stats(StatsArgs),
+    /// Show queues, rates, lateness and the timing wheel of a server, live in the terminal
+    Top(TopArgs),
     /// Check a running server, or a data directory, and say what to do about what is wrong
     Doctor(DoctorArgs),
     /// Put load on a running server, and measure how it answers
@@ -186,10 +188,11 @@ pub(crate) enum Command {
 
 /// The commands that work on this machine alone: for them the options of the connection, and for
 /// some `--json`, mean nothing, and are refused instead of being passed over.
-const LOCAL: [(&str, &[&str]); 6] = [
+const LOCAL: [(&str, &[&str]); 7] = [
     ("restore", &["url", "token", "ca"]),
     ("serve", &["url", "token", "ca", "json"]),
     ("token", &["url", "token", "ca"]),
+    ("top", &["json"]),
     ("config", &["url", "token", "ca"]),
     ("completions", &["url", "token", "ca", "json"]),
     ("man", &["url", "token", "ca", "json"]),

@@ -87,3 +87,49 @@ pub(crate) struct BenchArgs {
     #[arg(long, short, requires = "queue")]
     pub(crate) yes: bool,
 }
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  tickwheel top
+  tickwheel top --sort ready --filter orders --url https://jobs.example.org
+
+Keys:
+  ↑ ↓ j k, PgUp PgDn, Home End   select a queue
+  s, S                           sort by the next column; reverse the order
+  /                              show only queues whose names contain a text
+  p                              pause or resume the selected queue, after a question
+  ?                              help
+  q, Esc, Ctrl-C                 quit
+
+If the connection is lost, the last numbers stay on the screen and are marked as old until the
+server answers again. A token needs the scope read; to pause queues it needs admin.")]
+pub(crate) struct TopArgs {
+    /// The column to sort by
+    #[arg(long, value_enum, default_value = "name")]
+    pub(crate) sort: TopSort,
+    /// Show only queues whose names contain this text
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) filter: String,
+}
+
+/// A column of `top` that queues are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TopSort {
+    /// The name
+    Name,
+    /// Jobs that are not due yet
+    Scheduled,
+    /// Jobs that wait for a worker
+    Ready,
+    /// Dead jobs
+    Dead,
+    /// Jobs put in each second
+    In,
+    /// Jobs acknowledged in each second
+    Out,
+    /// How long the oldest ready job has waited
+    Oldest,
+    /// The lateness of 99 in 100 deliveries
+    Late,
+}

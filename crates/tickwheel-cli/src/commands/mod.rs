@@ -18,6 +18,7 @@ mod shell;
 pub(crate) mod stats;
 mod target;
 mod token;
+mod top;
 mod watch;
 mod worker;
 
@@ -55,6 +56,7 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
         Command::Schedule(command) => schedule::run(&context()?, command),
         Command::Target(command) => target::run(&context()?, command),
         Command::Watch(args) => watch::run(&context()?, &args),
+        Command::Top(args) => top::run(&context()?, &args),
         Command::Doctor(args) => doctor::run(output, &args, context),
         Command::Bench(args) => bench::run(output, &args, connection),
         Command::Backup(args) => backup::run(output, &args, context),

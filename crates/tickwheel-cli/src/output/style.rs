@@ -78,6 +78,11 @@ impl Paint {
         })
     }
 
+    /// Returns `true` if colours are shown.
+    pub(crate) const fn is_coloured(self) -> bool {
+        self.0
+    }
+
     /// Returns a style without colours.
     #[cfg(test)]
     pub(crate) const fn plain() -> Self {

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use std::task::Poll;
 
 use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
+use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
 use bytes::{Bytes, BytesMut};
@@ -25,9 +26,9 @@ use crate::http::memory::Share;
 use crate::problem::Failure;
 
 /// How often a body counts towards the memory: once as received, and once as parsed.
-const BODY_COPIES: usize = 2;
+pub(crate) const BODY_COPIES: usize = 2;
 /// Larger JSON is parsed on another thread.
-const LARGE_BODY: usize = 64 << 10;
+pub(crate) const LARGE_BODY: usize = 64 << 10;
 
 /// The characters of names, which appear in paths, patterns and labels.
 pub(crate) fn is_name(text: &str) -> bool {
@@ -324,7 +325,14 @@ pub(crate) async fn off_thread<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.map_err(failure)?
 }
 
-fn need_json(is_json: bool) -> Result<(), Failure> {
+/// Returns `true` if the content type of a request is JSON.
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    essence.eq_ignore_ascii_case(crate::api::JSON_TYPE)
+}
+
+pub(crate) fn need_json(is_json: bool) -> Result<(), Failure> {
     if is_json {
         return Ok(());
     }
@@ -334,9 +342,7 @@ fn need_json(is_json: bool) -> Result<(), Failure> {
 
 /// Reads the whole body. Returns whether its content type is JSON, and its bytes.
 async fn read(request: Request, app: &App) -> Result<(bool, Bytes), Failure> {
-    let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    let is_json = essence.eq_ignore_ascii_case(crate::api::JSON_TYPE);
+    let is_json = is_json(request.headers());
     let limits = &app.config().limits;
     let visit = request.extensions().get::<Visit>().cloned();
     let body = request.into_body();

@@ -4,9 +4,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, HOST, X_CONTENT_TYPE_OPTIONS,
+};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Version};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -38,50 +39,80 @@ const WITH_QUERY: [&str; 7] = [
 ];
 
 pub(crate) async fn front(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let started = Instant::now();
-    let id = request_id(request.headers());
-    let method = request.method().clone();
-    let path = request.uri().path().to_owned();
-    let route = request
-        .extensions()
-        .get::<MatchedPath>()
-        .map_or_else(String::new, |matched| format!("{method} {}", matched.as_str()));
-    let span = tracing::info_span!("request", id = %id);
+    let matched = request.extensions().get::<MatchedPath>().cloned();
+    let route = matched.as_ref().map_or("", MatchedPath::as_str);
+    let exchange = Exchange::begin(&request, route);
+    let span = tracing::info_span!("request", id = %exchange.id);
     let _in_flight = app.counts().begin();
     let answered = async {
-        match admit(&app, &mut request) {
-            Ok(()) => {
-                let caller = request.extensions().get::<Caller>().cloned();
-                (next.run(request).await, caller)
+        match admit(&app, &request, route) {
+            Ok(caller) => {
+                request.extensions_mut().insert(caller.clone());
+                (next.run(request).await, Some(caller))
             }
             Err(failure) => (failure.into_response(), None),
         }
     };
     let (response, caller) = answered.instrument(span).await;
-    let mut response = write_problem(response, &id, &path);
-    if let Ok(value) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(REQUEST_ID, value);
-    }
-    response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    let no_sniffing = HeaderName::from_static("x-content-type-options");
-    response.headers_mut().insert(no_sniffing, HeaderValue::from_static("nosniff"));
-    let (status, took) = (response.status(), started.elapsed());
-    app.counts().end(&route, status, took);
-    let is_logged = match app.config().access_log {
-        AccessLog::All => true,
-        AccessLog::Errors => status.is_client_error() || status.is_server_error(),
-        AccessLog::None => false,
-    };
-    if is_logged {
-        let token = caller.as_ref().map_or("", Caller::id);
-        let (status, micros) = (status.as_u16(), took.as_micros() as u64);
-        tracing::info!(target: "tickwheel_server::access", request_id = %id, %method, path, status, micros, token, "answered");
-    }
-    response
+    exchange.end(&app, response, caller.as_ref())
 }
 
-/// Accepts a request and attaches its caller, or returns why it is refused.
-fn admit(app: &App, request: &mut Request) -> Result<(), Failure> {
+/// A request and its answer, for ids, problems, logs and counts.
+pub(crate) struct Exchange {
+    started: Instant,
+    id: String,
+    method: Method,
+    path: String,
+    /// The method and the pattern of the path; empty if no route matched.
+    route: String,
+}
+
+impl Exchange {
+    /// Begins with a request that has arrived.
+    pub(crate) fn begin<B>(request: &axum::http::Request<B>, route: &str) -> Self {
+        let method = request.method().clone();
+        let route = if route.is_empty() { String::new() } else { format!("{method} {route}") };
+        let path = request.uri().path().to_owned();
+        Self { started: Instant::now(), id: request_id(request.headers()), method, path, route }
+    }
+
+    /// Completes the answer, counts it and logs it.
+    pub(crate) fn end<B: From<Vec<u8>>>(
+        self,
+        app: &App,
+        response: axum::http::Response<B>,
+        caller: Option<&Caller>,
+    ) -> axum::http::Response<B> {
+        let mut response = write_problem(response, &self.id, &self.path);
+        let headers = response.headers_mut();
+        if let Ok(value) = HeaderValue::from_str(&self.id) {
+            headers.insert(REQUEST_ID, value);
+        }
+        headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        let (status, took) = (response.status(), self.started.elapsed());
+        app.counts().end(&self.route, status, took);
+        let is_logged = match app.config().access_log {
+            AccessLog::All => true,
+            AccessLog::Errors => status.is_client_error() || status.is_server_error(),
+            AccessLog::None => false,
+        };
+        if is_logged {
+            let Self { id, method, path, .. } = &self;
+            let token = caller.map_or("", Caller::id);
+            let (status, micros) = (status.as_u16(), took.as_micros() as u64);
+            tracing::info!(target: "tickwheel_server::access", request_id = %id, %method, path, status, micros, token, "answered");
+        }
+        response
+    }
+}
+
+/// Returns the caller of a request, or why the request is refused.
+pub(crate) fn admit<B>(
+    app: &App,
+    request: &axum::http::Request<B>,
+    route: &str,
+) -> Result<Caller, Failure> {
     let address = request.extensions().get::<Visit>().map(|visit| visit.address().ip());
     let Some(address) = address else {
         return Err(Failure::new(Code::Internal, "the request came from nowhere"));
@@ -99,14 +130,13 @@ fn admit(app: &App, request: &mut Request) -> Result<(), Failure> {
         app.gate().admit(request.headers()).map_err(|refusal| app.refuse(address, refusal))?
     };
     app.check_rate(&caller, address)?;
-    check_query(request)?;
-    request.extensions_mut().insert(caller);
-    Ok(())
+    check_query(request, route)?;
+    Ok(caller)
 }
 
 /// Refuses a request with two hosts, or with none where HTTP requires one: a proxy might use one of
 /// them, and this service another.
-fn check_host(request: &Request) -> Result<(), Failure> {
+fn check_host<B>(request: &axum::http::Request<B>) -> Result<(), Failure> {
     let hosts = request.headers().get_all(HOST).iter().count();
     let why = match hosts {
         0 if request.version() >= Version::HTTP_11 => "the header `Host` is missing",
@@ -118,11 +148,10 @@ fn check_host(request: &Request) -> Result<(), Failure> {
 
 /// Refuses parameters on routes without any. Otherwise a delay in the query of a put would be
 /// ignored, and the job would be due at once.
-fn check_query(request: &Request) -> Result<(), Failure> {
+fn check_query<B>(request: &axum::http::Request<B>, route: &str) -> Result<(), Failure> {
     let Some(query) = request.uri().query().filter(|query| !query.is_empty()) else {
         return Ok(());
     };
-    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     let takes_some = match *request.method() {
         Method::GET | Method::HEAD => WITH_QUERY.contains(&route),
         Method::DELETE => route == "/v1/queues/{queue}",
@@ -160,7 +189,11 @@ fn new_id() -> String {
 }
 
 /// Writes the problem of an answer as its body.
-fn write_problem(mut response: Response, id: &str, path: &str) -> Response {
+fn write_problem<B: From<Vec<u8>>>(
+    mut response: axum::http::Response<B>,
+    id: &str,
+    path: &str,
+) -> axum::http::Response<B> {
     let Some(mut problem) = response.extensions_mut().remove::<Box<Problem>>() else {
         return response;
     };
@@ -174,7 +207,7 @@ fn write_problem(mut response: Response, id: &str, path: &str) -> Response {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.remove(CONTENT_LENGTH);
     // The answer to HEAD has only the length.
-    *response.body_mut() = Body::from(body);
+    *response.body_mut() = B::from(body);
     response
 }
 

@@ -29,7 +29,8 @@ const MARKERS: &str = "tickwheel:idempotency";
 /// How long a repetition is recognised.
 const REMEMBERED: Duration = Duration::from_secs(24 * 3_600);
 
-const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
+/// The header with the key.
+pub(crate) const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 const LONGEST_KEY: usize = 255;
 
 /// Returns the header, if it is present.

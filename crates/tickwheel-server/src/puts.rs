@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use axum::http::StatusCode;
 use tickwheel_queue::{IdempotencyKey, NewJob, Put, PutKind};
 
 use crate::api::{Code, PutOutcome, PutRequest, PutResponse};
@@ -10,6 +11,9 @@ use crate::auth::Caller;
 use crate::problem::Failure;
 use crate::tokens::Scope;
 use crate::wire::{IntoWire, new_job, rfc3339};
+
+/// The approximate bytes of the answer to a put.
+const ANSWER_BYTES: usize = 192;
 
 /// The answers to the jobs of a request, in order.
 pub(crate) struct Answered {
@@ -32,6 +36,27 @@ fn answer(put: Put, queue: String) -> PutResponse {
         due: Some(rfc3339(put.due)),
         due_ms: Some(put.due.as_millis()),
     }
+}
+
+/// Returns the status of the answer to a put.
+pub(crate) fn status(put: &PutResponse) -> StatusCode {
+    match put.outcome {
+        PutOutcome::Created | PutOutcome::Replaced => StatusCode::CREATED,
+        PutOutcome::Kept => StatusCode::OK,
+    }
+}
+
+/// Returns the answer to a put as JSON.
+pub(crate) fn encode(put: &PutResponse) -> Result<Vec<u8>, Failure> {
+    let mut text = Vec::with_capacity(ANSWER_BYTES);
+    let failure = |error| Failure::new(Code::Internal, format!("no answer can be made: {error}"));
+    serde_json::to_writer(&mut text, put).map_err(failure)?;
+    Ok(text)
+}
+
+/// Returns the failure of a put for which the queue gave no result.
+pub(crate) fn unanswered() -> Failure {
+    Failure::new(Code::Internal, "the put has no answer")
 }
 
 /// The job that a request wants to put, if it makes sense and the caller may.
@@ -74,8 +99,7 @@ pub(crate) async fn put_planned(
         None => (queues.put_all(jobs).await?, false),
     };
     let mut puts = puts.into_iter();
-    let none = || Failure::new(Code::Internal, "the put has no answer");
-    let mut verdict = |queue| Ok(answer(puts.next().ok_or_else(none)??, queue));
+    let mut verdict = |queue| Ok(answer(puts.next().ok_or_else(unanswered)??, queue));
     let verdicts = sent.into_iter().map(|sent| sent.and_then(&mut verdict)).collect();
     Ok(Answered { verdicts, replayed })
 }

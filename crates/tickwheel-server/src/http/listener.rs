@@ -29,6 +29,7 @@ use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
 use super::connections::{Answering, Connections, Place};
+use super::pipeline;
 use super::stall::Impatient;
 use crate::api::{Code, Problem};
 use crate::app::App;
@@ -201,7 +202,11 @@ impl Connection {
     async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, stream: S) {
         let _counted = self.app.counts().connect();
         let limits = self.app.config().limits;
-        let stream = Impatient::new(stream, limits.write_timeout, self.place.stall());
+        let mut stream = Impatient::new(stream, limits.write_timeout, self.place.stall());
+        let Some(received) = pipeline::serve(&self.app, &self.place, &mut stream).await else {
+            return;
+        };
+        stream.unread(received);
         let service = service_fn(|request| self.answer(request));
         let mut connection = pin!(
             http1::Builder::new()

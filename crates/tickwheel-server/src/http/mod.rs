@@ -5,6 +5,7 @@
 //! - [`connections`] counts connections, and chooses which to close when there are too many.
 //! - [`listener`] accepts connections and serves the requests on them.
 //! - [`memory`] bounds what requests and answers in flight take together.
+//! - [`pipeline`] serves puts that arrive together, before hyper serves anything else.
 //! - [`stall`] gives up on clients that do not read their answers.
 
 pub(crate) mod answer;
@@ -12,6 +13,7 @@ pub(crate) mod connections;
 pub(crate) mod descriptors;
 pub(crate) mod listener;
 pub(crate) mod memory;
+mod pipeline;
 mod stall;
 
 pub(crate) use connections::Visit;

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
@@ -16,6 +17,8 @@ use super::connections::StallFlag;
 /// A stream whose writes may stall for a limited time only.
 pub(crate) struct Impatient<S> {
     stream: S,
+    /// Bytes that are read before those of the stream.
+    unread: BytesMut,
     patience: Duration,
     /// Runs while a write is stalled.
     timer: Pin<Box<Sleep>>,
@@ -27,7 +30,12 @@ pub(crate) struct Impatient<S> {
 impl<S> Impatient<S> {
     pub(crate) fn new(stream: S, patience: Duration, flag: StallFlag) -> Self {
         let timer = Box::pin(tokio::time::sleep(patience));
-        Self { stream, patience, timer, is_stalled: false, flag }
+        Self { stream, unread: BytesMut::new(), patience, timer, is_stalled: false, flag }
+    }
+
+    /// Puts bytes back that were read from the stream.
+    pub(crate) fn unread(&mut self, bytes: BytesMut) {
+        self.unread = bytes;
     }
 
     fn set_stalled(&mut self, is_stalled: bool) {
@@ -62,7 +70,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        if self.unread.is_empty() {
+            return Pin::new(&mut self.stream).poll_read(context, buffer);
+        }
+        let bytes = self.unread.len().min(buffer.remaining());
+        buffer.put_slice(&self.unread.split_to(bytes));
+        Poll::Ready(Ok(()))
     }
 }
 

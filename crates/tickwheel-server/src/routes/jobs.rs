@@ -2,13 +2,13 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderName, HeaderValue, StatusCode};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
 use tickwheel_queue::{Error, JobRef, List, PageToken, Queues, Time};
 
-use super::json;
 use crate::api::{
-    Cancelled, Code, Job, JobIds, JobPage, PutOutcome, PutRequest, PutResponse, RescheduleRequest,
+    Cancelled, JSON_TYPE, Job, JobIds, JobPage, PutRequest, PutResponse, RescheduleRequest,
     Rescheduled, Timestamp,
 };
 use crate::app::App;
@@ -57,13 +57,9 @@ pub(crate) async fn put(
             Box::pin(repeatable.put(vec![request])).await?
         }
     };
-    let none = || Err(Failure::new(Code::Internal, "the put has no answer"));
-    let answer = verdicts.pop().unwrap_or_else(none)?;
-    let status = match answer.outcome {
-        PutOutcome::Created | PutOutcome::Replaced => StatusCode::CREATED,
-        PutOutcome::Kept => StatusCode::OK,
-    };
-    Ok(with_replayed((status, json(&answer, 1)?).into_response(), replayed))
+    let answer = verdicts.pop().unwrap_or_else(|| Err(puts::unanswered()))?;
+    let body = ([(CONTENT_TYPE, JSON_TYPE)], puts::encode(&answer)?);
+    Ok(with_replayed((puts::status(&answer), body).into_response(), replayed))
 }
 
 /// Marks an answer as that of an earlier request.

@@ -10,6 +10,7 @@ mod insight;
 mod jobs;
 mod lifecycle;
 mod limits;
+mod pipeline;
 mod push;
 mod push_rate;
 mod queues;

@@ -17,11 +17,13 @@
 //! | `store` | the store that an owner's queue runs on |
 //! | `seed` | how a replica that is too far behind gets its rows from another |
 //! | `peers` | heartbeats: who is alive, how far they are, and their clocks |
+//! | `node` | the threads of a node, and its messages to others |
 //! | `partition` | what a node does with a partition: follow, take over, own, hand off, halt |
 #![forbid(unsafe_code)]
 
 mod environment;
 pub mod log;
+mod node;
 mod partition;
 mod peers;
 mod position;
@@ -31,6 +33,7 @@ mod seed;
 mod store;
 
 pub use environment::{Environment, Machine};
+pub use node::{LocalNetwork, Message, Node, Owner, PartitionStatus, Transport};
 pub use partition::{MAX_READ_AGE, Opener, Partition, State};
 pub use peers::{HEARTBEAT_INTERVAL, Heartbeat, MAX_CLOCK_SKEW, MAX_SILENCE, Peers, ReplicaBeat};
 pub use position::Applied;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use bytes::Bytes;
 use tickwheel_queue::store::{
@@ -39,6 +39,15 @@ impl SharedReplica {
     pub fn lock(&self) -> MutexGuard<'_, Replica> {
         // Poisoning is ignored: a replica that panicked has lost ownership or halts at the log.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the replica, unless it is in use.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Replica>> {
+        match self.0.try_lock() {
+            Ok(replica) => Some(replica),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 }
 

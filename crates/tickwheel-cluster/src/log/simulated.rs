@@ -4,7 +4,7 @@
 //! Requests that a fault has delayed wait in a list. Each later operation delivers some of them, in
 //! any order, as a network does.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -47,7 +47,8 @@ pub struct Faults {
     pub stale: f64,
 }
 
-/// A handle on a simulated log. Handles of one log share its records, its faults and its seed.
+/// A handle on a simulated log. Handles of one log share its records, its faults and its seed; a
+/// clone also shares the connection.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -65,6 +66,7 @@ pub struct Faults {
 /// assert_eq!(node_a.state()?.last, Position(1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[derive(Clone)]
 pub struct SimulatedLog {
     shared: Arc<Shared>,
     client: u64,
@@ -81,6 +83,8 @@ struct Shared {
 struct World {
     rng: fastrand::Rng,
     faults: Faults,
+    /// Instead of `faults`, for single handles.
+    own_faults: HashMap<u64, Faults>,
     blocking: bool,
     max_record_bytes: usize,
     incarnation: u64,
@@ -106,6 +110,7 @@ impl SimulatedLog {
         let world = World {
             rng: fastrand::Rng::with_seed(seed),
             faults: Faults::default(),
+            own_faults: HashMap::new(),
             blocking: true,
             max_record_bytes: MAX_RECORD_BYTES,
             incarnation: 1,
@@ -132,9 +137,16 @@ impl SimulatedLog {
         }
     }
 
-    /// Sets how likely faults are from now on.
+    /// Sets how likely faults are from now on, for all handles.
     pub fn set_faults(&self, faults: Faults) {
-        self.world().faults = faults;
+        let mut world = self.world();
+        world.faults = faults;
+        world.own_faults.clear();
+    }
+
+    /// Sets how likely faults are from now on for this handle only.
+    pub fn set_own_faults(&self, faults: Faults) {
+        self.world().own_faults.insert(self.client, faults);
     }
 
     /// Sets the size of the largest record; 1 MiB at first.
@@ -222,7 +234,7 @@ impl SimulatedLog {
     /// Begins a read, whose request or answer may be lost.
     fn begin_read(&self) -> Result<MutexGuard<'_, World>, LogError> {
         let mut world = self.begin()?;
-        let faults = world.faults;
+        let faults = world.faults_of(self.client);
         if world.chance(faults.lost_request) || world.chance(faults.lost_answer) {
             return Err(no_answer());
         }
@@ -234,7 +246,7 @@ impl Log for SimulatedLog {
     fn state(&self) -> Result<LogState, LogError> {
         let mut world = self.begin_read()?;
         let stream = stream_id(world.incarnation);
-        let last = world.visible_end();
+        let last = world.visible_end(self.client);
         Ok(LogState { stream, first: Position(world.first), last })
     }
 
@@ -252,7 +264,7 @@ impl Log for SimulatedLog {
         if record.len() > max {
             return Err(AppendError::TooLarge { max });
         }
-        let faults = world.faults;
+        let faults = world.faults_of(self.client);
         let incarnation = world.incarnation;
         let request = Request { incarnation, after, id, record: record.clone() };
         if world.chance(faults.lost_request) {
@@ -284,7 +296,7 @@ impl Log for SimulatedLog {
         if from.0 < world.first {
             return Err(LogError::Trimmed { first: Position(world.first) });
         }
-        let end = world.visible_end();
+        let end = world.visible_end(self.client);
         let mut entries = Vec::new();
         let mut bytes = 0;
         for number in from.0..=end.0 {
@@ -313,7 +325,7 @@ impl Log for SimulatedLog {
 
     fn trim(&self, below: Position) -> Result<(), LogError> {
         let mut world = self.begin()?;
-        let faults = world.faults;
+        let faults = world.faults_of(self.client);
         if world.chance(faults.lost_request) {
             return Err(no_answer());
         }
@@ -338,10 +350,14 @@ impl World {
         Position(self.first + self.records.len() as u64 - 1)
     }
 
+    fn faults_of(&self, client: u64) -> Faults {
+        self.own_faults.get(&client).copied().unwrap_or(self.faults)
+    }
+
     /// Where the log ends for a read, which an out-of-date server may answer.
-    fn visible_end(&mut self) -> Position {
+    fn visible_end(&mut self, client: u64) -> Position {
         let last = self.last();
-        let stale = self.faults.stale;
+        let stale = self.faults_of(client).stale;
         if self.chance(stale) { Position(self.rng.u64(self.first - 1..=last.0)) } else { last }
     }
 

@@ -1,0 +1,227 @@
+//! The log on a stream of NATS `JetStream`.
+//!
+//! A position is the sequence number of a message. An append is a publish with the headers
+//! `Nats-Expected-Last-Sequence`, which makes it conditional, and `Nats-Msg-Id`, by which the server
+//! recognises a repeated publish.
+//!
+//! | rule of a log | how it is kept |
+//! |---|---|
+//! | durable on a quorum | three replicas on file storage; every server must run with `sync_interval: always`, which `/varz` of each server shows |
+//! | idempotent for ever | the servers remember message ids for two minutes only; after that, the message at the position is compared |
+//! | nothing is dropped | no limit by age or by number, `discard: new`, messages cannot be deleted; [`Nats::open`] refuses a stream with other settings |
+//! | a handle belongs to one stream | the subject contains a random id that a stream is created with, so a publish to an older stream finds no responder; the time of creation belongs to the identity as well |
+//!
+//! A refusal by the server is not final: a deposed leader may refuse an append because it does not
+//! know the end of the log, or because it knows messages that never become durable. So `append`
+//! reports a conflict only after it has read another record at the position.
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `api` | requests and answers of `JetStream` as JSON |
+//! | `monitor` | `/varz`: whether a server syncs every write |
+//! | `options` | [`NatsOptions`] |
+//! | `stream` | [`NatsLog`] |
+
+mod api;
+mod monitor;
+mod options;
+mod stream;
+
+use std::sync::Arc;
+
+use async_nats::Client;
+use tokio::time::timeout;
+
+use self::api::{CREATE_IN_USE, StreamConfig, StreamInfo};
+use self::monitor::Server;
+use super::blocking::BlockingRuntime;
+use super::{LogError, StreamId};
+
+pub use options::NatsOptions;
+pub use stream::NatsLog;
+
+/// Appending without the headers of a publish would not fit: room for those that we send, and for
+/// those that the server adds when it hands a message out.
+const HEADER_BYTES: usize = 1024;
+
+/// A connection to NATS servers, for any number of logs.
+///
+/// ```no_run
+/// use tickwheel_cluster::log::{Log, Nats, NatsOptions};
+///
+/// let options = NatsOptions::new(["nats://10.0.0.1", "nats://10.0.0.2", "nats://10.0.0.3"]);
+/// let nats = Nats::connect(options)?;
+/// // The first start of a cluster creates its logs, and later ones never do.
+/// nats.create("tickwheel-0")?;
+/// let log = nats.open("tickwheel-0")?;
+/// println!("{:?}", log.state()?);
+/// # Ok::<(), tickwheel_cluster::log::LogError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Nats {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    runtime: BlockingRuntime,
+    client: Client,
+    options: NatsOptions,
+    /// The servers that were checked.
+    servers: Vec<Server>,
+}
+
+impl Nats {
+    /// Connects to NATS servers, after checking that every one syncs each write to its disk.
+    ///
+    /// # Errors
+    ///
+    /// * [`LogError::Unsafe`] if a server acknowledges writes before it syncs them.
+    /// * [`LogError::Unavailable`] if no server can be reached, or if more than a minority cannot
+    ///   be checked.
+    pub fn connect(options: NatsOptions) -> Result<Self, LogError> {
+        let servers = monitor::check_all(&options)?;
+        let runtime = BlockingRuntime::start("tickwheel-nats")?;
+        let connecting = options::connect(options.clone());
+        let client = runtime.run(connecting).unwrap_or_else(|| Err(panicked()))?;
+        if !client.is_server_compatible(2, 11, 0) {
+            let version = client.server_info().version;
+            return Err(LogError::Unsafe(format!(
+                "NATS server {version} is too old; upgrade it to 2.11 or newer"
+            )));
+        }
+        Ok(Self { shared: Arc::new(Shared { runtime, client, options, servers }) })
+    }
+
+    /// Returns the client, for other uses of the connection. Its futures need no runtime of the
+    /// caller's.
+    pub fn client(&self) -> &Client {
+        &self.shared.client
+    }
+
+    /// Creates the stream of a log.
+    ///
+    /// # Errors
+    ///
+    /// * [`LogError::Exists`] if there is a stream of this name.
+    /// * [`LogError::Unavailable`] if the servers do not answer, or cannot place the replicas.
+    pub fn create(&self, name: &str) -> Result<(), LogError> {
+        check_name(name)?;
+        let config = StreamConfig::new(name, self.shared.options.replicas);
+        let subject = format!("$JS.API.STREAM.CREATE.{name}");
+        let shared = Arc::clone(&self.shared);
+        let name = name.to_owned();
+        self.run(async move {
+            let created: Result<StreamInfo, _> =
+                api::request(&shared.client, subject, &config, shared.options.timeout).await;
+            match created {
+                // A repeated request with the same id has created it the first time.
+                Ok(info) if info.config.id() == config.id() => Ok(()),
+                Ok(_) => Err(LogError::Exists(format!("the stream {name}"))),
+                Err(error) if error.code == CREATE_IN_USE => {
+                    Err(LogError::Exists(format!("the stream {name}")))
+                }
+                Err(error) => Err(LogError::Unavailable(format!("cannot create {name}: {error}"))),
+            }
+        })
+    }
+
+    /// Opens the log on a stream that exists.
+    ///
+    /// # Errors
+    ///
+    /// * [`LogError::Missing`] if there is no such stream.
+    /// * [`LogError::Unsafe`] if its settings could lose records, or if a server with one of its
+    ///   replicas was not checked.
+    /// * [`LogError::Unavailable`] if the servers do not answer.
+    pub fn open(&self, name: &str) -> Result<NatsLog, LogError> {
+        check_name(name)?;
+        let shared = Arc::clone(&self.shared);
+        let name = name.to_owned();
+        self.run(async move {
+            let info = api::stream_info(&shared.client, &name, shared.options.timeout).await?;
+            let safe = info.config.check(&name, shared.options.replicas);
+            safe.map_err(|what| LogError::Unsafe(format!("the stream {name}: {what}")))?;
+            shared.check_replicas(&info)?;
+            NatsLog::open(Arc::clone(&shared), name, &info).await
+        })
+    }
+
+    /// Deletes the stream of a log with all its records. Deleting a stream that does not exist does
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// If the servers do not answer.
+    pub fn delete(&self, name: &str) -> Result<(), LogError> {
+        check_name(name)?;
+        let subject = format!("$JS.API.STREAM.DELETE.{name}");
+        let shared = Arc::clone(&self.shared);
+        self.run(async move {
+            api::delete_stream(&shared.client, subject, shared.options.timeout).await
+        })
+    }
+
+    fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, LogError>> + Send + 'static,
+    ) -> Result<T, LogError> {
+        self.shared.run(work).unwrap_or_else(|| Err(panicked()))
+    }
+}
+
+impl Shared {
+    fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        self.runtime.run(work)
+    }
+
+    /// Checks that every server with a replica that is online was checked. A server that is down
+    /// takes no part in a quorum.
+    fn check_replicas(&self, info: &StreamInfo) -> Result<(), LogError> {
+        if self.options.allow_lazy_sync {
+            return Ok(());
+        }
+        for name in info.online_servers() {
+            if !self.servers.iter().any(|server| server.name == name) {
+                return Err(LogError::Unsafe(format!(
+                    "the server {name} has a replica of the stream {}, but its /varz was not read; \
+                     add its monitoring address",
+                    info.config.name
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The identity of a stream.
+fn stream_id(info: &StreamInfo) -> StreamId {
+    StreamId::new(format!("{} of {}", info.config.id().unwrap_or("no id"), info.created))
+}
+
+/// Names are parts of subjects.
+fn check_name(name: &str) -> Result<(), LogError> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if (1..=128).contains(&name.len()) && name.chars().all(is_plain) {
+        Ok(())
+    } else {
+        Err(LogError::Missing(format!(
+            "{name:?} is no name of a log: use 1 to 128 letters, digits, `-` and `_`"
+        )))
+    }
+}
+
+fn panicked() -> LogError {
+    LogError::Unavailable("the client of the log failed".into())
+}
+
+/// Gives a future a time limit.
+async fn within<T>(
+    limit: std::time::Duration,
+    what: &str,
+    work: impl Future<Output = T>,
+) -> Result<T, LogError> {
+    timeout(limit, work)
+        .await
+        .map_err(|_| LogError::Unavailable(format!("{what}: no answer within {limit:?}")))
+}

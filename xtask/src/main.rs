@@ -7,6 +7,7 @@
 mod api_check;
 mod bench;
 mod clients;
+mod cluster;
 mod crash;
 mod deny;
 mod docs_check;
@@ -115,6 +116,8 @@ enum Chore {
         #[arg(value_parser = PossibleValuesParser::new(clients::languages()))]
         language: Option<String>,
     },
+    /// Start three NATS servers on loopback (installs them into target/)
+    Cluster,
     /// Check the documents: READMEs agree, links resolve, public types have examples
     Docs,
     /// Build every published crate from its package, and the library with its oldest Rust
@@ -145,6 +148,7 @@ fn main() -> ExitCode {
         Chore::Simulate { seeds, first, seed } => simulate::run(seeds, first, seed),
         Chore::Api { seconds } => api_check::run(seconds),
         Chore::Clients { language } => clients::run(language.as_deref()),
+        Chore::Cluster => cluster::run(),
         Chore::Docs => docs_check::run(),
         Chore::Package => package::run(),
         Chore::Deny { offline } => deny::run(offline),

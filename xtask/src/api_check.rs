@@ -28,7 +28,7 @@ pub(crate) const BUILD: [&str; 6] =
 pub(crate) fn run(seconds: u32) -> Result<(), Failure> {
     let schemathesis = install()?;
     Invocation::cargo(BUILD).run()?;
-    let server = Server::start()?;
+    let server = Server::start("target/api-check")?;
     let outcome = check(&schemathesis, &server.url, seconds);
     outcome.inspect_err(|_| println!("The log of the server is in {}", server.log.display()))
 }
@@ -94,15 +94,16 @@ fn install_python() -> Result<(), Failure> {
 }
 
 /// A server on a free port and a new directory, for the time of a check.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    url: String,
+    pub(crate) url: String,
     log: PathBuf,
 }
 
 impl Server {
-    fn start() -> Result<Self, Failure> {
-        let place = root().join("target/api-check");
+    /// Starts a server that keeps its data and its log in an empty directory.
+    pub(crate) fn start(directory: &str) -> Result<Self, Failure> {
+        let place = root().join(directory);
         let unusable = |error| Failure::Read(place.display().to_string(), error);
         if place.exists() {
             fs::remove_dir_all(&place).map_err(unusable)?;

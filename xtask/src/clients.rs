@@ -4,11 +4,12 @@
 //! from a registry, and runs its unit tests, its runner of the conformance suite and its snippets.
 //! All of them find the binary in `TICKWHEEL_BIN`. What is missing is installed, or the run fails
 //! with one line that says how to get it; no language is ever skipped. The last entries are not
-//! libraries: the examples that verify signatures, each in its own language.
+//! libraries: clients that tools generate, and the examples that verify signatures, each in its own
+//! language.
 
 use std::time::Instant;
 
-use crate::api_check;
+use crate::api_check::{self, Server};
 use crate::process::{Failure, Invocation, root};
 
 struct Language {
@@ -16,11 +17,12 @@ struct Language {
     test: fn(binary: &str) -> Result<(), Failure>,
 }
 
-const LANGUAGES: [Language; 5] = [
+const LANGUAGES: [Language; 6] = [
     Language { name: "python", test: python },
     Language { name: "typescript", test: typescript },
     Language { name: "go", test: go },
     Language { name: "java", test: java },
+    Language { name: "generated", test: generated },
     Language { name: "signatures", test: signatures },
 ];
 
@@ -135,6 +137,74 @@ fn require_java() -> Result<(), Failure> {
     const NEEDS: &str = "javac -version && java -XshowSettings:properties -version 2>&1 | \
                          grep -qE 'java.specification.version = (1[7-9]|[2-9][0-9])'";
     require("sh", &["-c", NEEDS], "default-jdk-headless", "a JDK, Java 17 or newer,")
+}
+
+/// Clients that tools generate from the description of the API.
+fn generated(_: &str) -> Result<(), Failure> {
+    const FETCH: &str = "import sys, urllib.request as u; \
+        data = u.build_opener(u.ProxyHandler({})).open(sys.argv[1] + '/openapi.json').read(); \
+        open('target/generated/openapi.json', 'wb').write(data)";
+    let python = generator_for_python()?;
+    let npm = generator_for_typescript()?;
+    let server = Server::start("target/generated/server")?;
+    Invocation::new("python3", ["-c", FETCH, &server.url]).run()?;
+    let python_path = "target/generated/python-path";
+    let generate = format!(
+        "rm -rf {python_path} target/generated/ts && mkdir -p {python_path} target/generated/ts && \
+         {python}/openapi-python-client generate --path target/generated/openapi.json --meta none \
+         --config clients/generated/config.yml --output-path {python_path}/generated \
+         --fail-on-warning && \
+         node {npm}/@hey-api/openapi-ts/bin/run.js -i target/generated/openapi.json \
+         -o target/generated/ts/generated -c @hey-api/client-fetch --silent && \
+         cp clients/generated/flow.ts target/generated/ts/ && \
+         node {npm}/typescript/bin/tsc --strict --target es2022 --module commonjs --moduleResolution node10 \
+         --esModuleInterop \
+         --noUncheckedIndexedAccess --skipLibCheck --typeRoots {npm}/@types --types node \
+         --outDir target/generated/ts/out target/generated/ts/flow.ts"
+    );
+    Invocation::new("sh", ["-c", &generate]).run()?;
+    Invocation::at(
+        &root().join(&python).join("python"),
+        "python",
+        ["clients/generated/flow.py", &server.url],
+    )
+    .env("PYTHONPATH", python_path)
+    .run()?;
+    // Both stories begin with an empty server.
+    drop(server);
+    let server = Server::start("target/generated/server")?;
+    Invocation::new("node", ["target/generated/ts/out/flow.js", &server.url]).run()
+}
+
+/// Installs the generator, and returns the directory of its programs.
+fn generator_for_python() -> Result<String, Failure> {
+    const WANTED: &str = "openapi-python-client==0.29.1";
+    let home = "target/generated/python";
+    let check = format!("{home}/bin/openapi-python-client --version | grep -q 0.29.1");
+    if Invocation::new("sh", ["-c", &check]).output().is_err() {
+        require("python3", &["-c", "import ensurepip"], "python3-venv", "Python with venv")?;
+        Invocation::new("python3", ["-m", "venv", "--clear", home]).run()?;
+        let install = ["install", "--quiet", "--disable-pip-version-check", WANTED];
+        Invocation::at(&root().join(home).join("bin/pip"), "pip", install).run()?;
+    }
+    Ok(format!("{home}/bin"))
+}
+
+/// Installs the generator, and returns the directory of its modules.
+fn generator_for_typescript() -> Result<String, Failure> {
+    const PACKAGES: [&str; 3] =
+        ["@hey-api/openapi-ts@0.95.0", "typescript@5.9.3", "@types/node@20.19.25"];
+    const NEEDS: &str = "process.exit(process.versions.node.split('.')[0] >= 20 ? 0 : 1)";
+    let home = "target/generated/npm";
+    require("node", &["-e", NEEDS], "nodejs", "Node 20 or newer")?;
+    let manifest = format!("{home}/node_modules/@hey-api/openapi-ts/package.json");
+    let check = format!("grep -q '\"version\": \"0.95.0\"' {manifest}");
+    if Invocation::new("sh", ["-c", &check]).output().is_err() {
+        require("npm", &["--version"], "npm", "npm")?;
+        let quiet = ["install", "--no-audit", "--no-fund", "--no-save", "--prefix", home];
+        Invocation::new("npm", quiet.into_iter().chain(PACKAGES)).run()?;
+    }
+    Ok(format!("{home}/node_modules"))
 }
 
 /// The examples of docs/PUSH.md that verify a signature, in every language.

@@ -1,5 +1,6 @@
 //! An example with curl for every operation, shown on the page `/docs` and as `x-codeSamples` in
-//! the `OpenAPI` document. A test sends each of them to a service.
+//! the `OpenAPI` document, which has the body as an `example` as well. A test sends each of them to a
+//! service.
 
 use serde_json::{Value, json};
 
@@ -147,6 +148,10 @@ pub(crate) fn add(method: &str, operation: &mut Value) {
     let fill = |text: &str| text.replace("{id}", ID).replace("{token}", TOKEN);
     let source = curl(method, &fill(path), &fill(body));
     operation["x-codeSamples"] = json!([{"lang": "Shell", "label": "curl", "source": source}]);
+    let content = operation.pointer_mut("/requestBody/content/application~1json");
+    if let (Some(content), Ok(body)) = (content, serde_json::from_str::<Value>(&fill(body))) {
+        content["example"] = body;
+    }
 }
 
 #[cfg(test)]

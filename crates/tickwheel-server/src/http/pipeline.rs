@@ -14,7 +14,7 @@
 //! * Answers have the order of the requests, and so have their effects, because a group of puts is
 //!   one command. All puts of a group have the same token.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use axum::http::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, EXPECT, TE, TRAILER,
@@ -25,7 +25,7 @@ use axum::response::IntoResponse;
 use bytes::{Buf, BytesMut};
 use tickwheel_queue::NewJob;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use super::connections::{Place, Visit};
 use super::memory::Share;
@@ -64,6 +64,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
     let mut received = BytesMut::new();
     let mut answers = Vec::new();
     let mut is_pipelining = false;
+    let mut deadline = Instant::now() + limits.header_timeout;
     loop {
         let next = parse_put(&received, limits.header, limits.body);
         if let Ok(first) = next {
@@ -77,6 +78,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             stream.write_all(&answers).await.ok()?;
             stream.flush().await.ok()?;
             answers.clear();
+            deadline = Instant::now() + limits.header_timeout;
             continue;
         }
         // A partial request is hyper's as well, unless more puts are likely to follow it.
@@ -87,23 +89,15 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         received.reserve(READ_BYTES);
         tokio::select! {
             biased;
-            read = read_within(limits.header_timeout, stream, &mut received) => match read {
-                Some(0) | None if received.is_empty() => return None,
-                Some(0) | None => return Some(received),
-                Some(_) => {}
+            read = timeout_at(deadline, stream.read_buf(&mut received)) => match read {
+                Ok(Ok(1..)) => {}
+                // The connection ended or broke, or nothing came in time.
+                _ if received.is_empty() => return None,
+                _ => return Some(received),
             },
             () = app.shutdown().begun() => return Some(received),
         }
     }
-}
-
-/// Reads some bytes. Returns `None` if the connection broke or nothing came in time.
-async fn read_within<S: AsyncRead + Unpin>(
-    limit: Duration,
-    stream: &mut S,
-    received: &mut BytesMut,
-) -> Option<usize> {
-    timeout(limit, stream.read_buf(received)).await.ok()?.ok()
 }
 
 /// What is at the head of the received bytes instead of a put.

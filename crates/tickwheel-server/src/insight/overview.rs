@@ -168,7 +168,9 @@ impl Glance<'_> {
             let mut sum = Upcoming { at_ms: now_ms, ..Upcoming::default() };
             let known: Vec<_> = queues.iter().filter_map(|queue| queue.upcoming).collect();
             sum.at_ms = known.iter().map(|it| it.at_ms).min().unwrap_or(now_ms);
-            known.iter().for_each(|it| sum.add(it));
+            for upcoming in &known {
+                sum.add(upcoming);
+            }
             sum
         });
         let whole = |number: Option<u64>| number.filter(|_| !is_limited);

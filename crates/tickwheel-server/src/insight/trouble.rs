@@ -81,13 +81,13 @@ pub(super) fn of_queue(queue: &QueueOverview) -> Option<Trouble> {
     let mut message =
         format!("{}: the oldest ready job has waited for {}", queue.name, about(waited));
     if let Some(target) = &queue.target {
-        message += &format!(", for target {target}");
+        message.extend([", for target ", target]);
     } else if let Some(count) = queue.workers {
         message += ", ";
         message += &workers(count);
     }
     if queue.held > 0 {
-        message += &format!("; {} ready jobs are held by limits", queue.held);
+        message.extend(["; ", &queue.held.to_string(), " ready jobs are held by limits"]);
     }
     Some(Trouble { queue: Some(queue.name.clone()), ..trouble(TroubleCode::JobsWait, message) })
 }
@@ -118,7 +118,7 @@ mod tests {
             name: "mail".into(),
             paused: false,
             target: None,
-            jobs: Default::default(),
+            jobs: crate::api::Counts::default(),
             more_ready: false,
             held: 0,
             rates: None,

@@ -193,8 +193,8 @@ impl<T> HierarchicalWheel<T> {
     pub(super) fn slot(&self, list: usize) -> Slot<'_, T> {
         let (level, slot) = (list / SLOTS, list % SLOTS);
         let first = slot_start(level, slot, self.floor);
-        let last = first | ((1 << (LEVEL_BITS * level as u32)) - 1);
-        Slot { level, slot, first, last, wheel: self }
+        let span = 1 << (LEVEL_BITS * level as u32);
+        Slot { level, slot, first, last: first | (span - 1), wheel: self }
     }
 
     /// Iterates over the timers of a slot.

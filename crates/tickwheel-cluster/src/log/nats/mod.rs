@@ -46,16 +46,22 @@ const HEADER_BYTES: usize = 1024;
 
 /// A connection to NATS servers, for any number of logs.
 ///
-/// ```no_run
-/// use tickwheel_cluster::log::{Log, Nats, NatsOptions};
+/// ```
+/// use tickwheel_cluster::log::{LogError, Nats, NatsLog, NatsOptions};
 ///
-/// let options = NatsOptions::new(["nats://10.0.0.1", "nats://10.0.0.2", "nats://10.0.0.3"]);
-/// let nats = Nats::connect(options)?;
-/// // The first start of a cluster creates its logs, and later ones never do.
-/// nats.create("tickwheel-0")?;
-/// let log = nats.open("tickwheel-0")?;
-/// println!("{:?}", log.state()?);
-/// # Ok::<(), tickwheel_cluster::log::LogError>(())
+/// fn open_log(options: NatsOptions, is_first_start: bool) -> Result<NatsLog, LogError> {
+///     let nats = Nats::connect(options)?;
+///     // Only the first start of a cluster creates its logs: a log that is missing later is lost.
+///     if is_first_start {
+///         nats.create("tickwheel-0")?;
+///     }
+///     nats.open("tickwheel-0")
+/// }
+///
+/// // No server can be asked whether it syncs every write.
+/// let mut options = NatsOptions::new(["nats://127.0.0.1:1"]);
+/// options.monitors = vec!["http://127.0.0.1:1".into()];
+/// assert!(matches!(open_log(options, true), Err(LogError::Unavailable(_))));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Nats {

@@ -33,15 +33,32 @@ const END_OF_BATCH: u16 = 204;
 
 /// A log on a stream of NATS `JetStream`; [`Nats::open`](super::Nats::open) opens it.
 ///
-/// ```no_run
-/// use bytes::Bytes;
-/// use tickwheel_cluster::log::{AppendId, Log, Nats, NatsLog, NatsOptions};
+/// ```
+/// use std::time::Duration;
+/// use tickwheel_cluster::log::{Log, LogError, NatsLog, Position, SimulatedLog};
 ///
-/// let nats = Nats::connect(NatsOptions::new(["nats://a", "nats://b", "nats://c"]))?;
-/// let log: NatsLog = nats.open("tickwheel-0")?;
-/// let record = Bytes::from("a record");
-/// let end = log.state()?.last;
-/// println!("appended at {}", log.append(end, AppendId::of(&record), &record)?);
+/// /// Follows a log from a position on, until a record is empty.
+/// fn follow(log: &dyn Log, mut next: Position) -> Result<Position, LogError> {
+///     loop {
+///         for entry in log.read(next, 1 << 20)? {
+///             if entry.record.is_empty() {
+///                 return Ok(entry.position);
+///             }
+///             next = entry.position.next();
+///         }
+///         log.wait(next, Duration::from_secs(60))?;
+///     }
+/// }
+///
+/// /// The same code runs on a stream of NATS and in tests.
+/// fn follow_stream(log: &NatsLog) -> Result<Position, LogError> {
+///     follow(log, Position(1))
+/// }
+///
+/// let log = SimulatedLog::new(1);
+/// let end = bytes::Bytes::new();
+/// log.append(Position::START, tickwheel_cluster::log::AppendId::of(&end), &end)?;
+/// assert_eq!(follow(&log, Position(1))?, Position(1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct NatsLog {

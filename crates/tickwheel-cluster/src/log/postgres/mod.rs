@@ -43,16 +43,20 @@ pub use stream::PostgresLog;
 
 /// A database that contains logs.
 ///
-/// ```no_run
-/// use tickwheel_cluster::log::{Log, Postgres, PostgresOptions};
+/// ```
+/// use tickwheel_cluster::log::{LogError, Postgres, PostgresLog, PostgresOptions};
 ///
-/// let url = "postgresql://tickwheel@10.0.0.1,10.0.0.2/tickwheel";
-/// let postgres = Postgres::connect(PostgresOptions::new(url))?;
-/// // The first start of a cluster creates its logs, and later ones never do.
-/// postgres.create("tickwheel-0")?;
-/// let log = postgres.open("tickwheel-0")?;
-/// println!("{:?}", log.state()?);
-/// # Ok::<(), tickwheel_cluster::log::LogError>(())
+/// fn open_log(url: &str, is_first_start: bool) -> Result<PostgresLog, LogError> {
+///     let postgres = Postgres::connect(PostgresOptions::new(url))?;
+///     // Only the first start of a cluster creates its logs: a log that is missing later is lost.
+///     if is_first_start {
+///         postgres.create("tickwheel-0")?;
+///     }
+///     postgres.open("tickwheel-0")
+/// }
+///
+/// let unreachable = open_log("postgresql://tickwheel@127.0.0.1:1/tickwheel", true);
+/// assert!(matches!(unreachable, Err(LogError::Unavailable(_))));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Postgres {

@@ -23,16 +23,27 @@ const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// A log in a `PostgreSQL` database; [`Postgres::open`](super::Postgres::open) opens it.
 ///
-/// ```no_run
+/// ```
 /// use bytes::Bytes;
-/// use tickwheel_cluster::log::{AppendId, Log, Postgres, PostgresLog, PostgresOptions};
+/// use tickwheel_cluster::log::{AppendError, AppendId, Log, PostgresLog, Position, SimulatedLog};
 ///
-/// let postgres = Postgres::connect(PostgresOptions::new("postgresql://tickwheel@a,b/tickwheel"))?;
-/// let log: PostgresLog = postgres.open("tickwheel-0")?;
-/// let record = Bytes::from("a record");
-/// let end = log.state()?.last;
-/// println!("appended at {}", log.append(end, AppendId::of(&record), &record)?);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// /// Appends a record, and repeats that until the log has decided.
+/// fn append(log: &dyn Log, after: Position, record: &Bytes) -> Result<Position, AppendError> {
+///     loop {
+///         match log.append(after, AppendId::of(record), record) {
+///             Err(error) if error.is_worth_repeating() => {}
+///             decided => return decided,
+///         }
+///     }
+/// }
+///
+/// /// The same code runs on a database and in tests.
+/// fn append_first(log: &PostgresLog, record: &Bytes) -> Result<Position, AppendError> {
+///     append(log, Position::START, record)
+/// }
+///
+/// assert_eq!(append(&SimulatedLog::new(1), Position::START, &"first".into())?, Position(1));
+/// # Ok::<(), AppendError>(())
 /// ```
 pub struct PostgresLog {
     stream: Arc<Stream>,

@@ -38,6 +38,7 @@ type OwnCase = (&'static str, fn(&mut NatsCluster, &Nats));
 const OWN_CASES: &[OwnCase] = &[
     ("lazy_sync_is_refused", lazy_sync_is_refused),
     ("an_unknown_replica_is_refused", an_unknown_replica_is_refused),
+    ("a_server_that_was_down_is_checked_later", a_server_that_was_down_is_checked_later),
     ("creating_twice_is_refused", creating_twice_is_refused),
     ("a_foreign_stream_is_refused", a_foreign_stream_is_refused),
     ("a_repetition_after_the_servers_forgot_its_id", a_repetition_after_the_servers_forgot_its_id),
@@ -48,6 +49,8 @@ const OWN_CASES: &[OwnCase] = &[
 fn options(servers: &NatsCluster) -> NatsOptions {
     let mut options = NatsOptions::new(servers.urls());
     options.monitors = servers.monitors();
+    // Long enough for an election on a busy machine.
+    options.timeout = Duration::from_secs(15);
     options
 }
 
@@ -167,6 +170,16 @@ fn an_unknown_replica_is_refused(servers: &mut NatsCluster, nats: &Nats) {
     unreachable.monitors = vec!["http://127.0.0.1:1".into()];
     let refused = Nats::connect(unreachable).unwrap_err();
     assert!(refused.to_string().contains("127.0.0.1:1/varz"), "{refused}");
+}
+
+fn a_server_that_was_down_is_checked_later(servers: &mut NatsCluster, nats: &Nats) {
+    create(nats, "checked-later");
+    servers.kill(2).unwrap();
+    // Two of three servers are checked.
+    let nats = Nats::connect(options(servers)).unwrap();
+    servers.restart(2).unwrap();
+    let log = open(&nats, "checked-later");
+    assert_eq!(append(&log, 0, "first"), Ok(Position(1)));
 }
 
 fn creating_twice_is_refused(_: &mut NatsCluster, nats: &Nats) {

@@ -50,7 +50,10 @@ fn url(port: u16) -> String {
 }
 
 fn options(port: u16) -> PostgresOptions {
-    PostgresOptions::new(url(port))
+    let mut options = PostgresOptions::new(url(port));
+    // Long enough for a busy machine.
+    options.timeout = Duration::from_secs(15);
+    options
 }
 
 /// Options for cases in which the server does not answer.

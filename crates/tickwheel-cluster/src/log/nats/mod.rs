@@ -27,13 +27,13 @@ mod monitor;
 mod options;
 mod stream;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_nats::Client;
 use tokio::time::timeout;
 
 use self::api::{CREATE_IN_USE, StreamConfig, StreamInfo};
-use self::monitor::Server;
+use self::monitor::Checked;
 use super::blocking::BlockingRuntime;
 use super::{LogError, StreamId};
 
@@ -74,7 +74,7 @@ struct Shared {
     client: Client,
     options: NatsOptions,
     /// The servers that were checked.
-    servers: Vec<Server>,
+    checked: Mutex<Checked>,
 }
 
 impl Nats {
@@ -86,7 +86,7 @@ impl Nats {
     /// * [`LogError::Unavailable`] if no server can be reached, or if more than a minority cannot
     ///   be checked.
     pub fn connect(options: NatsOptions) -> Result<Self, LogError> {
-        let servers = monitor::check_all(&options)?;
+        let checked = Mutex::new(monitor::check_all(&options)?);
         let runtime = BlockingRuntime::start("tickwheel-nats")?;
         let connecting = options::connect(options.clone());
         let client = runtime.run(connecting).unwrap_or_else(|| Err(panicked()))?;
@@ -96,7 +96,7 @@ impl Nats {
                 "NATS server {version} is too old; upgrade it to 2.11 or newer"
             )));
         }
-        Ok(Self { shared: Arc::new(Shared { runtime, client, options, servers }) })
+        Ok(Self { shared: Arc::new(Shared { runtime, client, options, checked }) })
     }
 
     /// Returns the client, for other uses of the connection. Its futures need no runtime of the
@@ -142,15 +142,15 @@ impl Nats {
     /// * [`LogError::Unavailable`] if the servers do not answer.
     pub fn open(&self, name: &str) -> Result<NatsLog, LogError> {
         check_name(name)?;
-        let shared = Arc::clone(&self.shared);
-        let name = name.to_owned();
-        self.run(async move {
-            let info = api::stream_info(&shared.client, &name, shared.options.timeout).await?;
-            let safe = info.config.check(&name, shared.options.replicas);
-            safe.map_err(|what| LogError::Unsafe(format!("the stream {name}: {what}")))?;
-            shared.check_replicas(&info)?;
-            NatsLog::open(Arc::clone(&shared), name, &info).await
-        })
+        let (shared, stream) = (Arc::clone(&self.shared), name.to_owned());
+        let info = self.run(async move {
+            api::stream_info(&shared.client, &stream, shared.options.timeout).await
+        })?;
+        let safe = info.config.check(name, self.shared.options.replicas);
+        safe.map_err(|what| LogError::Unsafe(format!("the stream {name}: {what}")))?;
+        self.shared.check_replicas(&info)?;
+        let (shared, name) = (Arc::clone(&self.shared), name.to_owned());
+        self.run(async move { NatsLog::open(shared, name, &info).await })
     }
 
     /// Deletes the stream of a log with all its records. Deleting a stream that does not exist does
@@ -181,22 +181,32 @@ impl Shared {
         self.runtime.run(work)
     }
 
-    /// Checks that every server with a replica that is online was checked. A server that is down
-    /// takes no part in a quorum.
+    /// Checks that every server with a replica that is online syncs every write. A server that is
+    /// down takes no part in a quorum.
     fn check_replicas(&self, info: &StreamInfo) -> Result<(), LogError> {
         if self.options.allow_lazy_sync {
             return Ok(());
         }
-        for name in info.online_servers() {
-            if !self.servers.iter().any(|server| server.name == name) {
-                return Err(LogError::Unsafe(format!(
-                    "the server {name} has a replica of the stream {}, but its /varz was not read; \
-                     add its monitoring address",
-                    info.config.name
-                )));
-            }
+        let unchecked = |checked: &Checked| {
+            let is_unchecked = |name: &&str| !checked.servers.iter().any(|it| it.name == *name);
+            info.online_servers().find(is_unchecked).map(str::to_owned)
+        };
+        let mut checked = self.checked.lock().unwrap_or_else(PoisonError::into_inner);
+        if unchecked(&checked).is_none() {
+            return Ok(());
         }
-        Ok(())
+        // It may have been down before.
+        *checked = monitor::check_all(&self.options)?;
+        let Some(name) = unchecked(&checked) else { return Ok(()) };
+        let why = format!(
+            "the server {name} has a replica of the stream {}, but its /varz was not read",
+            info.config.name
+        );
+        Err(if checked.unreachable.is_empty() {
+            LogError::Unsafe(format!("{why}; add its monitoring address"))
+        } else {
+            LogError::Unavailable(format!("{why}: {}", checked.unreachable.join("; ")))
+        })
     }
 }
 

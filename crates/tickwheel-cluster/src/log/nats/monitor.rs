@@ -42,29 +42,37 @@ struct Config {
     sync_interval: u64,
 }
 
+/// What a look at all servers has shown.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Checked {
+    /// The servers that sync every write.
+    pub(super) servers: Vec<Server>,
+    /// Why the others could not be asked.
+    pub(super) unreachable: Vec<String>,
+}
+
 /// Checks all servers. A minority of them may be down.
-pub(super) fn check_all(options: &NatsOptions) -> Result<Vec<Server>, LogError> {
+pub(super) fn check_all(options: &NatsOptions) -> Result<Checked, LogError> {
+    let mut checked = Checked::default();
     if options.allow_lazy_sync {
-        return Ok(Vec::new());
+        return Ok(checked);
     }
-    let mut servers = Vec::new();
-    let mut unreachable = Vec::new();
     for monitor in &options.monitors {
         match fetch(monitor, options.attempt_timeout) {
-            Ok(body) => servers.push(check(monitor, &body)?),
+            Ok(body) => checked.servers.push(check(monitor, &body)?),
             Err(why) => {
                 tracing::warn!(%monitor, %why, "cannot check whether a NATS server syncs writes");
-                unreachable.push(format!("{monitor}/varz: {why}"));
+                checked.unreachable.push(format!("{monitor}/varz: {why}"));
             }
         }
     }
-    if servers.len() * 2 > options.monitors.len() {
-        Ok(servers)
+    if checked.servers.len() * 2 > options.monitors.len() {
+        Ok(checked)
     } else {
         Err(LogError::Unavailable(format!(
             "cannot check whether NATS servers sync every write: {}; start each server with \
              `http_port` and name all monitoring addresses",
-            unreachable.join("; ")
+            checked.unreachable.join("; ")
         )))
     }
 }

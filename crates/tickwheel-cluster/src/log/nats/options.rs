@@ -42,7 +42,7 @@ pub struct NatsOptions {
     /// Accept servers that acknowledge writes before they sync them, and skip all checks of
     /// servers. A power failure can then lose acknowledged records.
     pub allow_lazy_sync: bool,
-    /// How long an operation may take, repetitions included. Defaults to 5 seconds.
+    /// After this time an operation is not attempted again. Defaults to 5 seconds.
     pub timeout: Duration,
     /// How long one request of an operation may take before it is repeated. Defaults to 2 seconds.
     pub attempt_timeout: Duration,

@@ -243,7 +243,7 @@ impl Stream {
         let mut may_be_there = false;
         loop {
             let mut past_end = None;
-            let why = match self.publish(after, id, &record, deadline).await {
+            let why = match self.publish(after, id, &record).await {
                 Attempt::Appended(position) => return Ok(position),
                 Attempt::TooLarge => {
                     let max = self.max_record_bytes.min(record.len().saturating_sub(1));
@@ -276,19 +276,14 @@ impl Stream {
     }
 
     /// Publishes the record once.
-    async fn publish(
-        &self,
-        after: Position,
-        id: AppendId,
-        record: &Bytes,
-        deadline: Instant,
-    ) -> Attempt {
+    async fn publish(&self, after: Position, id: AppendId, record: &Bytes) -> Attempt {
         let mut headers = HeaderMap::new();
         headers.insert(MSG_ID, message_id(after.next(), id));
         headers.insert(EXPECTED_STREAM, self.name.as_str());
         headers.insert(EXPECTED_LAST_SEQUENCE, after.to_string());
         let request = Request::new().headers(headers).payload(record.clone());
-        let limit = self.attempt_timeout().min(deadline.duration_since(Instant::now()));
+        // Not less at the end of an operation: an attempt that is cut short settles nothing.
+        let limit = self.attempt_timeout();
         let answer: Result<PublishAck, _> =
             api::send(&self.shared.client, self.subject.clone(), request, limit).await;
         match answer {

@@ -28,7 +28,7 @@ pub struct PostgresOptions {
     /// Accept a server that acknowledges commits before a standby has them, or before they are
     /// synced. Acknowledged records can then be lost.
     pub allow_lazy_sync: bool,
-    /// How long an operation may take, repetitions included. Defaults to 5 seconds.
+    /// After this time an operation is not attempted again. Defaults to 5 seconds.
     pub timeout: Duration,
     /// How long one statement of an operation may take before it is repeated. Defaults to 2 seconds.
     pub attempt_timeout: Duration,

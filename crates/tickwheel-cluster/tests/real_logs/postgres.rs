@@ -233,6 +233,7 @@ fn a_cancelled_wait_is_no_acknowledgement(pair: &mut PostgresqlPair, postgres: &
     create(postgres, "cancelled");
     let mut patient = options(pair.primary.port);
     patient.attempt_timeout = Duration::from_secs(3);
+    patient.timeout = Duration::from_secs(4);
     let log = open(&Postgres::connect(patient).unwrap(), "cancelled");
     append(&log, 0, "before").unwrap();
     let port = pair.primary.port;

@@ -10,6 +10,8 @@ use tickwheel::{ManualClock, Timer};
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    /// The bytes of the largest block since it was last set to 0.
+    static LARGEST: Cell<usize> = const { Cell::new(0) };
 }
 
 struct Counting;
@@ -21,6 +23,7 @@ static ALLOCATOR: Counting = Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        LARGEST.set(LARGEST.get().max(layout.size()));
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
     }
@@ -35,6 +38,16 @@ fn allocations(work: impl FnOnce()) -> usize {
     let before = ALLOCATIONS.get();
     work();
     ALLOCATIONS.get() - before
+}
+
+/// The size of two huge pages of the system. Segments are between one and two of them.
+const SMALL_BLOCK: usize = 4 << 20;
+
+/// Returns the bytes of the largest block that the work allocates.
+fn largest_block(work: impl FnOnce()) -> usize {
+    LARGEST.set(0);
+    work();
+    LARGEST.get()
 }
 
 fn turn(wheel: &mut impl Wheel<u64>, start: u64) {
@@ -121,6 +134,34 @@ fn a_key_is_not_boxed() {
         }
     });
     assert_eq!(count, 0);
+}
+
+/// A table that grows at once would move all its keys under the lock.
+#[test]
+fn keys_of_a_timer_grow_in_steps() {
+    let timer = Timer::builder().clock(ManualClock::new()).build().unwrap();
+    let largest = largest_block(|| {
+        for number in 0..500_000_u64 {
+            timer.key(number).after(Duration::from_secs(60), || {}).unwrap();
+        }
+    });
+    assert!(largest <= SMALL_BLOCK, "a block of {largest} bytes");
+}
+
+#[cfg(feature = "async")]
+#[test]
+fn keys_of_a_delay_queue_grow_in_steps() {
+    let timer = Timer::builder().clock(ManualClock::new()).build().unwrap();
+    let queue = tickwheel::DelayQueue::new(&timer);
+    let largest = largest_block(|| {
+        for number in 0..500_000_u64 {
+            queue.key(number).push(number, Duration::from_secs(60)).unwrap();
+        }
+        for number in 0..500_000_u64 {
+            assert_eq!(queue.key(number).remove(), Some(number));
+        }
+    });
+    assert!(largest <= SMALL_BLOCK, "a block of {largest} bytes");
 }
 
 #[cfg(feature = "async")]

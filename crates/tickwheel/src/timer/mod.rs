@@ -45,14 +45,14 @@ pub use tasks::when::When;
 #[cfg(any(feature = "async", feature = "pace"))]
 pub(crate) use self::core::Nudge;
 #[cfg(feature = "async")]
-pub(crate) use self::core::shrink::shrink;
-#[cfg(feature = "async")]
 pub(crate) use self::core::sleepers::{Moved, Progress};
 #[cfg(feature = "pace")]
 pub(crate) use self::core::tenants::{Host, JobKey, Tenant};
 #[cfg(any(feature = "async", feature = "pace"))]
 pub(crate) use clock::Nanos;
 pub(crate) use clock::nanos;
+#[cfg(feature = "async")]
+pub(crate) use keys::table::KeyTable;
 #[cfg(feature = "async")]
 pub(crate) use sync::{Mutex, MutexGuard};
 pub(crate) use tasks::job::Job;

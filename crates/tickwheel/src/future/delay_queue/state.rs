@@ -11,15 +11,16 @@
 //! * A consumer is woken for an item that is due, not for one whose deadline was moved.
 //! * The wheel is advanced in steps of at most [`STEP`] items, and the lock is released between
 //!   them. Only a batch keeps it until it is complete.
+//! * The table of keys grows in steps as well.
 
+use core::hash::BuildHasher;
 use core::task::{Poll, Waker};
-use std::boxed::Box;
-use std::collections::HashMap;
+use std::hash::RandomState;
 use std::vec::Vec;
 
 use super::waiters::Waiters;
 use crate::future::{Deadline, Sleep};
-use crate::timer::{Nanos, Nudge, shrink};
+use crate::timer::{KeyTable, Nanos, Nudge};
 use crate::wheel::{self, Advance, HierarchicalWheel};
 use crate::{Key, Timer};
 
@@ -28,7 +29,9 @@ const STEP: usize = 4096;
 
 pub(super) struct State<T> {
     items: HierarchicalWheel<Item<T>>,
-    keys: HashMap<Key, wheel::Key>,
+    /// The keys of items that have one.
+    keys: KeyTable,
+    hasher: RandomState,
     pub(super) consumers: Waiters,
     pub(super) producers: Waiters,
     alarm: Sleep,
@@ -40,8 +43,7 @@ pub(super) struct State<T> {
 
 struct Item<T> {
     value: T,
-    /// Boxed because most items have none.
-    key: Option<Box<Key>>,
+    has_key: bool,
 }
 
 /// An action for which the lock must be released.
@@ -83,7 +85,8 @@ impl<T> State<T> {
     pub(super) fn new(timer: &Timer, capacity: usize) -> Self {
         Self {
             items: HierarchicalWheel::new(),
-            keys: HashMap::new(),
+            keys: KeyTable::new(),
+            hasher: RandomState::new(),
             consumers: Waiters::default(),
             producers: Waiters::default(),
             alarm: timer.sleep(core::time::Duration::MAX),
@@ -107,7 +110,7 @@ impl<T> State<T> {
 
     /// Returns `true` if an item fits, or replaces the one with the same key.
     pub(super) fn has_room_for(&self, key: Option<&Key>) -> bool {
-        self.items.len() < self.capacity || key.is_some_and(|key| self.keys.contains_key(key))
+        self.items.len() < self.capacity || key.is_some_and(|key| self.find(key).is_some())
     }
 
     /// Adds an item, for which there is room. Returns its key and the item that it replaces.
@@ -118,10 +121,10 @@ impl<T> State<T> {
         key: Option<Key>,
     ) -> (wheel::Key, Option<T>) {
         let replaced = key.as_ref().and_then(|key| self.remove_by_key(key));
-        let item = Item { value, key: key.clone().map(Box::new) };
-        let item_key = self.items.insert(tick, item);
+        let item_key = self.items.insert(tick, Item { value, has_key: key.is_some() });
         if let Some(key) = key {
-            self.keys.insert(key, item_key);
+            let hash = self.hasher.hash_one(&key);
+            self.keys.insert(key, hash, item_key);
         }
         (item_key, replaced)
     }
@@ -145,7 +148,7 @@ impl<T> State<T> {
             }
         }
         let due = self.items.pop_due(0)?;
-        Some(self.free_key(due.value))
+        Some(self.free_key(due.key, due.value))
     }
 
     /// Takes out all due items, up to `max`.
@@ -161,7 +164,7 @@ impl<T> State<T> {
 
     pub(super) fn remove(&mut self, item_key: wheel::Key) -> Option<T> {
         let item = self.items.remove(item_key)?;
-        Some(self.free_key(item))
+        Some(self.free_key(item_key, item))
     }
 
     pub(super) fn remove_by_key(&mut self, key: &Key) -> Option<T> {
@@ -170,7 +173,7 @@ impl<T> State<T> {
     }
 
     pub(super) fn find(&self, key: &Key) -> Option<wheel::Key> {
-        self.keys.get(key).copied()
+        self.keys.find(key, self.hasher.hash_one(key), |_| ())
     }
 
     pub(super) fn reset(&mut self, item_key: wheel::Key, tick: u64) -> bool {
@@ -182,10 +185,9 @@ impl<T> State<T> {
     }
 
     /// Frees the key of an item that has left.
-    fn free_key(&mut self, item: Item<T>) -> T {
-        if let Some(key) = item.key {
-            self.keys.remove(&*key);
-            shrink(&mut self.keys);
+    fn free_key(&mut self, item_key: wheel::Key, item: Item<T>) -> T {
+        if item.has_key {
+            self.keys.forget(item_key);
         }
         item.value
     }
@@ -194,7 +196,7 @@ impl<T> State<T> {
     pub(super) fn close(&mut self) -> Vec<T> {
         self.closed = true;
         self.alarm.stop_waiting();
-        self.keys = HashMap::new();
+        self.keys = KeyTable::new();
         let mut rest: Vec<_> = self.items.drain().collect();
         rest.sort_by_key(|due| due.deadline);
         rest.into_iter().map(|due| due.value.value).collect()

@@ -264,7 +264,7 @@ impl<T> HierarchicalWheel<T> {
 
     #[cold]
     fn pop_overdue(&mut self) -> Option<Due<T>> {
-        while let Some(late) = self.overdue.pop() {
+        while let Some(late) = self.overdue.pop(|_| ()) {
             let due = self.follow(late.index, late.stamp, late.deadline);
             if due.is_some() {
                 return due;
@@ -283,7 +283,7 @@ impl<T> HierarchicalWheel<T> {
                 if self.entries.is_due(late.index, late.stamp, late.deadline) {
                     return Advance::Due;
                 }
-                self.overdue.pop();
+                self.overdue.pop(|_| ());
                 self.follow(late.index, late.stamp, late.deadline);
                 left -= 1;
             } else if let Some(reference) = self.batch.first() {

@@ -68,7 +68,8 @@
 //!    of segments. A [`Key`] is an index into it and a generation.
 //! 2. **References** (`references.rs`): a slot of a wheel is a list of chunks of 8-byte
 //!    references to entries.
-//! 3. **Overdue timers** (`overdue.rs`): those whose tick has passed, in order of deadline.
+//! 3. **Overdue timers** (`overdue.rs`): those whose tick has passed, in order of deadline. After a
+//!    jump of the hashed wheel they are in `backlog.rs`.
 //!
 //! # Ground rules
 //!
@@ -83,6 +84,7 @@
 
 mod api;
 pub(crate) mod arena;
+mod backlog;
 pub(crate) mod block;
 mod entries;
 #[cfg(feature = "std")]

@@ -228,17 +228,30 @@ impl<T> HashedWheel<T> {
     }
 
     /// As [`pop_next`](Self::pop_next), if the next reference does not lead to a due timer.
+    #[inline(never)]
     fn search_next(&mut self) -> Option<Due<T>> {
+        if self.overdue_is_first()
+            && let due @ Some(_) = self.pop_overdue()
+        {
+            return due;
+        }
         if self.prepare(usize::MAX) != Advance::Due {
             return None;
         }
         if self.overdue_is_first() {
-            let late = self.overdue.pop()?;
-            return self.follow(late.index, late.stamp, late.deadline);
+            return self.pop_overdue();
         }
         let reference = self.due[self.next_due];
         self.next_due += 1;
         self.follow(reference.index, reference.stamp(), self.cursor)
+    }
+
+    /// Takes out the first overdue timer. Returns `None` if its reference is stale.
+    #[inline(never)]
+    fn pop_overdue(&mut self) -> Option<Due<T>> {
+        let Self { ref entries, ref mut overdue, .. } = *self;
+        let late = overdue.pop(|index| entries.prefetch(index))?;
+        self.follow(late.index, late.stamp, late.deadline)
     }
 
     /// Does the work before the first due timer, until that is the first overdue timer or the first
@@ -252,7 +265,7 @@ impl<T> HashedWheel<T> {
                 if self.entries.is_due(late.index, late.stamp, late.deadline) {
                     return Advance::Due;
                 }
-                self.overdue.pop();
+                self.overdue.pop(|_| ());
                 self.follow(late.index, late.stamp, late.deadline);
                 1
             } else if let Some(&reference) = self.due.get(self.next_due) {
@@ -389,6 +402,7 @@ impl<T> Wheel<T> for HashedWheel<T> {
         for reference in &self.due[self.next_due..] {
             meetings.add(reference.index, reference.stamp(), self.cursor);
         }
+        self.overdue.check_invariants();
         for late in self.overdue.iter() {
             assert!(late.deadline <= self.now, "an overdue timer is not due");
             meetings.add(late.index, late.stamp, late.deadline);

@@ -202,6 +202,6 @@ fn take_due<T>(
         entries.prefetch(reference.index);
         due.push(reference);
     } else {
-        overdue.push(tick, reference.index, reference.stamp());
+        overdue.push_missed(tick, reference.index, reference.stamp());
     }
 }

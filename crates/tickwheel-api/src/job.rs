@@ -222,6 +222,12 @@ pub struct PutRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(min_length = 1, max_length = 512))]
     pub group: Option<String>,
+    /// The push target that gets this job. The job goes to the queue `QUEUE.TARGET`, which has this
+    /// target; the first such job creates that queue with the settings of the named queue. Requires
+    /// the scope `admin` for all queues.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(pattern = "^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$"))]
+    pub target: Option<String>,
     /// An id of the producer's. A second put with the same id is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<JobId>,

@@ -100,6 +100,10 @@ fn a_target_is_added_tested_and_used() {
     assert!(shown.contains("target") && shown.contains("partner"), "{shown}");
     server.run(&["put", "orders", "x"]).code(0);
     until(|| target.came().1 == 2);
+    let put = server.run(&["put", "calls", "x", "--target", "partner", "--json"]).json();
+    assert_eq!(put["queue"], "calls.partner");
+    until(|| target.came().1 == 3);
+    assert!(server.run(&["put", "calls", "x", "--target", "nobody"]).code(2).contains("nobody"));
     until(|| server.run(&["target", "ls"]).text().contains("active"));
 
     assert!(server.run(&["target", "rm", "partner"]).code(4).contains("names target"));

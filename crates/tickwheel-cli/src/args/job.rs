@@ -107,6 +107,9 @@ pub(crate) struct PutArgs {
     pub(crate) jsonl: bool,
     #[command(flatten)]
     pub(crate) when: WhenArgs,
+    /// The push target that gets the job, through the queue QUEUE.TARGET
+    #[arg(long)]
+    pub(crate) target: Option<String>,
     /// A name of yours, unique among the live jobs of the queue
     #[arg(long, short)]
     pub(crate) key: Option<String>,

@@ -30,6 +30,7 @@ pub(crate) fn put(context: &Context, args: PutArgs) -> Result<(), Failure> {
         key: args.key,
         on_conflict: args.on_conflict,
         id: args.id,
+        target: args.target,
         max_total_delay: args.max_total_delay,
         on_success: args.on_success.map(follow_up),
         on_death: args.on_death.map(follow_up),
@@ -132,7 +133,12 @@ fn line_request(args: &PutArgs, line: &[u8]) -> Result<PutRequest, Failure> {
     let queue = Some(args.queue.clone());
     if !args.jsonl {
         let carried = payload::content(line, args.payload.kind)?;
-        return Ok(PutRequest { queue, ..request(carried, &args.when, args.options.clone()) });
+        let target = args.target.clone();
+        return Ok(PutRequest {
+            queue,
+            target,
+            ..request(carried, &args.when, args.options.clone())
+        });
     }
     let mut job: PutRequest =
         serde_json::from_slice(line).map_err(|error| Failure::Usage(error.to_string()))?;
@@ -146,6 +152,7 @@ fn line_request(args: &PutArgs, line: &[u8]) -> Result<PutRequest, Failure> {
     job.max_attempts = job.max_attempts.or(max_attempts);
     job.retry = job.retry.or(retry);
     job.group = job.group.or(group);
+    job.target = job.target.or_else(|| args.target.clone());
     for (name, value) in headers {
         job.headers.entry(name).or_insert(value);
     }

@@ -23,7 +23,6 @@ use axum::http::header::{
 use axum::http::{HeaderName, HeaderValue, Method, Request, Response, Uri};
 use axum::response::IntoResponse;
 use bytes::{Buf, BytesMut};
-use tickwheel_queue::NewJob;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 
@@ -36,7 +35,7 @@ use crate::extract::{BODY_COPIES, LARGE_BODY, is_json, is_name, need_json, parse
 use crate::front::{Exchange, admit};
 use crate::idempotency;
 use crate::problem::Failure;
-use crate::puts;
+use crate::puts::{self, Planned};
 use crate::tokens::Scope;
 
 /// The route of a put.
@@ -187,7 +186,7 @@ struct Group<'a> {
     caller: Option<Caller>,
     puts: Vec<(Exchange, Option<Failure>)>,
     /// The jobs of the puts that are not refused yet, in order.
-    jobs: Vec<NewJob>,
+    jobs: Vec<Planned>,
     bytes: usize,
     /// The memory of the bodies.
     share: Share,
@@ -239,7 +238,7 @@ impl<'a> Group<'a> {
     }
 
     /// Returns the job of a put, or why the put is refused.
-    fn plan(&mut self, put: &Put, body: &[u8]) -> Result<NewJob, Failure> {
+    fn plan(&mut self, put: &Put, body: &[u8]) -> Result<Planned, Failure> {
         let caller = self.caller.insert(admit(self.app, &put.head, ROUTE)?);
         self.share.grow(body.len() * BODY_COPIES)?;
         need_json(is_json(put.head.headers()))?;
@@ -270,7 +269,7 @@ impl<'a> Group<'a> {
 async fn put_all(
     app: &App,
     caller: Option<&Caller>,
-    jobs: Vec<NewJob>,
+    jobs: Vec<Planned>,
 ) -> Vec<Result<PutResponse, Failure>> {
     let Some(caller) = caller else { return Vec::new() };
     let count = jobs.len();

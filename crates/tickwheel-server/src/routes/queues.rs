@@ -5,13 +5,13 @@ use axum::extract::State;
 use tickwheel_queue::{Error, QueueInfo, Queues};
 
 use crate::api::{
-    Code, Count, KickRequest, Queue, QueueList, QueueSettings, QueueSettingsPatch,
-    RemoveFinishedRequest,
+    Count, KickRequest, Queue, QueueList, QueueSettings, QueueSettingsPatch, RemoveFinishedRequest,
 };
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Body, OptionalBody, Params, QueueName, is_name};
 use crate::problem::Failure;
+use crate::puts::about_target;
 use crate::tokens::Scope;
 use crate::wire::{IntoQueue, IntoWire, patch_of, settings_of};
 
@@ -90,14 +90,6 @@ pub(crate) async fn remove(
     let count = app.queues().remove_queue(name, force).await?;
     app.push().queues_changed().await;
     Ok(Json(Count { count }))
-}
-
-/// A setting that names a missing target is an invalid field, not an unknown path.
-fn about_target(error: Error) -> Failure {
-    match error {
-        Error::NoSuchTarget(_) => Failure::field(Code::InvalidField, "/target", error.to_string()),
-        error => error.into(),
-    }
 }
 
 /// Replace all settings of a queue. Omitted settings get their defaults.

@@ -91,8 +91,8 @@ impl Traits {
     }
 }
 
-/// Returns the job that a request puts, and its due time. `path_queue` is the queue that the path
-/// names.
+/// Returns the job that a request without a `target` puts, and its due time. `path_queue` is the
+/// queue that the path names.
 pub(crate) fn new_job(
     request: PutRequest,
     path_queue: Option<&str>,
@@ -100,6 +100,10 @@ pub(crate) fn new_job(
     max_payload: u64,
 ) -> Result<NewJob, Failure> {
     let queue = queue_of(path_queue, request.queue)?;
+    if request.target.is_some() {
+        let why = "an imported job is in the queue of its target already: leave `target` out";
+        return Err(invalid("/target", why.to_owned()));
+    }
     let due = due_of(request.delay, request.due, now)?.unwrap_or_else(|| begun(now));
     let parcel = Parcel {
         payload: request.payload,

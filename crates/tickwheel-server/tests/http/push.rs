@@ -111,6 +111,50 @@ fn verify(secret: &str, headers: &std::collections::HashMap<String, String>, bod
 }
 
 #[tokio::test]
+async fn a_single_job_names_its_target() {
+    let (service, target) = (service().await, HttpTarget::start().await);
+    let settings = json!({"url": target.url("/{queue}")});
+    assert_eq!(service.put("/v1/targets/partner", settings).await.status, 201);
+    let patch = json!({"max_attempts": 3, "retention": {"done": {}}});
+    let request = Request::new("PATCH", "/v1/queues/orders/settings").json(&patch);
+    assert_eq!(service.send(request).await.status, 200);
+    // A job without a target stays for the workers of its queue.
+    service.put_text("orders", "for a worker").await;
+    let aimed = json!({"text": "for the partner", "target": "partner", "key": "k"});
+    let put = service.post("/v1/queues/orders/jobs", aimed).await;
+    assert_eq!((put.status, &put.json()["queue"]), (201, &json!("orders.partner")), "{put:?}");
+    let sent = &target.wait_for(1).await[0];
+    assert_eq!(
+        (&sent.line[..], &sent.body[..]),
+        ("POST /orders.partner HTTP/1.1", &b"for the partner"[..])
+    );
+    job_becomes(&service, &text(&put.json()["id"]), "done").await;
+    let queue = service.get("/v1/queues/orders.partner").await.json();
+    assert_eq!(queue["settings"]["target"], "partner");
+    assert_eq!(queue["settings"]["max_attempts"], 3, "the settings of the queue that was named");
+    assert_eq!(service.get("/v1/queues/orders").await.json()["jobs"]["ready"], 1);
+
+    // In a batch, and with an idempotency key.
+    let item = |target: &str| json!({"queue": "orders", "text": "x", "target": target});
+    let items = json!({"items": [item("partner"), item("nobody"), item("no/name")]});
+    let batch =
+        || Request::new("POST", "/v1/jobs/batch").json(&items).header("idempotency-key", "once");
+    let results = service.send(batch()).await.json()["results"].clone();
+    assert_eq!(results[0]["ok"]["queue"], "orders.partner", "{results}");
+    assert_eq!(results[1]["error"]["field"], "/items/1/target", "{results}");
+    assert_eq!(results[2]["error"]["field"], "/items/2/target", "{results}");
+    target.wait_for(2).await;
+    assert_eq!(service.send(batch()).await.json()["results"][0], results[0]);
+    // A queue of that name that does not deliver to the target is left alone.
+    service.put_text("other.partner", "x").await;
+    let put = json!({"text": "x", "target": "partner"});
+    let refused = service.post("/v1/queues/other/jobs", put).await;
+    assert_eq!(refused.problem(422, "invalid-field").as_deref(), Some("/target"));
+    assert_eq!(target.arrived().len(), 2);
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_failed_attempt_is_retried_with_the_same_id() {
     let (service, target) = (service().await, HttpTarget::start().await);
     target.next([with_body(500, "try later"), status(302), Reply::Close, status(400)]);
@@ -334,6 +378,12 @@ async fn only_an_administrator_of_all_queues_manages_targets() {
         Request::new("PATCH", "/v1/queues/orders/settings").json(&json!({"target": "partner"}));
     service.send(aim.clone().token(&tenant)).await.problem(403, "forbidden");
     assert_eq!(service.send(aim.token(&admin)).await.status, 200);
+    let job = json!({"text": "x", "target": "partner"});
+    let put = Request::new("POST", "/v1/queues/orders-2/jobs").json(&job);
+    for who in [&produce, &tenant] {
+        service.send(put.clone().token(who)).await.problem(403, "forbidden");
+    }
+    assert_eq!(service.send(put.token(&admin)).await.status, 201);
     let list = Request::new("GET", "/v1/targets");
     assert_eq!(service.send(list.clone().token(&produce)).await.status, 200);
     service.send(list.token(&tenant)).await.problem(403, "forbidden");

@@ -131,15 +131,12 @@ impl Backlog {
         self.open.push(first);
         let deadline = first.deadline;
         let run = Run { references: self.open.as_slice().into(), gone: 0 };
-        let number = match self.free.pop() {
-            Some(number) => {
-                self.runs[number as usize] = run;
-                number
-            }
-            None => {
-                self.runs.push(run);
-                self.runs.len() as u32 - 1
-            }
+        let number = if let Some(number) = self.free.pop() {
+            self.runs[number as usize] = run;
+            number
+        } else {
+            self.runs.push(run);
+            self.runs.len() as u32 - 1
         };
         self.open.clear();
         self.open_first = 0;

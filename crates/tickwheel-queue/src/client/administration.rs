@@ -48,6 +48,24 @@ impl Queues {
         self.send(Command::Kick(ids.into_iter().collect()), response::units)
     }
 
+    /// Removes a job that waits or is dead, and returns the state that it was in: a scheduled or ready
+    /// job is cancelled, a dead one is dropped.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues, Retry, State};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let id = queues.put(NewJob::new("mail", "")).wait()?.id;
+    /// let lease = queues.reserve("mail", 1, None).wait()?[0].lease;
+    /// assert!(queues.remove_job(id).wait().is_err()); // a worker has it
+    /// queues.fail(lease, "no", Retry::Never).wait()?;
+    /// assert_eq!(queues.remove_job(id).wait()?, State::Dead);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn remove_job(&self, id: JobId) -> Answer<State> {
+        self.send(Command::Remove(vec![id]), response::state)
+    }
+
     /// Adds jobs of another store with their ids, attempts and states, in one commit. A job whose
     /// id exists is refused with [`Error::IdExists`], so an import can be repeated. A finished job
     /// is refused if its queue would not keep it.
@@ -178,6 +196,44 @@ impl Queues {
     /// ```
     pub fn pause(&self, queue: impl Into<String>) -> Answer<()> {
         self.send(Command::Pause { queue: queue.into(), paused: true }, response::unit)
+    }
+
+    /// Holds deliveries of an existing queue back for a while. A shorter time, zero included, replaces
+    /// a longer one. The pause is not stored: closing the queues ends it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("mail", "")).wait()?;
+    /// queues.pause_for("mail", Duration::from_secs(60)).wait()?;
+    /// assert!(queues.reserve("mail", 1, None).wait()?.is_empty());
+    /// queues.pause_for("mail", Duration::ZERO).wait()?;
+    /// assert_eq!(queues.reserve("mail", 1, None).wait()?.len(), 1);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchQueue`] if there is none.
+    pub fn pause_for(&self, queue: impl Into<String>, length: Duration) -> Answer<()> {
+        self.send(Command::PauseFor { queue: queue.into(), length }, response::unit)
+    }
+
+    /// Returns the id of the job that would be delivered next, whether the queue is paused or not;
+    /// `None` if no ready job is in memory.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let id = queues.put(NewJob::new("mail", "")).wait()?.id;
+    /// assert_eq!(queues.next_ready("mail").wait()?, Some(id));
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn next_ready(&self, queue: impl Into<String>) -> Answer<Option<JobId>> {
+        self.ask(Ask::Next(queue.into()), response::next_id)
     }
 
     /// Resumes deliveries of a queue.

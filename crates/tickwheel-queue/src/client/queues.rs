@@ -12,7 +12,7 @@ use crate::client::answer::Answer;
 use crate::client::builder::Builder;
 use crate::client::events::Events;
 use crate::client::response;
-use crate::engine::{Command, FailedAttempt, Put};
+use crate::engine::{Command, FailedAttempt, Put, ReleasedJob};
 use crate::model::access::Access;
 use crate::model::error::{Error, OpenError};
 use crate::model::event::EventId;
@@ -451,7 +451,35 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn fail(&self, lease: Lease, error: impl Into<String>, retry: Retry) -> Answer<State> {
-        let failure = FailedAttempt { lease, error: error.into(), detail: None, retry };
+        self.fail_as(lease, error.into(), None, retry, None)
+    }
+
+    /// Fails a job for good, and gives it another priority for the time after a kick.
+    ///
+    /// ```
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let id = queues.put(NewJob::new("mail", "")).wait()?.id;
+    /// let lease = queues.reserve("mail", 1, None).wait()?[0].lease;
+    /// queues.bury(lease, "wrong address", 5).wait()?;
+    /// queues.kick(id).wait()?;
+    /// assert_eq!(queues.get(id).wait()?.unwrap().priority, 5);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn bury(&self, lease: Lease, error: impl Into<String>, priority: i8) -> Answer<State> {
+        self.fail_as(lease, error.into(), None, Retry::Never, Some(priority))
+    }
+
+    fn fail_as(
+        &self,
+        lease: Lease,
+        error: String,
+        detail: Option<String>,
+        retry: Retry,
+        priority: Option<i8>,
+    ) -> Answer<State> {
+        let failure = FailedAttempt { lease, error, detail, retry, priority };
         self.send(Command::Fail(vec![failure]), response::state)
     }
 
@@ -464,9 +492,7 @@ impl Queues {
         detail: impl Into<String>,
         retry: Retry,
     ) -> Answer<State> {
-        let detail = Some(detail.into());
-        let failure = FailedAttempt { lease, error: error.into(), detail, retry };
-        self.send(Command::Fail(vec![failure]), response::state)
+        self.fail_as(lease, error.into(), Some(detail.into()), retry, None)
     }
 
     /// Reports many failed attempts, in one commit.
@@ -489,7 +515,7 @@ impl Queues {
             .into_iter()
             .map(|(lease, error, retry)| {
                 let error = error.into();
-                FailedAttempt { lease, error, detail: None, retry }
+                FailedAttempt { lease, error, detail: None, retry, priority: None }
             })
             .collect();
         self.send(Command::Fail(failures), response::states)
@@ -547,7 +573,31 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn release(&self, lease: Lease, when: impl Into<When>) -> Answer<()> {
-        self.send(Command::Release(vec![(lease, when.into())]), response::unit)
+        let released = ReleasedJob { lease, when: when.into(), priority: None };
+        self.send(Command::Release(vec![released]), response::unit)
+    }
+
+    /// Gives a job back unused, with another priority.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("mail", "")).wait()?;
+    /// let lease = queues.reserve("mail", 1, None).wait()?[0].lease;
+    /// queues.release_with_priority(lease, Duration::ZERO, -7).wait()?;
+    /// assert_eq!(queues.reserve("mail", 1, None).wait()?[0].job.priority, -7);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn release_with_priority(
+        &self,
+        lease: Lease,
+        when: impl Into<When>,
+        priority: i8,
+    ) -> Answer<()> {
+        let released = ReleasedJob { lease, when: when.into(), priority: Some(priority) };
+        self.send(Command::Release(vec![released]), response::unit)
     }
 
     /// Releases many jobs, in one commit.
@@ -567,8 +617,11 @@ impl Queues {
         &self,
         leases: impl IntoIterator<Item = (Lease, W)>,
     ) -> Answer<Vec<Result<(), Error>>> {
-        let leases = leases.into_iter().map(|(lease, when)| (lease, when.into())).collect();
-        self.send(Command::Release(leases), response::units)
+        let released = leases.into_iter().map(|(lease, when)| {
+            let when = when.into();
+            ReleasedJob { lease, when, priority: None }
+        });
+        self.send(Command::Release(released.collect()), response::units)
     }
 }
 

@@ -1,12 +1,14 @@
 //! Reserving jobs: at once, with a wait, or within a budget of memory.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::answer::Answer;
 use crate::client::queues::Queues;
 use crate::client::response;
-use crate::engine::Reserve;
+use crate::engine::{LeaseOf, Reserve, Source};
 use crate::model::admission::{Admission, Offer};
+use crate::model::id::JobId;
 use crate::model::job::Delivery;
 use crate::runtime::request::Request;
 
@@ -112,8 +114,87 @@ impl Queues {
         wait: Duration,
         admission: Admission,
     ) -> Answer<Vec<Delivery>> {
-        let worker = self.worker.clone();
-        let request = Request::Reserve(Reserve { queue, jobs, lease, admission, worker }, wait);
-        self.request(request, response::deliveries)
+        let (source, worker) = (Source::Queue(queue), self.worker.clone());
+        let reserve = Reserve { source, jobs, lease, lease_of: None, admission, worker };
+        self.request(Request::Reserve(reserve, wait), response::deliveries)
+    }
+
+    /// Reserves one job from any of several queues, and waits up to this long for it. If several
+    /// queues have ready jobs, the queue whose next job has the highest priority is served; of
+    /// several such queues, the one whose next job was due first. Each queue keeps its own order.
+    ///
+    /// `lease_of` reads the length of the lease from the job's headers; `None` is the setting of its
+    /// queue. `admit` is asked as in [`reserve_while`](Self::reserve_while). Queues that the handle
+    /// has no access to are left out.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("mail", "hello")).wait()?;
+    /// queues.put(NewJob::new("alarms", "fire").priority(9)).wait()?;
+    /// let watched = ["mail".into(), "alarms".into()];
+    /// let next = || queues.reserve_any(watched.clone(), Duration::ZERO, |_| None, |_| true);
+    /// assert_eq!(&*next().wait()?.unwrap().job.queue, "alarms");
+    /// assert_eq!(&*next().wait()?.unwrap().job.queue, "mail");
+    /// assert!(next().wait()?.is_none());
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotAdmitted`](crate::Error::NotAdmitted) if a job is ready and is refused;
+    /// [`Error::Forbidden`](crate::Error::Forbidden) if the handle has access to none of the queues.
+    pub fn reserve_any(
+        &self,
+        queues: impl Into<Arc<[Arc<str>]>>,
+        wait: Duration,
+        lease_of: LeaseOf,
+        admit: impl Fn(&Offer<'_>) -> bool + Send + Sync + 'static,
+    ) -> Answer<Option<Delivery>> {
+        let source = Source::AnyOf(queues.into());
+        self.reserve_one(source, wait, lease_of, Admission::by(admit))
+    }
+
+    /// Reserves a job by its id: a ready one, a scheduled one before its time, or a dead one, which
+    /// is brought back to life first. Neither a pause nor the pace of its queue holds it back.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let later = NewJob::new("mail", "hello").delay(Duration::from_secs(60));
+    /// let id = queues.put(later).wait()?.id;
+    /// let delivery = queues.reserve_job(id, |_| None, |_| true).wait()?.unwrap();
+    /// assert_eq!(delivery.job.id, id);
+    /// assert!(queues.reserve_job(id, |_| None, |_| true).wait().is_err());
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotFound`](crate::Error::NotFound) if there is no such job, and
+    /// [`Error::WrongState`](crate::Error::WrongState) if a worker has it or it is done or cancelled.
+    pub fn reserve_job(
+        &self,
+        id: JobId,
+        lease_of: LeaseOf,
+        admit: impl Fn(&Offer<'_>) -> bool + Send + Sync + 'static,
+    ) -> Answer<Option<Delivery>> {
+        self.reserve_one(Source::Job(id), Duration::ZERO, lease_of, Admission::by(admit))
+    }
+
+    fn reserve_one(
+        &self,
+        source: Source,
+        wait: Duration,
+        lease_of: LeaseOf,
+        admission: Admission,
+    ) -> Answer<Option<Delivery>> {
+        let (lease_of, worker) = (Some(lease_of), self.worker.clone());
+        let reserve = Reserve { source, jobs: 1, lease: None, lease_of, admission, worker };
+        self.request(Request::Reserve(reserve, wait), response::delivery)
     }
 }

@@ -102,6 +102,14 @@ pub(crate) fn deliveries(outcome: Response) -> Result<Vec<Delivery>, Error> {
     if let Response::Deliveries(jobs) = outcome { jobs } else { mismatch(outcome) }
 }
 
+pub(crate) fn delivery(outcome: Response) -> Result<Option<Delivery>, Error> {
+    Ok(deliveries(outcome)?.pop())
+}
+
+pub(crate) fn next_id(outcome: Response) -> Result<Option<JobId>, Error> {
+    if let Response::Next(id) = outcome { Ok(id) } else { mismatch(outcome) }
+}
+
 pub(crate) fn count(outcome: Response) -> Result<u64, Error> {
     if let Response::Done(Outcome::Count(count)) = outcome { count } else { mismatch(outcome) }
 }

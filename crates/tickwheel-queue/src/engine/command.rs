@@ -33,8 +33,10 @@ pub(crate) enum Command {
     Ack(Vec<(Lease, Option<Bytes>)>),
     Fail(Vec<FailedAttempt>),
     Extend(Vec<(Lease, Duration)>),
-    Release(Vec<(Lease, When)>),
+    Release(Vec<ReleasedJob>),
     Kick(Vec<JobId>),
+    /// Jobs that no worker has.
+    Remove(Vec<JobId>),
     KickSome(Sweep),
     Purge(Sweep),
     Drain(Sweep),
@@ -42,6 +44,10 @@ pub(crate) enum Command {
     Pause {
         queue: String,
         paused: bool,
+    },
+    PauseFor {
+        queue: String,
+        length: Duration,
     },
     Configure {
         queue: String,
@@ -85,12 +91,13 @@ impl Command {
             Self::Fail(items) => items.len(),
             Self::Extend(items) => items.len(),
             Self::Release(items) => items.len(),
-            Self::Kick(items) => items.len(),
+            Self::Kick(items) | Self::Remove(items) => items.len(),
             Self::KickSome(_)
             | Self::Purge(_)
             | Self::Drain(_)
             | Self::RemoveQueue(_)
             | Self::Pause { .. }
+            | Self::PauseFor { .. }
             | Self::Configure { .. }
             | Self::PatchSettings { .. }
             | Self::PatchGroup { .. }
@@ -124,10 +131,10 @@ impl Command {
             }
             Self::Extend(leases) => size_of_val(&leases[..]),
             Self::Release(leases) => size_of_val(&leases[..]),
-            Self::Kick(ids) => size_of_val(&ids[..]),
+            Self::Kick(ids) | Self::Remove(ids) => size_of_val(&ids[..]),
             Self::KickSome(sweep) | Self::Purge(sweep) | Self::Drain(sweep) => sweep.queue.len(),
             Self::RemoveQueue(removal) => removal.sweep.queue.len(),
-            Self::Pause { queue, .. } => queue.len(),
+            Self::Pause { queue, .. } | Self::PauseFor { queue, .. } => queue.len(),
             Self::Configure { queue, settings } => {
                 queue.len() + size_of::<QueueSettings>() + settings.retry.bytes()
             }
@@ -150,6 +157,7 @@ impl Command {
         access.check()?;
         match self {
             Self::Pause { queue, .. }
+            | Self::PauseFor { queue, .. }
             | Self::Configure { queue, .. }
             | Self::PatchSettings { queue, .. }
             | Self::PatchGroup { queue, .. } => access.check_queue(queue),
@@ -170,6 +178,7 @@ impl Command {
             | Self::Extend(_)
             | Self::Release(_)
             | Self::Kick(_)
+            | Self::Remove(_)
             | Self::PutSchedule(_)
             | Self::RemoveSchedule(_)
             | Self::PauseSchedule { .. } => Ok(()),
@@ -198,18 +207,55 @@ impl Command {
     }
 }
 
-/// A worker's request for ready jobs of a queue.
+/// A worker's request for jobs.
 #[derive(Clone, Debug)]
 pub(crate) struct Reserve {
-    pub(crate) queue: String,
+    pub(crate) source: Source,
     /// The largest number of jobs.
     pub(crate) jobs: usize,
     /// Defaults to the queue's setting.
     pub(crate) lease: Option<Duration>,
+    /// Reads the length of a job's lease from its headers, which then wins over `lease`.
+    pub(crate) lease_of: Option<LeaseOf>,
     /// Asked before each job is leased.
     pub(crate) admission: Admission,
     /// The name of the worker.
     pub(crate) worker: Option<Arc<str>>,
+}
+
+/// Reads the length of a lease from the headers of a job.
+pub(crate) type LeaseOf = fn(&[(String, String)]) -> Option<Duration>;
+
+/// Where the jobs of a [`Reserve`] come from.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// The ready jobs of a queue.
+    Queue(String),
+    /// The ready jobs of several queues, by priority.
+    AnyOf(Arc<[Arc<str>]>),
+    /// This job, if no worker has it.
+    Job(JobId),
+}
+
+impl Source {
+    /// The queues that it waits for; none if it does not wait.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = &str> {
+        let (one, many) = match self {
+            Self::Queue(name) => (Some(name.as_str()), None),
+            Self::AnyOf(names) => (None, Some(names.iter().map(|name| &**name))),
+            Self::Job(_) => (None, None),
+        };
+        one.into_iter().chain(many.into_iter().flatten())
+    }
+}
+
+/// A job that its worker gives back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReleasedJob {
+    pub(crate) lease: Lease,
+    pub(crate) when: When,
+    /// The job's priority from now on; unchanged if `None`.
+    pub(crate) priority: Option<i8>,
 }
 
 /// The engine's answer to a [`Reserve`].
@@ -231,6 +277,8 @@ pub(crate) struct FailedAttempt {
     /// Details for the history, beside the error.
     pub(crate) detail: Option<String>,
     pub(crate) retry: Retry,
+    /// The job's priority from now on; unchanged if `None`.
+    pub(crate) priority: Option<i8>,
 }
 
 /// A change of many jobs of a queue, in steps of bounded size.

@@ -8,15 +8,18 @@ use bytes::Bytes;
 
 use super::groups::Next;
 use super::history::End;
-use super::lookup::Known;
-use super::{Engine, Entry, FailedAttempt, Leased, Reserve, Reserved, STEP_BYTES, Timed};
+use super::lookup::{Known, changed_priority};
+use super::{
+    Engine, Entry, FailedAttempt, Leased, NO_GROUP, ReleasedJob, Reserve, Reserved, STEP_BYTES,
+    Source, Timed,
+};
 use crate::model::access::Access;
 use crate::model::admission::Offer;
 use crate::model::error::{Error, Limit};
 use crate::model::event::EventKind;
 use crate::model::history::{AttemptOutcome, prefix};
 use crate::model::id::JobId;
-use crate::model::job::{ANSWER_BYTES, FollowUp, Lease, State, When};
+use crate::model::job::{ANSWER_BYTES, Delivery, FollowUp, Lease, State, When};
 use crate::model::retry::Retry;
 use crate::model::time::Time;
 use crate::model::validation::{check_lease, check_result, check_worker};
@@ -51,7 +54,7 @@ impl Tokens {
 }
 
 impl Engine {
-    /// Leases ready jobs of a queue to a worker.
+    /// Leases jobs to a worker.
     pub(crate) fn reserve(
         &mut self,
         view: &dyn View,
@@ -59,21 +62,123 @@ impl Engine {
         access: &Access,
     ) -> Result<Reserved, Error> {
         access.check()?;
-        access.check_queue(&reserve.queue)?;
         self.check_batch(reserve.jobs)?;
         reserve.lease.map_or(Ok(()), check_lease)?;
         reserve.worker.as_deref().map_or(Ok(()), check_worker)?;
-        let Some(number) = self.number_of(&reserve.queue) else { return Ok(Reserved::NoneReady) };
-        if let Some(why) = &self.queue(number).unreadable {
+        match &reserve.source {
+            Source::Queue(name) => {
+                access.check_queue(name)?;
+                let Some(number) = self.number_of(name) else { return Ok(Reserved::NoneReady) };
+                if !self.may_deliver(number)? || reserve.jobs == 0 {
+                    return Ok(Reserved::NoneReady);
+                }
+                if self.must_load(number) {
+                    return Ok(Reserved::NeedsRows);
+                }
+                self.take_ready(view, number, reserve)
+            }
+            Source::AnyOf(names) => self.reserve_any(view, names, reserve, access),
+            Source::Job(id) => self.reserve_job(view, *id, reserve, access),
+        }
+    }
+
+    /// Returns `true` if deliveries of the queue are not held back.
+    fn may_deliver(&mut self, number: u32) -> Result<bool, Error> {
+        let now = self.now.time();
+        let queue = self.queue(number);
+        if let Some(why) = &queue.unreadable {
             return Err(Error::Unreadable(why.clone()));
         }
-        if self.queue(number).paused || reserve.jobs == 0 {
-            return Ok(Reserved::NoneReady);
+        Ok(!queue.paused && queue.paused_until.is_none_or(|until| until <= now))
+    }
+
+    /// Leases jobs of the queue whose next job has the highest priority; of several such queues,
+    /// the one whose next job was due first. Queues that the caller may not touch are left out.
+    fn reserve_any(
+        &mut self,
+        view: &dyn View,
+        names: &[Arc<str>],
+        reserve: &Reserve,
+        access: &Access,
+    ) -> Result<Reserved, Error> {
+        if let Some(first) = names.first()
+            && !names.iter().any(|name| access.allows(name))
+        {
+            return Err(Error::Forbidden(first.to_string()));
         }
-        if self.must_load(number) {
+        let (mut queues, mut needs_rows) = (Vec::new(), false);
+        for name in names.iter().filter(|name| access.allows(name)) {
+            let Some(number) = self.number_of(name) else { continue };
+            if !self.may_deliver(number)? {
+                continue;
+            }
+            needs_rows |= self.must_load(number);
+            let queue = self.queue(number);
+            queues.extend(queue.next_place().map(|place| (place.rank, place, number)));
+        }
+        // What has to be read may be more urgent than what is in memory.
+        if needs_rows {
             return Ok(Reserved::NeedsRows);
         }
-        self.take_ready(view, number, reserve)
+        queues.sort_unstable();
+        for (.., number) in queues {
+            match self.take_ready(view, number, reserve)? {
+                // It is paced.
+                Reserved::NoneReady => {}
+                reserved => return Ok(reserved),
+            }
+        }
+        Ok(Reserved::NoneReady)
+    }
+
+    /// Leases one job that no worker has: a ready, scheduled or dead one.
+    fn reserve_job(
+        &mut self,
+        view: &dyn View,
+        id: JobId,
+        reserve: &Reserve,
+        access: &Access,
+    ) -> Result<Reserved, Error> {
+        let not_found = || Error::NotFound(id.into());
+        let known = self.visible(view, id, access)?.ok_or_else(not_found)?;
+        let (allowed, found) = (self.options.limits.leased, self.leases.len() as u64 + 1);
+        if found > allowed {
+            return Err(Error::OverLimit { limit: Limit::Leased, allowed, found });
+        }
+        let state = match known.finished() {
+            Some((state, _)) => Some(state),
+            None => self.leases.contains_key(&id).then_some(State::Leased),
+        };
+        if let Some(state) = state.filter(|state| *state != State::Dead) {
+            return Err(Error::WrongState { id, state, action: "reserved" });
+        }
+        let (mut place, mut entry, mut row, mut delivery) = self.delivery_of(known, reserve);
+        let bytes = (self.options.measure)(&delivery.job);
+        if !reserve.admission.admits(&Offer { job: &delivery.job, bytes, before: 0 }) {
+            return Err(Error::NotAdmitted);
+        }
+        if state == Some(State::Dead) {
+            self.kick(view, id, access)?;
+            let known = self.known(view, id)?.ok_or_else(not_found)?;
+            (place, entry, row, delivery) = self.delivery_of(known, reserve);
+        }
+        // Given back at once it is ready, also if its time has not come.
+        row.due = row.due.min(self.now.time());
+        self.lease(place.0, place.1, entry, row);
+        Ok(Reserved::Jobs(vec![delivery]))
+    }
+
+    /// What leasing a waiting job gives, and where the job waits.
+    fn delivery_of(
+        &mut self,
+        known: Known,
+        reserve: &Reserve,
+    ) -> ((u32, Place), Entry, LeaseRow, Delivery) {
+        let (number, place) = (known.record.queue, known.place());
+        let entry = Entry { id: known.id, has_status: known.status.is_some(), group: NO_GROUP };
+        let row = self.lease_row(number, place, entry, &known, reserve);
+        let delivery = self.delivery(known, &row);
+        ((number, place), entry, row, delivery)
     }
 
     fn take_ready(
@@ -171,7 +276,8 @@ impl Engine {
         known: &Known,
         reserve: &Reserve,
     ) -> LeaseRow {
-        let length = reserve.lease.unwrap_or(self.queue(number).settings.lease);
+        let of_job = reserve.lease_of.and_then(|lease_of| lease_of(&known.record.headers));
+        let length = of_job.or(reserve.lease).unwrap_or(self.queue(number).settings.lease);
         LeaseRow {
             token: self.tokens.next(),
             until: self.now.after(length),
@@ -244,6 +350,7 @@ impl Engine {
             due: row.due,
             attempts: row.attempts,
             last_error: None,
+            priority: None,
         };
         self.finish_job(queue, lease.id, row.key.as_deref(), row.has_status, &status, result);
         let end = End::of(AttemptOutcome::Done, State::Done);
@@ -271,7 +378,8 @@ impl Engine {
         self.tally.failed += 1;
         self.touch(leased.queue).counts.lifetime.failed += 1;
         let error = prefix(&failure.error, ERROR_TEXT).to_owned();
-        let state = self.attempt_failed(&known, &leased, error, failure.retry);
+        let priority = failure.priority.or(changed_priority(known.status.as_ref()));
+        let state = self.attempt_failed(&known, &leased, error, failure.retry, priority);
         let end = End {
             error: Some(&failure.error),
             detail: failure.detail.as_deref(),
@@ -294,6 +402,7 @@ impl Engine {
         leased: &Leased,
         error: String,
         retry: Retry,
+        priority: Option<i8>,
     ) -> State {
         let settings = &self.queues[leased.queue as usize].settings;
         let attempts = leased.row.attempts;
@@ -310,14 +419,15 @@ impl Engine {
         let last_error = Some(error);
         if let Some(delay) = delay {
             let due = self.now.after(delay);
-            self.wait_again(known, &Status { finished: None, due, attempts, last_error });
+            let status = Status { finished: None, due, attempts, last_error, priority };
+            self.wait_again(known, &status);
             self.tell(leased.queue, known.id, EventKind::Failed { due });
             return if delay.is_zero() { State::Ready } else { State::Scheduled };
         }
         self.tally.died += 1;
         self.touch(leased.queue).counts.lifetime.died += 1;
         let finished = Some((State::Dead, self.now.time()));
-        let status = Status { finished, due: leased.row.due, attempts, last_error };
+        let status = Status { finished, due: leased.row.due, attempts, last_error, priority };
         let key = known.record.key.as_deref();
         self.finish_job(leased.queue, known.id, key, leased.row.has_status, &status, None);
         self.tell(leased.queue, known.id, EventKind::Dead { attempts });
@@ -334,7 +444,8 @@ impl Engine {
     pub(super) fn wait_again(&mut self, known: &Known, status: &Status) {
         let key = rows::status(known.id);
         self.batch.put_with(Table::Index, &key, |bytes| status.encode(bytes));
-        let (place, group) = (known.record.place(status.due), known.record.group.as_deref());
+        let place = known.record.place(status.due, status.priority);
+        let group = known.record.group.as_deref();
         self.wait_at(known.record.queue, place, (known.id, true), group);
     }
 
@@ -362,10 +473,10 @@ impl Engine {
     pub(super) fn release(
         &mut self,
         view: &dyn View,
-        lease: Lease,
-        when: When,
+        released: &ReleasedJob,
         access: &Access,
     ) -> Result<(), Error> {
+        let ReleasedJob { lease, when, priority } = *released;
         self.leased(view, lease, access)?;
         let known = self.live(view, lease.id)?;
         let history = self.history(view, known.id, known.status.is_some())?;
@@ -381,7 +492,9 @@ impl Engine {
         };
         // A released delivery does not count as an attempt.
         let attempts = leased.row.attempts - 1;
-        self.wait_again(&known, &Status { due, attempts, ..known.status() });
+        let status = known.status();
+        let priority = priority.or(status.priority);
+        self.wait_again(&known, &Status { due, attempts, priority, ..status });
         let end = End::of(AttemptOutcome::Released, State::Scheduled);
         self.add_attempt(history, known.id, &leased, &end);
         self.tell(leased.queue, lease.id, EventKind::Released { due });
@@ -433,12 +546,14 @@ impl Engine {
         let max_attempts = known.record.max_attempts;
         let settings = &self.queues[leased.queue as usize].settings;
         let error = "the lease ran out".to_owned();
+        let priority = changed_priority(known.status.as_ref());
         let state = if leased.row.attempts >= max_attempts.unwrap_or(settings.max_attempts) {
-            self.attempt_failed(&known, &leased, error, Retry::Never)
+            self.attempt_failed(&known, &leased, error, Retry::Never, priority)
         } else {
             let (due, attempts) = (leased.row.due, leased.row.attempts);
             let last_error = Some(error);
-            self.wait_again(&known, &Status { finished: None, due, attempts, last_error });
+            let status = Status { finished: None, due, attempts, last_error, priority };
+            self.wait_again(&known, &status);
             self.tell(leased.queue, id, EventKind::Expired { due });
             State::Ready
         };
@@ -463,6 +578,7 @@ impl Engine {
             last_error: Some(
                 prefix(&format!("damaged in the store: {why}"), ERROR_TEXT).to_owned(),
             ),
+            priority: None,
         };
         self.finish_job(number, id, None, true, &status, None);
         self.tell(number, id, EventKind::Dead { attempts });

@@ -260,6 +260,31 @@ impl Engine {
         Ok(())
     }
 
+    /// Removes a job that waits or is dead; returns the state that it was in. One that waits is
+    /// cancelled, a dead one is dropped.
+    pub(super) fn remove_one(
+        &mut self,
+        view: &dyn View,
+        id: JobId,
+        access: &Access,
+    ) -> Result<State, Error> {
+        let known = self.visible(view, id, access)?.ok_or(Error::NotFound(id.into()))?;
+        let number = known.record.queue;
+        if self.leases.contains_key(&id) {
+            return Err(Error::WrongState { id, state: State::Leased, action: "removed" });
+        }
+        let Some((state, time)) = known.finished() else {
+            let state = self.cancel_known(view, &known)?;
+            self.tell(number, id, EventKind::Cancelled);
+            return Ok(state);
+        };
+        if state != State::Dead {
+            return Err(Error::WrongState { id, state, action: "removed" });
+        }
+        self.drop_finished(number, state, Finished { time, id, has_result: false });
+        Ok(state)
+    }
+
     /// Makes one step of kicking the dead jobs of a queue, the oldest first. Damaged jobs, and jobs
     /// whose key another job has taken, stay dead.
     pub(super) fn kick_some(&mut self, view: &dyn View, sweep: &mut Sweep) -> Outcome {

@@ -84,6 +84,7 @@ impl Engine {
             due,
             attempts: imported.attempts,
             last_error: imported.last_error.clone(),
+            priority: None,
         };
         if imported.finished.is_some() {
             // Meanwhile a live job may have taken the key.

@@ -25,7 +25,7 @@ impl Known {
     }
 
     pub(super) fn place(&self) -> Place {
-        self.record.place(self.due())
+        self.record.place(self.due(), changed_priority(self.status.as_ref()))
     }
 
     /// The state in which it finished, and when.
@@ -40,6 +40,7 @@ impl Known {
             due: self.record.due,
             attempts: 0,
             last_error: None,
+            priority: None,
         })
     }
 }
@@ -218,7 +219,7 @@ impl Engine {
                 queue: self.queues[record.queue as usize].name.clone(),
                 state: State::Leased,
                 key: record.key,
-                priority: record.priority,
+                priority: changed_priority(status.as_ref()).unwrap_or(record.priority),
                 due: lease.due,
                 created: record.created,
                 attempts: lease.attempts,
@@ -239,6 +240,11 @@ impl Engine {
             },
         }
     }
+}
+
+/// The priority that a status sets in place of the one that the job was put with.
+pub(crate) fn changed_priority(status: Option<&Status>) -> Option<i8> {
+    status.and_then(|status| status.priority)
 }
 
 /// Converts a failure to read a job's rows into the caller's error.

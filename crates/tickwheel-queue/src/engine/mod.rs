@@ -44,11 +44,14 @@ use std::time::Duration;
 
 use tickwheel::wheel::{HierarchicalWheel, Key};
 
-pub(crate) use command::{Command, FailedAttempt, Outcome, Removal, Reserve, Reserved, Sweep};
+pub(crate) use command::{
+    Command, FailedAttempt, LeaseOf, Outcome, ReleasedJob, Removal, Reserve, Reserved, Source,
+    Sweep,
+};
 pub use command::{Put, PutKind};
 use deliver::Tokens;
 use group_rows::TouchedGroups;
-pub(crate) use lookup::{damaged, unreadable};
+pub(crate) use lookup::{changed_priority, damaged, unreadable};
 pub(crate) use pace::may_start;
 use queue::Creators;
 pub(crate) use queue::Queue;
@@ -155,6 +158,8 @@ enum Timed {
     Schedule(Arc<str>),
     /// An idempotency key expires.
     Idempotency,
+    /// A pause of limited length ends.
+    Resume(u32),
 }
 
 /// Something that happened to a job.
@@ -216,6 +221,10 @@ impl Engine {
                 Timed::Schedule(name) => schedules.push(name),
                 Timed::Idempotency => {
                     (self.idempotency_timer, self.keys_may_expire) = (None, true);
+                }
+                Timed::Resume(queue) => {
+                    self.queue(queue).resume_timer = None;
+                    self.wake(queue);
                 }
             }
         }
@@ -301,16 +310,22 @@ impl Engine {
             Command::Extend(leases) => Outcome::Times(each(leases, |(lease, length)| {
                 self.extend(view, *lease, *length, access)
             })),
-            Command::Release(leases) => Outcome::Units(each(leases, |(lease, when)| {
-                self.release(view, *lease, *when, access)
-            })),
+            Command::Release(jobs) => {
+                Outcome::Units(each(jobs, |job| self.release(view, job, access)))
+            }
             Command::Kick(ids) => Outcome::Units(each(ids, |id| self.kick(view, *id, access))),
+            Command::Remove(ids) => {
+                Outcome::States(each(ids, |id| self.remove_one(view, *id, access)))
+            }
             Command::KickSome(sweep) => self.kick_some(view, sweep),
             Command::Purge(sweep) => self.purge(view, sweep),
             Command::Drain(sweep) => self.drain(view, sweep),
             Command::RemoveQueue(removal) => self.remove(view, removal),
             Command::Pause { queue, paused } => {
                 Outcome::Units(vec![self.set_paused(queue, *paused)])
+            }
+            Command::PauseFor { queue, length } => {
+                Outcome::Units(vec![self.pause_for(queue, *length)])
             }
             Command::Configure { queue, settings } => {
                 Outcome::Units(vec![self.configure(queue, settings)])

@@ -289,7 +289,7 @@ impl Engine {
         self.batch.put_with(Table::Index, &key, |bytes| status.encode(bytes));
         let (queue, group) = (known.record.queue, known.record.group.as_deref());
         self.stop_waiting(queue, known.place(), group, false);
-        self.wait_at(queue, known.record.place(due), (known.id, true), group);
+        self.wait_at(queue, known.record.place(due, status.priority), (known.id, true), group);
         self.tell(known.record.queue, known.id, EventKind::Rescheduled { due });
         Ok(due)
     }

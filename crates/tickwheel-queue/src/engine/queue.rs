@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tickwheel::wheel::Key;
 
-use super::Engine;
 use super::groups::{Groups, Next};
 use super::pace::Pace;
 use super::ready::{ReadyJobs, Turn};
+use super::{Engine, Timed};
 use crate::model::activity::Lateness;
 use crate::model::error::{Error, Limit};
+use crate::model::id::JobId;
 use crate::model::job::NewJob;
 use crate::model::settings::{Order, QueueSettings, SettingsPatch};
 use crate::model::time::Time;
@@ -27,6 +29,9 @@ pub(crate) struct Queue {
     pub(crate) name: Arc<str>,
     pub(crate) settings: QueueSettings,
     pub(crate) paused: bool,
+    /// When a pause of limited length ends. It is not stored.
+    pub(crate) paused_until: Option<Time>,
+    pub(super) resume_timer: Option<Key>,
     pub(super) counts: Counts,
     /// The lateness of its deliveries; `None` before the first one.
     pub(super) lateness: Option<Box<Lateness>>,
@@ -57,6 +62,9 @@ pub(crate) struct Queue {
     pub(super) creator: Option<Arc<str>>,
     /// Whether a job has named it as the queue of a follow-up.
     pub(super) has_follow_ups: bool,
+    /// A put chose its order and nothing else was set, so it is removed when it is not used. Not
+    /// stored: after a restart it stays.
+    pub(super) is_ordered_by_put: bool,
 }
 
 /// How many queues exist that each holder of a limited access created.
@@ -101,6 +109,8 @@ impl Queue {
             ready: ReadyJobs::new(row.settings.order),
             settings: row.settings,
             paused: row.paused,
+            paused_until: None,
+            resume_timer: None,
             counts,
             lateness: None,
             groups: Groups::default(),
@@ -116,6 +126,7 @@ impl Queue {
             used: Time::default(),
             creator: row.creator,
             has_follow_ups: row.has_follow_ups,
+            is_ordered_by_put: false,
         }
     }
 
@@ -159,6 +170,22 @@ impl Queue {
             && (self.edge.is_some_and(|edge| edge.due <= now)
                 || self.ready.rereading.is_some()
                 || self.ready.must_reread(self.next_turn()))
+    }
+
+    /// The place of the next job in order of delivery.
+    pub(super) fn next_place(&self) -> Option<Place> {
+        match self.next_job()? {
+            Next::Job(place, _) => Some(place),
+            Next::RowsOf(index) => self.groups[index].edge.map(|edge| edge.place),
+        }
+    }
+
+    /// The id of the next job in order of delivery, if it is in memory.
+    pub(crate) fn next_id(&self) -> Option<JobId> {
+        match self.next_job()? {
+            Next::Job(_, entry) => Some(entry.id),
+            Next::RowsOf(_) => None,
+        }
     }
 
     /// Returns the turn of the next job.
@@ -227,7 +254,12 @@ impl Engine {
             self.check_queues(missing.len() as u64)?;
         }
         for name in missing {
-            self.create_queue(name);
+            let number = self.create_queue(name);
+            if let Some(order) = job.queue_order.filter(|_| *name == job.queue) {
+                let settings = QueueSettings { order, ..QueueSettings::default() };
+                self.queue(number).is_ordered_by_put = true;
+                self.set_settings(number, settings);
+            }
         }
         for follow_up in [&job.on_success, &job.on_death].into_iter().flatten() {
             let number = self.queue_for(&follow_up.queue)?;
@@ -294,10 +326,24 @@ impl Engine {
         Ok(())
     }
 
+    /// Holds the deliveries of an existing queue back for a while.
+    pub(super) fn pause_for(&mut self, name: &str, length: Duration) -> Result<(), Error> {
+        let number = self.existing(name)?;
+        let until = self.now.after(length);
+        self.queue(number).paused_until = Some(until);
+        if let Some(timer) = self.queue(number).resume_timer.take() {
+            self.wheel.remove(timer);
+        }
+        let timer = self.wheel.insert(until.as_millis(), Timed::Resume(number));
+        self.queue(number).resume_timer = Some(timer);
+        Ok(())
+    }
+
     pub(super) fn configure(&mut self, name: &str, settings: &QueueSettings) -> Result<(), Error> {
         settings.check()?;
         self.check_target_of(name, settings.target.as_deref())?;
         let number = self.queue_for(name)?;
+        self.queue(number).is_ordered_by_put = false;
         self.set_settings(number, settings.clone());
         Ok(())
     }
@@ -314,6 +360,7 @@ impl Engine {
         settings.check()?;
         self.check_target_of(name, settings.target.as_deref())?;
         let number = self.queue_for(name)?;
+        self.queue(number).is_ordered_by_put = false;
         self.set_settings(number, settings.clone());
         Ok(settings)
     }

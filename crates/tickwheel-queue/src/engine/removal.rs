@@ -92,7 +92,8 @@ impl Engine {
             }
         }
         let queue = &mut self.queues[number as usize];
-        let timers = [queue.load_timer.take(), queue.retention_timer.take()];
+        let timers =
+            [queue.load_timer.take(), queue.retention_timer.take(), queue.resume_timer.take()];
         let groups = std::mem::take(&mut queue.groups);
         let paces = groups.iter().map(|group| group.pace.timer).chain([queue.pace.timer.take()]);
         for timer in timers.into_iter().chain(paces).flatten() {
@@ -143,7 +144,7 @@ impl Engine {
                 && !queue.paused
                 && !queue.has_follow_ups
                 && queue.groups.with_settings == 0
-                && queue.settings == QueueSettings::default();
+                && (queue.settings == QueueSettings::default() || queue.is_ordered_by_put);
             if !is_plain || self.has_schedule_for(&queue.name) {
                 continue;
             }

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use bytes::Bytes;
 
+use super::changed_priority;
 use crate::model::group::GroupSettings;
 use crate::model::id::JobId;
 use crate::model::job::State;
@@ -88,7 +89,8 @@ impl Found {
     }
 
     fn place(&self) -> Place {
-        self.record.place(self.status.as_ref().map_or(self.record.due, |status| status.due))
+        let due = self.status.as_ref().map_or(self.record.due, |status| status.due);
+        self.record.place(due, changed_priority(self.status.as_ref()))
     }
 }
 
@@ -231,10 +233,13 @@ impl<'a> Repair<'a> {
                 }
                 continue;
             };
-            let is_its = job.record.place(place.due) == place;
+            let is_its =
+                job.record.place(place.due, changed_priority(job.status.as_ref())) == place;
             if is_its && has_status && job.status.is_none() && job.lease.is_none() {
                 let last_error = Some(LOST.to_owned());
-                let status = Status { finished: None, due: place.due, attempts: 0, last_error };
+                let due = place.due;
+                let status =
+                    Status { finished: None, due, attempts: 0, last_error, priority: None };
                 self.put(&rows::status(id), |bytes| status.encode(bytes))?;
             } else if !job.is_waiting() || job.place() != place {
                 self.remove(&key)?;
@@ -294,7 +299,8 @@ impl<'a> Repair<'a> {
                 self.remove(&key)?;
             } else if status.is_none() {
                 let last_error = Some(LOST.to_owned());
-                let status = Status { finished, due: time, attempts: 0, last_error };
+                let status =
+                    Status { finished, due: time, attempts: 0, last_error, priority: None };
                 self.put(&rows::status(id), |bytes| status.encode(bytes))?;
             }
         }

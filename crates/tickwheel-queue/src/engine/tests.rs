@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::{Command, Engine, EngineOptions, Outcome, Reserve, Reserved, STEP_BYTES, Sweep};
+use super::{
+    Command, Engine, EngineOptions, Outcome, Reserve, Reserved, STEP_BYTES, Source, Sweep,
+};
 use crate::model::access::{Access, EVERYTHING};
 use crate::model::admission::Admission;
 use crate::model::id::JobId;
@@ -88,9 +90,10 @@ impl Bench {
         self.engine.begin(&self.store, self.now, SEED);
         let lease = Some(Duration::from_secs(60));
         let reserve = Reserve {
-            queue: "q".to_owned(),
+            source: Source::Queue("q".to_owned()),
             jobs,
             lease,
+            lease_of: None,
             admission: Admission::default(),
             worker: None,
         };

@@ -401,6 +401,11 @@ impl Engine {
                 Timed::Load(queue) => (queue, self.wheel.insert(deadline, Timed::Load(queue))),
                 // Set again below.
                 Timed::Pace { .. } | Timed::Schedule(_) => continue,
+                Timed::Resume(queue) => {
+                    let key = self.wheel.insert(deadline, event);
+                    self.queues[queue as usize].resume_timer = Some(key);
+                    continue;
+                }
                 Timed::Idempotency => {
                     self.idempotency_timer = Some(self.wheel.insert(deadline, event));
                     continue;

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use crate::model::history::Attempt;
 use crate::model::id::JobId;
 use crate::model::retry::RetryPolicy;
+use crate::model::settings::Order;
 use crate::model::time::{Now, Time};
 
 /// When a job becomes due: after a delay, or at a time.
@@ -130,6 +131,8 @@ pub struct NewJob {
     pub on_success: Option<Box<FollowUp>>,
     /// A job to put when this one dies.
     pub on_death: Option<Box<FollowUp>>,
+    /// The order of the queue, if this put creates it.
+    pub queue_order: Option<Order>,
 }
 
 impl NewJob {
@@ -164,6 +167,7 @@ impl NewJob {
             max_total_delay: None,
             on_success: None,
             on_death: None,
+            queue_order: None,
         }
     }
 
@@ -280,6 +284,14 @@ impl NewJob {
     #[must_use]
     pub fn max_total_delay(mut self, delay: Duration) -> Self {
         self.max_total_delay = Some(delay);
+        self
+    }
+
+    /// Sets the order of the queue if this put creates it. Such a queue has no settings of its own:
+    /// it is removed when it is empty and was not used for a day.
+    #[must_use]
+    pub fn queue_order(mut self, order: Order) -> Self {
+        self.queue_order = Some(order);
         self
     }
 

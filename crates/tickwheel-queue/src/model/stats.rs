@@ -215,6 +215,8 @@ pub struct QueueInfo {
     pub settings: QueueSettings,
     /// Whether deliveries are paused.
     pub paused: bool,
+    /// When a [pause of limited length](crate::Queues::pause_for) ends.
+    pub paused_until: Option<Time>,
     /// Jobs that are not due yet, or that are ready and not counted in `ready`.
     pub scheduled: u64,
     /// Ready jobs. Exact unless `more_ready`.

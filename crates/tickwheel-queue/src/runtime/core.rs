@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
-use crate::engine::{Command, Queue};
+use crate::engine::{Command, Queue, ReleasedJob};
 use crate::model::access::Access;
 use crate::model::error::Error;
 use crate::model::job::{Job, When};
@@ -236,8 +236,11 @@ impl Core {
             return;
         }
         let now = When::After(Duration::ZERO);
-        let leases = deliveries.iter().map(|delivery| (delivery.lease, now)).collect();
-        let request = Request::Command(Command::Release(leases));
+        let released = deliveries
+            .iter()
+            .map(|delivery| ReleasedJob { lease: delivery.lease, when: now, priority: None })
+            .collect();
+        let request = Request::Command(Command::Release(released));
         let bytes = request.bytes();
         let (access, reply) = (Access::default(), Promise::to_nobody());
         self.inbox.push_now(Submission { request, access, reply, bytes }, bytes);

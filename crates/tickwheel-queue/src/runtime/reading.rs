@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::engine::{damaged, unreadable};
+use crate::engine::{changed_priority, damaged, unreadable};
 use crate::model::access::Access;
 use crate::model::error::Error;
 use crate::model::group::{GroupList, GroupPage};
@@ -287,7 +287,7 @@ impl Reader<'_> {
             queue,
             state,
             key: record.key,
-            priority: record.priority,
+            priority: changed_priority(status.as_ref()).unwrap_or(record.priority),
             due: lease.as_ref().map_or(due, |lease| lease.due),
             created: record.created,
             attempts: lease.as_ref().map_or(attempts, |lease| lease.attempts),

@@ -65,6 +65,8 @@ pub(crate) enum Ask {
     Activity(Duration),
     /// One queue, or all.
     Queues(Option<String>),
+    /// The next job of a queue.
+    Next(String),
     /// The counters of all queues together, of queues in which something happened since a time, and
     /// of the named ones.
     Sample(Time, Vec<Arc<str>>),
@@ -87,6 +89,7 @@ pub(crate) enum Response {
     Stats(Box<Stats>),
     Activity(Result<Box<Activity>, Error>),
     Queues(Vec<QueueInfo>),
+    Next(Option<JobId>),
     Sample(Box<Sample>),
     Wheel(Box<WheelInfo>),
     DueCounts(Result<Vec<DueCount>, Error>),
@@ -108,7 +111,8 @@ impl Request {
         let more = match self {
             Self::Command(command) => command.bytes(),
             Self::Reserve(reserve, _) => {
-                reserve.queue.len() + reserve.worker.as_ref().map_or(0, |name| name.len())
+                let names = reserve.source.queues().map(str::len).sum::<usize>();
+                names + reserve.worker.as_ref().map_or(0, |name| name.len())
             }
             Self::Read(Read::Get(jobs)) => jobs.iter().map(JobRef::bytes).sum(),
             Self::Read(Read::List(list)) => {
@@ -118,7 +122,7 @@ impl Request {
             Self::Read(
                 Read::Schedule(name) | Read::NextTimes(name, _) | Read::Targets(Some(name)),
             )
-            | Self::Ask(Ask::Queues(Some(name))) => name.len(),
+            | Self::Ask(Ask::Queues(Some(name)) | Ask::Next(name)) => name.len(),
             Self::Read(Read::Schedules | Read::Ids(_) | Read::Targets(None))
             | Self::Ask(Ask::Stats | Ask::Activity(_) | Ask::Queues(None) | Ask::Wheel) => 0,
             Self::Read(Read::CountDue(counting)) => counting.bytes(),

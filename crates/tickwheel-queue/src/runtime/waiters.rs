@@ -1,8 +1,13 @@
 //! Workers that wait for jobs, first come, first served within a queue.
 //!
-//! A worker may give up while it waits. Its entry is removed when its turn comes, when a timeout
-//! passes, or when the number of entries has doubled since the last sweep. So abandoned entries
-//! never outnumber the others by much, and adding a waiter is O(1) on average.
+//! A worker may wait for several queues at once: its *ticket* is in the line of each of them, and
+//! the worker itself is in one table. The first queue that has a job takes the worker out of the
+//! table; its tickets in the other lines are then worth nothing and are dropped when their turn
+//! comes.
+//!
+//! A worker that gave up is noticed when it is its turn, when a timeout passes, or when the number of
+//! tickets has doubled since all of them were looked at. So worthless tickets are never many more
+//! than the others, and a push costs the same on average, however many workers wait.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
@@ -11,19 +16,23 @@ use crate::engine::Reserve;
 use crate::model::access::Access;
 use crate::runtime::reply::Promise;
 
-/// Abandoned entries are not swept while there are fewer entries than this.
-const MIN_SWEEP: usize = 64;
+/// Up to this number, tickets are not looked at.
+const FEW: usize = 64;
 
 #[derive(Default)]
 pub(crate) struct Waiters {
-    queues: HashMap<String, VecDeque<Waiter>>,
-    /// The number of entries, abandoned ones included.
+    waiting: HashMap<Ticket, Waiter>,
+    lines: HashMap<String, VecDeque<Ticket>>,
+    /// The number of tickets in all lines, worthless ones included.
     count: usize,
-    /// The number of entries after the last sweep, or fewer if some have left since.
-    swept: usize,
-    /// No timeout passes before this instant.
+    /// How many there were when all of them were last looked at, or fewer since.
+    looked_at: usize,
+    next_ticket: Ticket,
+    /// No timeout passes before this.
     next_timeout: Option<Instant>,
 }
+
+type Ticket = u64;
 
 pub(crate) struct Waiter {
     pub(crate) reserve: Reserve,
@@ -33,75 +42,90 @@ pub(crate) struct Waiter {
 }
 
 impl Waiters {
+    /// Adds a worker at the end of the lines of its queues.
     pub(crate) fn push(&mut self, waiter: Waiter) {
-        if self.count >= MIN_SWEEP.max(2 * self.swept) {
-            self.sweep(|_| false);
-        }
-        self.queue_of(&waiter).push_back(waiter);
+        self.enter(waiter, VecDeque::push_back);
     }
 
-    /// Returns a waiter to the front of its queue, after no job was ready for it.
+    /// Puts a worker back that was tried in vain.
     pub(crate) fn push_front(&mut self, waiter: Waiter) {
-        self.queue_of(&waiter).push_front(waiter);
+        self.enter(waiter, VecDeque::push_front);
     }
 
-    /// Returns the queue that a waiter is about to join, and counts the waiter.
-    fn queue_of(&mut self, waiter: &Waiter) -> &mut VecDeque<Waiter> {
-        self.count += 1;
+    fn enter(&mut self, waiter: Waiter, push: fn(&mut VecDeque<Ticket>, Ticket)) {
+        if self.count >= FEW.max(2 * self.looked_at) {
+            self.look_at_all(|_| false);
+        }
+        let ticket = self.next_ticket;
+        self.next_ticket += 1;
         self.next_timeout = [self.next_timeout, Some(waiter.until)].into_iter().flatten().min();
-        self.queues.entry(waiter.reserve.queue.clone()).or_default()
+        for queue in waiter.reserve.source.queues() {
+            self.count += 1;
+            match self.lines.get_mut(queue) {
+                Some(line) => push(line, ticket),
+                None => drop(self.lines.insert(queue.to_owned(), VecDeque::from([ticket]))),
+            }
+        }
+        self.waiting.insert(ticket, waiter);
     }
 
-    /// Takes out the waiter that has waited longest for jobs of a queue.
+    /// Takes out the first worker that still waits for jobs of this queue.
     pub(crate) fn pop(&mut self, queue: &str) -> Option<Waiter> {
-        let waiting = self.queues.get_mut(queue)?;
+        let line = self.lines.get_mut(queue)?;
         let found = loop {
-            let next = waiting.pop_front();
-            self.count -= usize::from(next.is_some());
-            if next.as_ref().is_none_or(|waiter| !waiter.reply.is_abandoned()) {
-                break next;
+            let Some(ticket) = line.pop_front() else { break None };
+            self.count -= 1;
+            let waiter = self.waiting.remove(&ticket);
+            if let Some(waiter) = waiter.filter(|waiter| !waiter.reply.is_abandoned()) {
+                break Some(waiter);
             }
         };
-        if waiting.is_empty() {
-            self.queues.remove(queue);
+        if line.is_empty() {
+            self.lines.remove(queue);
         }
-        self.swept = self.swept.min(self.count);
-        if self.queues.is_empty() {
+        self.looked_at = self.looked_at.min(self.count);
+        if self.waiting.is_empty() {
             self.next_timeout = None;
         }
         found
     }
 
-    /// Takes out the waiters whose timeout has passed.
+    /// Takes out the workers whose timeout has passed.
     pub(crate) fn expired(&mut self, now: Instant) -> Vec<Waiter> {
-        self.sweep(|waiter| waiter.until <= now)
+        self.look_at_all(|waiter| waiter.until <= now)
     }
 
-    /// Drops abandoned entries, and takes out those that `is_wanted` selects.
-    fn sweep(&mut self, is_wanted: impl Fn(&Waiter) -> bool) -> Vec<Waiter> {
+    /// Takes some out, and drops those that gave up, with all worthless tickets.
+    fn look_at_all(&mut self, is_wanted: impl Fn(&Waiter) -> bool) -> Vec<Waiter> {
+        let waiting = std::mem::take(&mut self.waiting);
         let mut taken = Vec::new();
-        self.queues.retain(|_, waiting| {
-            waiting.retain(|waiter| !waiter.reply.is_abandoned());
-            if waiting.iter().any(&is_wanted) {
-                let (wanted, others) = waiting.drain(..).partition::<Vec<_>, _>(&is_wanted);
-                taken.extend(wanted);
-                waiting.extend(others);
+        for (ticket, waiter) in waiting {
+            if waiter.reply.is_abandoned() {
+                continue;
             }
-            !waiting.is_empty()
+            if is_wanted(&waiter) {
+                taken.push(waiter);
+            } else {
+                self.waiting.insert(ticket, waiter);
+            }
+        }
+        self.lines.retain(|_, line| {
+            line.retain(|ticket| self.waiting.contains_key(ticket));
+            !line.is_empty()
         });
-        self.count = self.queues.values().map(VecDeque::len).sum();
-        self.swept = self.count;
-        self.next_timeout = self.queues.values().flatten().map(|waiter| waiter.until).min();
+        self.count = self.lines.values().map(VecDeque::len).sum();
+        self.looked_at = self.count;
+        self.next_timeout = self.waiting.values().map(|waiter| waiter.until).min();
         taken
     }
 
-    /// Returns when to call [`expired`](Self::expired) next. It may be too early, never too late.
+    /// When to look for timeouts: never too late, but maybe too early.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         self.next_timeout
     }
 
     pub(crate) fn take_all(&mut self) -> Vec<Waiter> {
-        std::mem::take(self).queues.into_values().flatten().collect()
+        std::mem::take(self).waiting.into_values().collect()
     }
 }
 
@@ -110,15 +134,25 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::engine::Source;
     use crate::model::admission::Admission;
     use crate::model::time::instant_now;
     use crate::runtime::reply::{Promise, Reply};
 
     fn waiter(queue: &str, until: Instant, reply: Promise) -> Waiter {
+        waiter_for(&[queue], until, reply)
+    }
+
+    fn waiter_for(queues: &[&str], until: Instant, reply: Promise) -> Waiter {
+        let source = match queues {
+            [queue] => Source::Queue((*queue).into()),
+            queues => Source::AnyOf(queues.iter().map(|queue| (*queue).into()).collect()),
+        };
         let reserve = Reserve {
-            queue: queue.into(),
+            source,
             jobs: 1,
             lease: None,
+            lease_of: None,
             admission: Admission::default(),
             worker: None,
         };
@@ -131,7 +165,7 @@ mod tests {
         let mut waiters = Waiters::default();
         for number in 0..10_000 {
             waiters.push(waiter(&format!("q{}", number % 3), until, Promise::to_nobody()));
-            assert!(waiters.count <= MIN_SWEEP, "{} wait", waiters.count);
+            assert!(waiters.count <= FEW, "{} wait", waiters.count);
         }
         // The other waiters stay, in their order.
         let replies: Vec<_> = (0..1_000).map(|_| Reply::promised()).collect();
@@ -166,5 +200,29 @@ mod tests {
         assert_eq!(waiters.next_timeout(), Some(at(9)));
         assert_eq!(waiters.expired(at(9)).len(), 1);
         assert_eq!(waiters.next_timeout(), None);
+    }
+
+    #[test]
+    fn a_worker_that_waits_for_several_queues_is_served_once() {
+        let until = instant_now() + Duration::from_secs(3_600);
+        let mut waiters = Waiters::default();
+        let replies: Vec<_> = (0..3).map(|_| Reply::promised()).collect();
+        let (_replies, mut promises): (Vec<_>, Vec<_>) = replies.into_iter().unzip();
+        let mut next = |queues: &[&str]| waiter_for(queues, until, promises.remove(0));
+        waiters.push(next(&["a", "b"]));
+        waiters.push(next(&["b"]));
+        waiters.push(next(&["b", "c"]));
+        let names = |waiter: Option<Waiter>| {
+            waiter.map(|waiter| waiter.reserve.source.queues().collect::<Vec<_>>().join(" "))
+        };
+        assert_eq!(names(waiters.pop("a")).as_deref(), Some("a b"));
+        let second = waiters.pop("b").unwrap();
+        assert_eq!(second.reserve.source.queues().count(), 1);
+        // Tried in vain, it stays before the others.
+        waiters.push_front(second);
+        assert_eq!(names(waiters.pop("b")).as_deref(), Some("b"));
+        assert_eq!(names(waiters.pop("c")).as_deref(), Some("b c"));
+        assert_eq!(names(waiters.pop("b")), None);
+        assert_eq!((waiters.count, waiters.lines.len(), waiters.waiting.len()), (0, 0, 0));
     }
 }

@@ -481,6 +481,10 @@ impl WriterOptions {
                 let activity = || Box::new(engine.tally.window(clock.now().time(), *window));
                 Response::Activity(check_window(*window).map(|()| activity()))
             }
+            Ask::Next(name) => {
+                let number = engine.number_of(name).filter(|_| access.allows(name));
+                Response::Next(number.and_then(|number| engine.queues()[number as usize].next_id()))
+            }
             Ask::Queues(name) => {
                 let wanted = |queue: &&engine::Queue| {
                     name.as_ref().is_none_or(|name| **name == *queue.name)
@@ -508,6 +512,7 @@ fn info(queue: &engine::Queue, held: u64, now: crate::model::time::Time) -> Queu
         name: queue.name.to_string(),
         settings: queue.settings.clone(),
         paused: queue.paused,
+        paused_until: queue.paused_until.filter(|until| *until > now),
         scheduled: counts.waiting.saturating_sub(ready),
         ready,
         more_ready,
@@ -530,7 +535,7 @@ mod tests {
 
     use super::*;
     use crate::client::answer::Answer;
-    use crate::engine::Reserve;
+    use crate::engine::{Reserve, Source};
     use crate::model::access::EVERYTHING;
     use crate::model::admission::Admission;
     use crate::model::job::Job;
@@ -567,9 +572,10 @@ mod tests {
         let reserve = |wait| {
             Request::Reserve(
                 Reserve {
-                    queue: "q".into(),
+                    source: Source::Queue("q".into()),
                     jobs: 1,
                     lease: None,
+                    lease_of: None,
                     admission: Admission::default(),
                     worker: None,
                 },

@@ -17,8 +17,8 @@ use crate::model::stats::QueueCounters;
 use crate::model::time::Time;
 
 const VERSION: u8 = 1;
-/// Records, queue rows and leases of version 2 have more fields. A record or queue row that uses none
-/// of them is written as version 1.
+/// Records, queue rows, statuses and leases of version 2 have more fields. A record, status or queue
+/// row that uses none of them is written as version 1.
 const EXTENDED: u8 = 2;
 
 /// What was put: written once, and never changed.
@@ -96,8 +96,9 @@ impl Record {
         decoder.number().ok()
     }
 
-    pub(crate) fn place(&self, due: Time) -> Place {
-        Place::new(due, self.priority, self.seq)
+    /// The place of a job that waits. A status may change the priority that the job was put with.
+    pub(crate) fn place(&self, due: Time, priority: Option<i8>) -> Place {
+        Place::new(due, priority.unwrap_or(self.priority), self.seq)
     }
 }
 
@@ -185,11 +186,13 @@ pub(crate) struct Status {
     pub(crate) due: Time,
     pub(crate) attempts: u32,
     pub(crate) last_error: Option<String>,
+    /// In place of the priority that the job was put with.
+    pub(crate) priority: Option<i8>,
 }
 
 impl Status {
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
-        bytes.byte(VERSION);
+        bytes.byte(if self.priority.is_some() { EXTENDED } else { VERSION });
         bytes.option(self.finished, |bytes, (state, time)| {
             bytes.byte(match state {
                 State::Dead => 0,
@@ -204,10 +207,13 @@ impl Status {
         bytes.time(self.due);
         bytes.number(u64::from(self.attempts));
         bytes.option(self.last_error.as_deref(), Encode::text);
+        if let Some(priority) = self.priority {
+            bytes.byte(priority.cast_unsigned());
+        }
     }
 
     pub(crate) fn decode(bytes: Bytes) -> Result<Self, Malformed> {
-        let mut decoder = Decoder::new(bytes, VERSION)?;
+        let (mut decoder, version) = Decoder::up_to(bytes, EXTENDED)?;
         let status = Self {
             finished: decoder.option(|decoder| {
                 let state = match decoder.byte()? {
@@ -221,6 +227,10 @@ impl Status {
             due: decoder.time()?,
             attempts: decoder.number_as()?,
             last_error: decoder.option(Decoder::text)?,
+            priority: match version {
+                EXTENDED => Some(decoder.byte()?.cast_signed()),
+                _ => None,
+            },
         };
         decoder.end()?;
         Ok(status)
@@ -597,12 +607,18 @@ mod tests {
 
     #[test]
     fn the_other_rows_come_back() {
-        for finished in [None, Some(State::Dead), Some(State::Done), Some(State::Cancelled)] {
+        for (finished, priority) in [
+            (None, None),
+            (Some(State::Dead), Some(i8::MIN)),
+            (Some(State::Done), None),
+            (Some(State::Cancelled), Some(7)),
+        ] {
             let status = Status {
                 finished: finished.map(|state| (state, Time::from_millis(5))),
                 due: Time::MAX,
                 attempts: 3,
                 last_error: Some("no".into()),
+                priority,
             };
             assert_eq!(Status::decode(encoded(|bytes| status.encode(bytes))), Ok(status));
         }

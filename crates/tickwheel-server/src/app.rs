@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use tickwheel_queue::{Queues, Time};
 
@@ -161,15 +161,19 @@ impl App {
 
     /// Refuses a client that exceeds its rate limit.
     pub(crate) fn check_rate(&self, caller: &Caller, address: IpAddr) -> Result<(), Failure> {
+        let Some(wait) = self.wait_for_rate(caller, address) else { return Ok(()) };
+        let rate = self.0.config.limits.rate;
+        let why = format!("more than {rate} requests in a second: wait for {wait:?}");
+        Err(Failure::new(Code::RateLimited, why).retry_after(wait.as_secs() + 1))
+    }
+
+    /// Counts a request; how long to wait before it is repeated if the client asks too fast.
+    pub(crate) fn wait_for_rate(&self, caller: &Caller, address: IpAddr) -> Option<Duration> {
         let client = match caller {
             Caller::Token(known) => Client::Token(known.token.id.clone()),
             Caller::Anyone(_) => Client::Address(neighbourhood(address)),
         };
-        self.0.requests.take(client, Instant::now()).map_err(|wait| {
-            let rate = self.0.config.limits.rate;
-            let why = format!("more than {rate} requests in a second: wait for {wait:?}");
-            Failure::new(Code::RateLimited, why).retry_after(wait.as_secs() + 1)
-        })
+        self.0.requests.take(client, Instant::now()).err()
     }
 
     /// Returns the answer to a request without a valid token: why it is refused, or that its

@@ -174,6 +174,16 @@ impl Gate {
         Caller::Anyone(self.anyone.clone())
     }
 
+    /// A client that shows no token; `None` if one is needed.
+    pub(crate) fn caller_without_token(&self) -> Option<Caller> {
+        (!self.is_needed.load(Ordering::Relaxed)).then(|| self.anyone())
+    }
+
+    /// The holder of a token; `None` if it is not valid.
+    pub(crate) fn caller_with_token(&self, token: &str) -> Option<Caller> {
+        self.ring().find(token).map(Caller::Token)
+    }
+
     /// Returns the caller, or an error if the request has no valid token.
     pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Caller, Failure> {
         let shown = headers.get(AUTHORIZATION);

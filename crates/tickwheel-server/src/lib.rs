@@ -14,6 +14,7 @@
 //! |---|---|
 //! | [`api`] | what requests and answers look like |
 //! | [`backup`] | backups of a data directory, and restoring them |
+//! | [`beanstalk`] | the beanstalkd protocol |
 //! | [`diagnosis`] | a checkup of a data directory and its machine |
 //! | [`config`] | what the service is told at its start, and by whom |
 //! | [`tokens`] | who may do what, with which queues |
@@ -31,6 +32,7 @@
 mod app;
 mod auth;
 pub mod backup;
+pub mod beanstalk;
 pub mod clock;
 pub mod config;
 pub mod diagnosis;

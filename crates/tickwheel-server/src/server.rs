@@ -17,8 +17,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::app::{App, Documents};
 use crate::auth::Gate;
+use crate::beanstalk::Port;
 use crate::clock::{ClockError, ManualTime};
 use crate::config::Config;
+use crate::http::connections::Connections;
 use crate::http::descriptors::Descriptors;
 use crate::http::listener::Door;
 use crate::http::memory::Memory;
@@ -127,6 +129,8 @@ pub struct Server {
     gate: Arc<Gate>,
     certificate: Option<(Arc<Certificate>, TlsAcceptor)>,
     descriptors: Descriptors,
+    /// For the beanstalkd protocol.
+    beanstalk: Option<(TcpListener, SocketAddr)>,
 }
 
 impl fmt::Debug for Server {
@@ -160,6 +164,15 @@ impl Server {
         let at = |error| StartError::Listen(config.listen, error);
         let listener = TcpListener::bind(config.listen).await.map_err(at)?;
         let address = listener.local_addr().map_err(at)?;
+        let beanstalk = match config.beanstalk {
+            Some(address) => {
+                let at = |error| StartError::Listen(address, error);
+                let listener = TcpListener::bind(address).await.map_err(at)?;
+                let address = listener.local_addr().map_err(at)?;
+                Some((listener, address))
+            }
+            None => None,
+        };
         let descriptors = Descriptors::raise(config.limits.connections);
         let opening = config.clone();
         let opened = tokio::task::spawn_blocking(move || open(&opening, descriptors.store_files()));
@@ -177,7 +190,13 @@ impl Server {
             gate,
             certificate,
             descriptors,
+            beanstalk,
         })
+    }
+
+    /// The address that it speaks the beanstalkd protocol on, if it does.
+    pub fn beanstalk_addr(&self) -> Option<SocketAddr> {
+        self.beanstalk.as_ref().map(|(_, address)| *address)
     }
 
     /// The address that it listens on.
@@ -243,6 +262,7 @@ impl Server {
             gate,
             certificate,
             descriptors,
+            beanstalk,
         } = self;
         let (router, api) = routes::all().split_for_parts();
         let document = openapi::finish(&api);
@@ -284,9 +304,17 @@ impl Server {
         descriptors.log(app.config().limits.connections);
         tracing::info!(%address, tls = acceptor.is_some(), "serving");
         let router = routes::service(router, app.clone());
-        let door = Door::new(router, acceptor, descriptors.connections, app.clone());
+        let open = Connections::new(descriptors.connections);
+        let door = Door::new(router, acceptor, Arc::clone(&open), app.clone());
         let mut connections = JoinSet::new();
-        door.accept(listener, &mut connections).await;
+        let mut sessions = JoinSet::new();
+        let speak_beanstalk = async {
+            if let Some((listener, address)) = beanstalk {
+                tracing::info!(%address, "serving the beanstalkd protocol");
+                Port::new(app.clone(), open).accept(listener, &mut sessions).await;
+            }
+        };
+        tokio::join!(door.accept(listener, &mut connections), speak_beanstalk);
         drop(door);
         let grace = app.config().shutdown_grace;
         let hurried = async {
@@ -295,7 +323,11 @@ impl Server {
                 () = tokio::time::sleep(grace) => {}
             }
         };
-        tokio::join!(push.stop(hurried), finish(&mut connections, &shutdown, grace));
+        tokio::join!(
+            push.stop(hurried),
+            finish(&mut connections, &shutdown, grace),
+            finish(&mut sessions, &shutdown, grace)
+        );
         chores.shutdown().await;
         drop(push);
         // Closing waits for the disk.
@@ -326,6 +358,13 @@ fn open(config: &Config, files: usize) -> Result<Opened, StartError> {
     let is_loopback = config.listen.ip().to_canonical().is_loopback();
     if !is_loopback && !gate.has_tokens() && !config.insecure {
         return Err(StartError::NeedsTokens(config.listen));
+    }
+    if let Some(address) = config.beanstalk
+        && !address.ip().to_canonical().is_loopback()
+        && !gate.has_tokens()
+        && !config.insecure
+    {
+        return Err(StartError::NeedsTokens(address));
     }
     let certificate = match &config.tls {
         Some(files) => {

@@ -89,7 +89,7 @@ impl Engine {
         if let Some(why) = &queue.unreadable {
             return Err(Error::Unreadable(why.clone()));
         }
-        Ok(!queue.paused && queue.paused_until.is_none_or(|until| until <= now))
+        Ok(!queue.is_paused(now))
     }
 
     /// Leases jobs of the queue whose next job has the highest priority; of several such queues,

@@ -24,7 +24,7 @@ impl Engine {
     pub(crate) fn held(&self, number: u32) -> u64 {
         let queue = &self.queues[number as usize];
         let (now, leased) = (self.now.time(), queue.counts.leased);
-        if queue.paused || !queue.pace.may_start(queue.settings.pacing, leased, now) {
+        if queue.is_paused(now) || !queue.pace.may_start(queue.settings.pacing, leased, now) {
             return queue.ready(now).0;
         }
         let may_start = |index: u32| self.group_may_start(number, index);

@@ -172,6 +172,11 @@ impl Queue {
                 || self.ready.must_reread(self.next_turn()))
     }
 
+    /// Returns `true` if deliveries are held back, for good or for a while.
+    pub(super) fn is_paused(&self, now: Time) -> bool {
+        self.paused || self.paused_until.is_some_and(|until| until > now)
+    }
+
     /// The place of the next job in order of delivery.
     pub(super) fn next_place(&self) -> Option<Place> {
         match self.next_job()? {

@@ -19,6 +19,7 @@ use std::time::Duration;
 use tickwheel::ManualClock;
 use tickwheel_queue::Durability;
 
+use crate::beanstalk::MAX_TUBE_BYTES;
 use options::OTHER_VARIABLES;
 pub use options::{OPTIONS, OptionSpec};
 use value::Value;
@@ -248,6 +249,8 @@ pub struct Push {
 pub struct Config {
     /// The address to listen on.
     pub listen: SocketAddr,
+    /// The address for the beanstalkd protocol, if it is spoken.
+    pub beanstalk: Option<SocketAddr>,
     /// Where jobs and tokens are kept.
     pub data: PathBuf,
     /// Serve everyone on any address, without tokens.
@@ -379,8 +382,12 @@ fn config_of(all: &[Setting]) -> Result<Config, ConfigError> {
         let setting = all.iter().find(|setting| setting.name == name);
         Value(setting.expect("every option is there"))
     };
+    let beanstalk = of("beanstalk");
+    let beanstalk = if beanstalk.is_empty() { None } else { Some(beanstalk.address()?) };
+    let defaults = tickwheel_queue::Limits::default();
     Ok(Config {
         listen: of("listen").address()?,
+        beanstalk,
         data: of("data").path()?,
         insecure: of("insecure").boolean()?,
         durability: of("durability").durability()?,
@@ -409,7 +416,12 @@ fn config_of(all: &[Setting]) -> Result<Config, ConfigError> {
             pending: none_if_zero(of("limits.pending").number(0, u64::MAX)?),
             leased: of("limits.leased").number(1, u64::MAX)?,
             disk: none_if_zero(of("limits.disk").size(0, u64::MAX)?),
-            ..tickwheel_queue::Limits::default()
+            // Tubes may have longer names than other queues.
+            queue_name: match beanstalk {
+                Some(_) => MAX_TUBE_BYTES as u64,
+                None => defaults.queue_name,
+            },
+            ..defaults
         },
         push: Push {
             allow: of("push.allow").push_allow()?,

@@ -46,6 +46,8 @@ macro_rules! options {
 options! {
     "listen", "ADDRESS", "127.0.0.1:7300",
         "Address and port to listen on; port 0 takes a free one";
+    "beanstalk", "ADDRESS", "",
+        "Address and port for the beanstalkd protocol, such as `127.0.0.1:11300`; off if empty";
     "data", "DIRECTORY", "./tickwheel-data",
         "Directory for jobs (`queue/`) and tokens (`tokens.json`); if the service creates it, only its owner has access";
     "insecure", "BOOLEAN", "false",

@@ -53,15 +53,15 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// A door for so many connections at once.
+    /// A door whose connections count with those that come in elsewhere.
     pub(crate) fn new(
         router: Router,
         acceptor: Option<TlsAcceptor>,
-        limit: usize,
+        connections: Arc<Connections>,
         app: App,
     ) -> Self {
         let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
-        Self { router, acceptor, connections: Connections::new(limit), refusals, app }
+        Self { router, acceptor, connections, refusals, app }
     }
 
     /// Accepts connections until the service is told to stop.
@@ -160,19 +160,8 @@ struct Connection {
 impl Connection {
     /// Serves until the end, or until another connection needs the place.
     async fn run(self, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
-        let mut serving = pin!(self.handshake_and_serve(stream, acceptor));
-        loop {
-            tokio::select! {
-                biased;
-                () = &mut serving => return,
-                () = self.place.asked_to_close() => {}
-            }
-            if !poll_again(serving.as_mut()).await || self.place.is_waiting() {
-                tracing::debug!(address = %self.place.address(), "closed to make room");
-                return;
-            }
-            self.place.stay();
-        }
+        let serving = pin!(self.handshake_and_serve(stream, acceptor));
+        serve_until_asked(&self.place, serving).await;
     }
 
     async fn handshake_and_serve(&self, stream: TcpStream, acceptor: Option<TlsAcceptor>) {
@@ -246,6 +235,25 @@ impl Connection {
         // The request's memory is given back; that of the answer is counted with its body.
         drop(visit);
         Ok(response.map(|body| Sent { body, _answering: answering }))
+    }
+}
+
+/// Serves a connection until its end, or until another connection needs its place.
+pub(crate) async fn serve_until_asked(
+    place: &Place,
+    mut serving: Pin<&mut impl Future<Output = ()>>,
+) {
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut serving => return,
+            () = place.asked_to_close() => {}
+        }
+        if !poll_again(serving.as_mut()).await || place.is_waiting() {
+            tracing::debug!(address = %place.address(), "closed to make room");
+            return;
+        }
+        place.stay();
     }
 }
 

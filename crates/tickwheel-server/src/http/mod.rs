@@ -14,6 +14,6 @@ pub(crate) mod descriptors;
 pub(crate) mod listener;
 pub(crate) mod memory;
 mod pipeline;
-mod stall;
+pub(crate) mod stall;
 
 pub(crate) use connections::Visit;

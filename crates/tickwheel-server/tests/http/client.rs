@@ -16,6 +16,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Service {
     pub(crate) address: std::net::SocketAddr,
+    /// Where the beanstalkd protocol is spoken, if it is.
+    pub(crate) beanstalk: Option<std::net::SocketAddr>,
     pub(crate) shutdown: Shutdown,
     serving: JoinHandle<()>,
     pub(crate) folder: TempDir,
@@ -39,8 +41,9 @@ impl Service {
         change(&mut config);
         let server = Server::bind(config).await.unwrap();
         let (address, shutdown) = (server.local_addr(), Shutdown::new());
+        let beanstalk = server.beanstalk_addr();
         let serving = tokio::spawn(server.run(shutdown.clone()));
-        Self { address, shutdown, serving, folder }
+        Self { address, beanstalk, shutdown, serving, folder }
     }
 
     /// Stops it properly; its folder can be used again.

@@ -1,6 +1,8 @@
 //! The service through real HTTP, on a free port of this machine.
 
 mod access;
+mod beanstalk;
+mod beanstalk_workers;
 mod client;
 mod clock;
 mod events;

@@ -10,6 +10,7 @@
 use std::time::Instant;
 
 use crate::api_check::{self, Server};
+use crate::beanstalk;
 use crate::process::{Failure, Invocation, root};
 
 struct Language {
@@ -17,13 +18,14 @@ struct Language {
     test: fn(binary: &str) -> Result<(), Failure>,
 }
 
-const LANGUAGES: [Language; 6] = [
+const LANGUAGES: [Language; 7] = [
     Language { name: "python", test: python },
     Language { name: "typescript", test: typescript },
     Language { name: "go", test: go },
     Language { name: "java", test: java },
     Language { name: "generated", test: generated },
     Language { name: "signatures", test: signatures },
+    Language { name: "beanstalk", test: beanstalk::run },
 ];
 
 /// The names of all entries.
@@ -219,7 +221,7 @@ fn signatures(_: &str) -> Result<(), Failure> {
 
 /// Makes sure that a program is there: if the check fails, installs the Debian package, and fails
 /// with one line if that does not help.
-fn require(
+pub(crate) fn require(
     program: &'static str,
     check: &[&str],
     package: &str,

@@ -5,6 +5,7 @@
 //! it can be pasted into a shell.
 
 mod api_check;
+mod beanstalk;
 mod bench;
 mod clients;
 mod cluster;

@@ -30,6 +30,7 @@ pub(super) fn goals(results: &Results) -> Vec<Goal> {
     // A peer whose client sends commands ahead has more of them on their way than ours.
     let peers = [Figure::Put64, Figure::PutAhead64];
     let more = peers.into_iter().filter_map(|theirs| more(results, theirs));
+    let more = more.chain(beanstalk_goals(results));
     let under = UNDER.iter().filter_map(|&(figure, most)| under(results, figure, most));
     shares.chain(more).chain(under).chain(early(results)).collect()
 }
@@ -68,6 +69,26 @@ fn more(results: &Results, theirs: Figure) -> Option<Goal> {
         wanted: format!("at least {TIMES}x"),
         measured: ratio_text(ratio),
         reached: ratio >= TIMES,
+    })
+}
+
+/// What the port for the beanstalkd protocol shall reach: the figure, of which peer, how many times.
+const BEANSTALK: [(Figure, System, f64); 3] = [
+    (Figure::Put64, System::Redis, 1.5),
+    (Figure::Put64, System::Beanstalkd, 5.0),
+    (Figure::PutAhead64, System::Redis, 1.0),
+];
+
+fn beanstalk_goals(results: &Results) -> impl Iterator<Item = Goal> {
+    BEANSTALK.into_iter().filter_map(|(figure, peer, times)| {
+        let ours = System::Beanstalk;
+        let ratio = results.value(ours, figure)? / results.value(peer, figure)?;
+        Some(Goal {
+            what: format!("{}, {}, against {}", ours.label(), figure.label(), peer.label()),
+            wanted: format!("at least {times}x"),
+            measured: ratio_text(ratio),
+            reached: ratio >= times,
+        })
     })
 }
 
@@ -124,6 +145,22 @@ mod tests {
         assert_eq!(put(149.0), [false, false]);
         assert_eq!(put(150.0), [true, false]);
         assert_eq!(put(300.0), [true, true]);
+    }
+
+    #[test]
+    fn the_beanstalk_port_has_goals_of_its_own() {
+        let put = |single, ahead| {
+            reached(&[
+                (System::Beanstalk, Figure::Put64, single),
+                (System::Beanstalk, Figure::PutAhead64, ahead),
+                (System::Redis, Figure::Put64, 100.0),
+                (System::Redis, Figure::PutAhead64, 400.0),
+                (System::Beanstalkd, Figure::Put64, 40.0),
+            ])
+        };
+        assert_eq!(put(200.0, 400.0), [true, true, true]);
+        assert_eq!(put(199.0, 399.0), [true, false, false]);
+        assert_eq!(put(149.0, 399.0), [false, false, false]);
     }
 
     #[test]

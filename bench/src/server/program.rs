@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::ours::Service;
+use crate::queue::peers::Beanstalkd;
 use crate::queue::servers::process::{Process, free_port};
 
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -29,6 +30,17 @@ pub(super) fn build() -> Result<PathBuf> {
     lines.lines().find_map(made).context("cargo does not say where the binary is")
 }
 
+/// The arguments of the service on a port, with its data in a folder.
+fn arguments(port: u16, folder: &Path, durability: &str) -> [String; 5] {
+    [
+        "serve".to_owned(),
+        format!("--listen=127.0.0.1:{port}"),
+        format!("--data={}", folder.join("data").display()),
+        format!("--durability={durability}"),
+        "--access-log=errors".to_owned(),
+    ]
+}
+
 /// The service while it runs. It ends when this is dropped.
 pub(super) struct Program(Process);
 
@@ -41,17 +53,24 @@ impl Program {
         durability: &str,
     ) -> Result<(Self, Service, Duration)> {
         let port = free_port()?;
-        let arguments = [
-            "serve".to_owned(),
-            format!("--listen=127.0.0.1:{port}"),
-            format!("--data={}", folder.join("data").display()),
-            format!("--durability={durability}"),
-            "--access-log=errors".to_owned(),
-        ];
+        let arguments = arguments(port, folder, durability);
         let began = Instant::now();
         let mut process = Process::start(&[], binary, &arguments, folder, Signal::KILL)?;
         let client = process.await_client(|| Service::connect(port))?;
         Ok((Self(process), client, began.elapsed()))
+    }
+
+    /// Starts the service in a folder, and gives it with a client of its port for the beanstalkd
+    /// protocol once it answers.
+    pub(super) fn start_beanstalk(binary: &Path, folder: &Path) -> Result<(Self, Beanstalkd)> {
+        let (port, beanstalk) = (free_port()?, free_port()?);
+        let mut arguments = arguments(port, folder, "sync").to_vec();
+        arguments.push(format!("--beanstalk=127.0.0.1:{beanstalk}"));
+        // Every command is a request, and all connections come from one address.
+        arguments.push("--limits-rate=0".to_owned());
+        let mut process = Process::start(&[], binary, &arguments, folder, Signal::KILL)?;
+        let client = process.await_client(|| Beanstalkd::connect(beanstalk))?;
+        Ok((Self(process), client))
     }
 
     /// Resident memory in bytes.

@@ -52,6 +52,10 @@ fn measure(system: System, plan: &Plan) -> Result<Figures> {
             let (_program, service, _) = Program::start(&plan.binary, folder, "sync")?;
             workload(&service, plan)
         }
+        System::Beanstalk => {
+            let (_program, client) = Program::start_beanstalk(&plan.binary, folder)?;
+            workload_ahead(&client, plan)
+        }
         System::Embedded => workload(&Ours::open(folder, Class::Synced)?, plan),
         System::Redis => {
             let (_server, peer) = RedisServer::start(folder, false)?;

@@ -14,6 +14,8 @@ use crate::report::results::Named;
 pub(super) enum System {
     /// `tickwheel serve` as it is without settings, but for its access log
     Service,
+    /// The same service through its port for the beanstalkd protocol, without a limit of requests
+    Beanstalk,
     /// The queue in it, used as a library: `Durability::Sync`
     Embedded,
     /// Redis with `appendfsync always`
@@ -28,6 +30,7 @@ impl Named for System {
     fn label(self) -> &'static str {
         match self {
             Self::Service => "tickwheel serve",
+            Self::Beanstalk => "tickwheel serve, beanstalk port",
             Self::Embedded => "embedded queue",
             Self::Redis => "Redis",
             Self::Postgresql => "PostgreSQL",
@@ -38,21 +41,32 @@ impl Named for System {
 
 impl System {
     /// Every system, in the order in which it is shown.
-    pub(super) const ALL: [Self; 5] =
-        [Self::Service, Self::Embedded, Self::Redis, Self::Postgresql, Self::Beanstalkd];
+    pub(super) const ALL: [Self; 6] = [
+        Self::Service,
+        Self::Beanstalk,
+        Self::Embedded,
+        Self::Redis,
+        Self::Postgresql,
+        Self::Beanstalkd,
+    ];
 
     /// Whose it is, if it is not ours.
     pub(super) fn peer(self) -> Option<Peer> {
         match self {
-            Self::Service | Self::Embedded => None,
+            Self::Service | Self::Beanstalk | Self::Embedded => None,
             Self::Redis => Some(Peer::Redis),
             Self::Postgresql => Some(Peer::Postgresql),
             Self::Beanstalkd => Some(Peer::Beanstalkd),
         }
     }
 
-    /// What a million pending jobs cost the others is what `queue` measures.
+    /// What a million pending jobs cost the others is what `queue` measures. The protocol of
+    /// beanstalkd has no batches, and its delays are whole seconds.
     pub(super) fn does(self, workload: Workload) -> bool {
-        self == Self::Service || workload != Workload::Pending
+        match self {
+            Self::Service => true,
+            Self::Beanstalk => workload == Workload::Put,
+            _ => workload != Workload::Pending,
+        }
     }
 }

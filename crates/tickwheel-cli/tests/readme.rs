@@ -19,10 +19,10 @@ fn session() -> Vec<String> {
         .collect()
 }
 
-/// The loop of the README's worker.
+/// The README's worker.
 fn worker() -> &'static str {
     let readme = include_str!("../../../README.md");
-    let block = readme.split("```sh\n").find(|block| block.starts_with("while true"));
+    let block = readme.split("```sh\n").find(|block| block.starts_with("tickwheel work"));
     block.and_then(|block| block.split("```").next()).expect("the README has a worker")
 }
 
@@ -31,7 +31,7 @@ fn the_worker_of_the_readme_does_the_jobs() {
     let server = Server::start();
     server.run_with(&["put", "mail", "--lines", "-"], b"one\ntwo\nthree").code(0);
     let script =
-        format!("tickwheel() {{ {} \"$@\"; }}\n{}", env!("CARGO_BIN_EXE_tickwheel"), worker());
+        format!("tickwheel() {{ exec {} \"$@\"; }}\n{}", env!("CARGO_BIN_EXE_tickwheel"), worker());
     let mut worker = std::process::Command::new("sh")
         .args(["-c", &script])
         .env("TICKWHEEL_URL", &server.url)

@@ -87,6 +87,8 @@ impl List {
 pub struct ClientBuilder {
     url: String,
     token: Option<String>,
+    /// Certificates to trust, in PEM.
+    ca: Option<Vec<u8>>,
     patience: Duration,
 }
 
@@ -105,6 +107,13 @@ impl ClientBuilder {
         self
     }
 
+    /// Trusts the certificates of a PEM file instead of the public ones.
+    #[must_use]
+    pub fn ca(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.ca = Some(pem.into());
+        self
+    }
+
     /// How long a request is repeated while the server is busy or cannot be reached: 30 seconds
     /// unless told.
     #[must_use]
@@ -119,7 +128,8 @@ impl ClientBuilder {
     ///
     /// [`Error::Invalid`] if the address or the token cannot be used.
     pub fn build(self) -> Result<Client, Error> {
-        let transport = Transport::new(&self.url, self.token.as_deref(), self.patience)?;
+        let (token, ca) = (self.token.as_deref(), self.ca.as_deref());
+        let transport = Transport::new(&self.url, token, self.patience, ca)?;
         let inner = Inner { transport: Arc::new(transport), puts: OnceLock::new() };
         Ok(Client { inner: Arc::new(inner) })
     }
@@ -171,7 +181,8 @@ impl Client {
 
     /// A client with a token or other settings.
     pub fn builder(url: impl Into<String>) -> ClientBuilder {
-        ClientBuilder { url: url.into(), token: None, patience: Duration::from_secs(30) }
+        let patience = Duration::from_secs(30);
+        ClientBuilder { url: url.into(), token: None, ca: None, patience }
     }
 
     /// A worker that handles jobs of this server's queues.

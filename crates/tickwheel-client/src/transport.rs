@@ -7,6 +7,7 @@
 //!   carries an idempotency key, or it sets something to a value.
 //! * Repeating ends when the client's patience is over; the last error is returned.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,6 +21,10 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as HttpClient;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tickwheel_api::{Code, Problem};
@@ -141,6 +146,23 @@ impl<'a> Repeats<'a> {
     }
 }
 
+/// TLS that trusts the certificates of a PEM file, and no others.
+fn trusting(pem: &[u8]) -> Result<ClientConfig, Error> {
+    let wrong = |why: String| Error::Invalid(format!("the certificates to trust: {why}"));
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
+        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(wrong("there is none in it; it has to be a PEM file".to_owned()));
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
+    let builder = builder.with_safe_default_protocol_versions();
+    let builder = builder.map_err(|error| wrong(error.to_string()))?;
+    Ok(builder.with_root_certificates(roots).with_no_client_auth())
+}
+
 pub(crate) struct Transport {
     http: HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
     /// Without a slash at its end.
@@ -150,7 +172,12 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    pub(crate) fn new(url: &str, token: Option<&str>, patience: Duration) -> Result<Self, Error> {
+    pub(crate) fn new(
+        url: &str,
+        token: Option<&str>,
+        patience: Duration,
+        ca: Option<&[u8]>,
+    ) -> Result<Self, Error> {
         let wrong = |why: &str| Error::Invalid(format!("{url:?} is no address of a server: {why}"));
         let uri: hyper::Uri = url.parse().map_err(|_| wrong("write http://host:port"))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) || uri.host().is_none() {
@@ -171,7 +198,10 @@ impl Transport {
         tcp.set_connect_timeout(Some(CONNECT));
         tcp.set_nodelay(true);
         tcp.enforce_http(false);
-        let tls = HttpsConnectorBuilder::new().with_webpki_roots();
+        let tls = match ca {
+            None => HttpsConnectorBuilder::new().with_webpki_roots(),
+            Some(pem) => HttpsConnectorBuilder::new().with_tls_config(trusting(pem)?),
+        };
         let connector = tls.https_or_http().enable_http1().wrap_connector(tcp);
         let http = HttpClient::builder(TokioExecutor::new()).build(connector);
         Ok(Self { http, url: url.trim_end_matches('/').to_owned(), authorization, patience })

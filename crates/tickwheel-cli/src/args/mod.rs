@@ -12,6 +12,7 @@ mod queue;
 mod schedule;
 mod target;
 mod values;
+mod work;
 
 use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -31,6 +32,7 @@ pub(crate) use self::queue::{GroupsArgs, PacingArgs, QueueCommand, QueueSetArgs,
 pub(crate) use self::schedule::{ScheduleAddArgs, ScheduleCommand};
 pub(crate) use self::target::{TargetAddArgs, TargetCommand, TargetOptions, TargetSetArgs};
 pub(crate) use self::values::{IdArg, id};
+pub(crate) use self::work::{ResultFrom, WorkArgs};
 use crate::failure::EXIT_CODES;
 use crate::output::style::ColorWhen;
 
@@ -43,7 +45,7 @@ Examples:
   tickwheel put orders '{\"close\":42}' --delay 30m --key order-42
   tickwheel ls orders                                what is waiting, and until when
   tickwheel cancel orders order-42                   paid in time
-  tickwheel reserve orders --wait 20s                work on what is due
+  tickwheel work orders -- ./close-order             run a command for each job that is due
   tickwheel watch orders                             see it happen";
 
 const ENVIRONMENT: &str = "\
@@ -129,6 +131,8 @@ pub(crate) enum Command {
     Reschedule(RescheduleArgs),
     /// Take jobs that are due, to work on them
     Reserve(ReserveArgs),
+    /// Run a command for each job of a queue, as it becomes due
+    Work(WorkArgs),
     /// Acknowledge a reserved job: it is done
     Ack(AckArgs),
     /// Report that a reserved job failed: it is tried again, or dead
@@ -186,11 +190,12 @@ pub(crate) enum Command {
     Man(ManArgs),
 }
 
-/// The commands that work on this machine alone: for them the options of the connection, and for
-/// some `--json`, mean nothing, and are refused instead of being passed over.
-const LOCAL: [(&str, &[&str]); 7] = [
+/// The commands for which some global options mean nothing: these are refused instead of being
+/// passed over. Most of the commands work on this machine alone.
+const LOCAL: [(&str, &[&str]); 8] = [
     ("restore", &["url", "token", "ca"]),
     ("serve", &["url", "token", "ca", "json"]),
+    ("work", &["json"]),
     ("token", &["url", "token", "ca"]),
     ("top", &["json"]),
     ("config", &["url", "token", "ca"]),

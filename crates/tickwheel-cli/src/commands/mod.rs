@@ -20,6 +20,7 @@ mod target;
 mod token;
 mod top;
 mod watch;
+mod work;
 mod worker;
 
 use crate::args::{Cli, Command};
@@ -45,6 +46,7 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
         Command::Cancel(args) => job::cancel(&context()?, &args),
         Command::Reschedule(args) => job::reschedule(&context()?, &args),
         Command::Reserve(args) => worker::reserve(&context()?, &args),
+        Command::Work(args) => work::run(&context()?, &connection, &args),
         Command::Ack(args) => worker::ack(&context()?, &args),
         Command::Fail(args) => worker::fail(&context()?, args),
         Command::Extend(args) => worker::extend(&context()?, &args),

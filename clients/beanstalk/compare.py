@@ -20,6 +20,7 @@ DIFFERENCES = {
     ("stats", "id"): "each tells its own",
     ("stats", "binlog-max-size"): "Tickwheel has no binlog",
     ("stats-job", "kicks"): "Tickwheel does not count kicks of delayed jobs",
+    ("stats-job", "releases"): "the end of a connection counts as a release in Tickwheel",
 }
 # The same for values that depend on the moment, and so may be equal.
 VARYING = {
@@ -47,11 +48,14 @@ A put 100 0 60 5|hello = <a>
 A put 50 0 60 5|world = <b>
 A put 50 0 60 0| = <c>
 A put 10 3600 60 5|later = <d>
-A put 4294967295 0 0 3|low = <e>
+A put 4294967295 0 60 3|low = <e>
+A put 4294967295 0 0 1|z = <z>
 A stats-tube mail
 A stats-job <a>
 A stats-job <d>
 A stats-job <e>
+A stats-job <z>
+A delete <z>
 A peek <a>
 A peek-ready
 A peek-delayed
@@ -149,15 +153,13 @@ B stats-job <l>
 B delete <l>
 A use -bad
 A use a b
-A use aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
-A use bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb
+A use {a201}
+A use {b200}
 A bogus
 A delete
 A delete x
 A delete 1 2
 A reserve now
-A reserve-with-timeout -1
-A reserve-with-timeout x
 A put 1 2 3
 A put a b c d
 A put 1 2 3 99999999999
@@ -168,10 +170,12 @@ A stats-job x
 A stats now
 A list-tubes now
 A peek
-A put 0 0 60 3|abcd
+A put 0 0 60 2|abcd
 A quit
+B use mail
+B put 5 0 60 6|urgent = <m>
 B stats
-"""
+""".format(a201="a" * 201, b200="b" * 200)
 
 
 class Connection:
@@ -231,7 +235,9 @@ def run(server):
 
 
 def named(line, numbers):
-    """A line with the names of jobs in place of their numbers."""
+    """A line with the names of jobs in place of their numbers, and without quotes around the names of
+    tubes, which beanstalkd has since version 1.13."""
+    line = line.replace('"', "")
     for name, number in numbers.items():
         line = re.sub(rf"(?<![\w.]){number}(?![\w.])", name, line) if len(number) > 8 else line
         line = re.sub(rf"^((?:INSERTED|RESERVED|FOUND|id:) ){number}\b", rf"\1{name}", line)
@@ -242,7 +248,7 @@ def compare(ours, theirs):
     found, differed = [], set()
     for (step, mine), (_, their) in zip(ours, theirs):
         document = step.split()[1]
-        if mine[0].startswith("OK ") and their[0].startswith("OK "):
+        if all(answer and answer[0].startswith("OK ") for answer in (mine, their)):
             # The length follows from the fields.
             mine, their = mine[1:], their[1:]
         if len(mine) != len(their):

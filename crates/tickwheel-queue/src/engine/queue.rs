@@ -62,9 +62,9 @@ pub(crate) struct Queue {
     pub(super) creator: Option<Arc<str>>,
     /// Whether a job has named it as the queue of a follow-up.
     pub(super) has_follow_ups: bool,
-    /// A put chose its order and nothing else was set, so it is removed when it is not used. Not
-    /// stored: after a restart it stays.
-    pub(super) is_ordered_by_put: bool,
+    /// The order that the put chose which created it. Not stored: after a restart it is a setting
+    /// like any other.
+    put_order: Option<Order>,
 }
 
 /// How many queues exist that each holder of a limited access created.
@@ -126,7 +126,7 @@ impl Queue {
             used: Time::default(),
             creator: row.creator,
             has_follow_ups: row.has_follow_ups,
-            is_ordered_by_put: false,
+            put_order: None,
         }
     }
 
@@ -170,6 +170,13 @@ impl Queue {
             && (self.edge.is_some_and(|edge| edge.due <= now)
                 || self.ready.rereading.is_some()
                 || self.ready.must_reread(self.next_turn()))
+    }
+
+    /// Returns `true` if nothing was set for it, beside the order that a put chose.
+    pub(super) fn has_no_settings(&self) -> bool {
+        let order = self.put_order.unwrap_or_default();
+        self.settings == QueueSettings { order, ..QueueSettings::default() }
+            || self.settings == QueueSettings::default()
     }
 
     /// Returns `true` if deliveries are held back, for good or for a while.
@@ -262,7 +269,7 @@ impl Engine {
             let number = self.create_queue(name);
             if let Some(order) = job.queue_order.filter(|_| *name == job.queue) {
                 let settings = QueueSettings { order, ..QueueSettings::default() };
-                self.queue(number).is_ordered_by_put = true;
+                self.queue(number).put_order = Some(order);
                 self.set_settings(number, settings);
             }
         }
@@ -348,7 +355,6 @@ impl Engine {
         settings.check()?;
         self.check_target_of(name, settings.target.as_deref())?;
         let number = self.queue_for(name)?;
-        self.queue(number).is_ordered_by_put = false;
         self.set_settings(number, settings.clone());
         Ok(())
     }
@@ -365,7 +371,6 @@ impl Engine {
         settings.check()?;
         self.check_target_of(name, settings.target.as_deref())?;
         let number = self.queue_for(name)?;
-        self.queue(number).is_ordered_by_put = false;
         self.set_settings(number, settings.clone());
         Ok(settings)
     }

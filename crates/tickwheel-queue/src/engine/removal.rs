@@ -144,7 +144,7 @@ impl Engine {
                 && !queue.paused
                 && !queue.has_follow_ups
                 && queue.groups.with_settings == 0
-                && (queue.settings == QueueSettings::default() || queue.is_ordered_by_put);
+                && queue.has_no_settings();
             if !is_plain || self.has_schedule_for(&queue.name) {
                 continue;
             }

@@ -200,7 +200,7 @@ impl Runner {
     async fn handle(&self, job: &Job) -> Outcome {
         let start = Instant::now();
         let (outcome, told) = match self.run(job).await {
-            Ok(ran) => self.outcome(ran),
+            Ok(ran) => self.outcome(&ran),
             Err(error) => {
                 let program = self.command[0].to_string_lossy().into_owned();
                 let error = format!("{program} cannot be run: {error}");
@@ -259,7 +259,7 @@ impl Runner {
     }
 
     /// What becomes of the job, and what is said about it.
-    fn outcome(&self, ran: Ran) -> (Outcome, String) {
+    fn outcome(&self, ran: &Ran) -> (Outcome, String) {
         let status = match ran.end {
             End::Exited(status) => status,
             End::Killed => return (Outcome::Released(None), "given back: killed".to_owned()),

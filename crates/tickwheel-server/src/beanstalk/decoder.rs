@@ -107,9 +107,10 @@ impl Decoder {
                     let body = buffer.split_to(length).freeze();
                     let is_ended = buffer.starts_with(b"\r\n");
                     buffer.advance(2);
-                    return Some(match is_ended {
-                        true => Request::Put(put, body),
-                        false => Request::Refused(Refusal::ExpectedCrlf),
+                    return Some(if is_ended {
+                        Request::Put(put, body)
+                    } else {
+                        Request::Refused(Refusal::ExpectedCrlf)
                     });
                 }
                 State::Drop(0, refusal) => {

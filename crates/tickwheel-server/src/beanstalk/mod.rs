@@ -1,7 +1,8 @@
 //! The beanstalkd protocol, on a port of its own and on the same queues.
 //!
 //! - [`command`] and [`decoder`] turn bytes into requests, without I/O.
-//! - `session` is one connection: it reads, keeps answers in order, and writes.
+//! - `session` is one connection: it reads and writes (`transfer`), and keeps answers in order
+//!   (`pending`).
 //! - `worker` has the commands that reserve jobs and say what became of them.
 //! - `inspection` has the commands that look at jobs and tubes, and `stats` their documents.
 //! - `job`, `number` and `priority` translate between the two worlds.
@@ -21,9 +22,11 @@ mod decoder;
 mod inspection;
 mod job;
 mod number;
+mod pending;
 mod priority;
 mod session;
 mod stats;
+mod transfer;
 mod tubes;
 mod worker;
 

@@ -30,7 +30,7 @@ pub(super) fn of_pri(pri: u32) -> i8 {
         _ => FIRST_NOT_URGENT + steps(pri, URGENT, COARSE),
     };
     // The last class is 236.
-    (127 - class as i32) as i8
+    (127 - class.cast_signed()) as i8
 }
 
 /// How many steps a number is above the start, with so many steps in each doubling.

@@ -3,16 +3,13 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
-use std::io::{self, ErrorKind};
-use std::pin::Pin;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tickwheel_queue::{Answer, Error, JobId, Lease, Limit, NewJob, Queues, Time};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tickwheel_queue::{Error, JobId, Lease, Limit, Queues, Time};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
@@ -20,6 +17,7 @@ use super::command::{Command, Put, Refusal};
 use super::decoder::{Decoder, Request};
 use super::job::new_job;
 use super::number::Number;
+use super::pending::{Batch, Pending, Waited, poll_first};
 use super::stats;
 use super::tubes::{DEFAULT, Reference, Tubes};
 use crate::app::App;
@@ -30,13 +28,9 @@ use crate::http::stall::Impatient;
 use crate::tokens::Scope;
 
 /// Answers that are waited for at the same time: batches of puts or deletes, and lines after them.
-const MAX_PENDING: usize = 256;
+pub(super) const MAX_PENDING: usize = 256;
 /// Puts or deletes in one batch.
 const MAX_BATCH: usize = 1_024;
-/// Input that is read while answers are waited for.
-const MAX_INPUT: usize = 64 << 10;
-/// Room for the next read, and what an idle connection keeps.
-const READ: usize = 4 << 10;
 /// What a put takes beside its body.
 const PUT_BYTES: usize = 512;
 /// Tubes that a connection may watch.
@@ -59,60 +53,6 @@ pub(super) struct Held {
     pub(super) tube: Arc<str>,
 }
 
-/// An answer of the engine that is waited for.
-struct Waited<T> {
-    answer: Answer<T>,
-    result: Option<Result<T, Error>>,
-}
-
-impl<T> Waited<T> {
-    fn new(answer: Answer<T>) -> Self {
-        Self { answer, result: None }
-    }
-
-    /// Sends the request if that was not done, and looks for the result.
-    fn poll(&mut self, context: &mut Context<'_>) {
-        if self.result.is_none()
-            && let Poll::Ready(result) = Pin::new(&mut self.answer).poll(context)
-        {
-            self.result = Some(result);
-        }
-    }
-}
-
-/// The answer to requests that were taken up, in their order.
-enum Pending {
-    Line(Cow<'static, str>),
-    /// Puts, with the memory of their bodies.
-    Puts(Waited<Vec<Result<tickwheel_queue::Put, Error>>>, usize, usize),
-    Deletes(Waited<Vec<Result<(), Error>>>, Vec<Arc<str>>),
-}
-
-impl Pending {
-    fn poll(&mut self, context: &mut Context<'_>) {
-        match self {
-            Self::Line(_) => {}
-            Self::Puts(waited, ..) => waited.poll(context),
-            Self::Deletes(waited, _) => waited.poll(context),
-        }
-    }
-
-    fn is_ready(&self) -> bool {
-        match self {
-            Self::Line(_) => true,
-            Self::Puts(waited, ..) => waited.result.is_some(),
-            Self::Deletes(waited, _) => waited.result.is_some(),
-        }
-    }
-}
-
-/// Requests of one kind that go to the engine together.
-enum Batch {
-    Puts(Vec<NewJob>, usize),
-    /// Leases, with the tubes of their jobs.
-    Deletes(Vec<(Lease, Arc<str>)>),
-}
-
 /// What becomes of a connection after a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
@@ -124,32 +64,32 @@ pub(super) struct Session {
     pub(super) app: App,
     pub(super) tubes: Arc<Tubes>,
     place: Arc<Place>,
-    stream: Impatient<TcpStream>,
+    pub(super) stream: Impatient<TcpStream>,
     /// Who is at the other end; `None` until a token is shown, if one is needed.
     caller: Option<Caller>,
     /// The queues, as far as the caller may touch them.
     pub(super) queues: Queues,
-    decoder: Decoder,
-    input: BytesMut,
-    output: Vec<u8>,
+    pub(super) decoder: Decoder,
+    pub(super) input: BytesMut,
+    pub(super) output: Vec<u8>,
     pub(super) used: Arc<str>,
     pub(super) watched: Vec<Arc<str>>,
     pub(super) held: HashMap<Number, Held>,
     /// Jobs whose numbers are not inside their ids, as they were shown.
     shown: VecDeque<(Number, JobId)>,
     batch: Option<Batch>,
-    pending: VecDeque<Pending>,
+    pub(super) pending: VecDeque<Pending>,
     /// The memory of bodies that were not answered yet, and of the one that arrives.
     share: Share,
     receiving: usize,
     waiting: usize,
     is_producer: bool,
     is_worker: bool,
-    has_ended: bool,
+    pub(super) has_ended: bool,
     /// There while the connection must not be closed to make room.
-    busy: Option<Answering>,
+    pub(super) busy: Option<Answering>,
     /// Since when the rest of a request is waited for.
-    request_since: Option<Instant>,
+    pub(super) request_since: Option<Instant>,
 }
 
 impl Session {
@@ -258,7 +198,9 @@ impl Session {
     }
 
     async fn take_up_one(&mut self, request: Request) -> io::Result<Next> {
-        let Some(caller) = self.caller.clone() else { return self.authenticate(request) };
+        let Some(caller) = self.caller.clone() else {
+            return Ok(self.authenticate(&request));
+        };
         let address = self.place.address().ip();
         while let Some(wait) = self.app.wait_for_rate(&caller, address) {
             tokio::time::sleep(wait).await;
@@ -290,17 +232,17 @@ impl Session {
     }
 
     /// Lets a client in that shows a valid token first.
-    fn authenticate(&mut self, request: Request) -> io::Result<Next> {
-        if let Request::Command(Command::Auth(token)) = &request
+    fn authenticate(&mut self, request: &Request) -> Next {
+        if let Request::Command(Command::Auth(token)) = request
             && let Some(caller) = self.app.gate().caller_with_token(token)
         {
             self.queues = self.queues.limited_to(caller.access().clone());
             self.caller = Some(caller);
             self.respond("OK\r\n");
-            return Ok(Next::Continue);
+            return Next::Continue;
         }
         self.respond(UNAUTHORIZED);
-        Ok(Next::Close)
+        Next::Close
     }
 
     async fn carry_out(&mut self, command: Command) -> io::Result<Next> {
@@ -373,9 +315,10 @@ impl Session {
     /// Adds a put to the batch.
     fn put(&mut self, put: Put, body: Bytes) {
         let bytes = std::mem::take(&mut self.receiving);
-        let refusal = match self.may(Scope::Produce) {
-            false => Some(FORBIDDEN),
-            true => self.app.shutdown().has_begun().then_some("DRAINING\r\n"),
+        let refusal = if self.may(Scope::Produce) {
+            self.app.shutdown().has_begun().then_some("DRAINING\r\n")
+        } else {
+            Some(FORBIDDEN)
         };
         if let Some(refusal) = refusal {
             self.share.shrink_to(self.waiting);
@@ -484,14 +427,9 @@ impl Session {
         Ok(())
     }
 
-    /// Waits for the first answer. Sends all requests that were not sent yet.
-    async fn answered(&mut self) {
-        poll_fn(|context| {
-            self.pending.iter_mut().for_each(|pending| pending.poll(context));
-            let is_ready = self.pending.front().is_none_or(Pending::is_ready);
-            if is_ready { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
+    /// Waits for the first answer.
+    pub(super) async fn answered(&mut self) {
+        poll_fn(|context| poll_first(&mut self.pending, context)).await;
     }
 
     /// Writes the answers that are there, in order.
@@ -603,104 +541,6 @@ impl Session {
             }
         }
         Ok(None)
-    }
-
-    /// Writes what is to be written.
-    pub(super) async fn flush(&mut self) -> io::Result<()> {
-        let output = std::mem::take(&mut self.output);
-        self.stream.write_all(&output).await?;
-        self.stream.flush().await?;
-        if output.capacity() <= MAX_INPUT {
-            self.output = output;
-            self.output.clear();
-        }
-        Ok(())
-    }
-
-    /// Reads more input until the first answer is there.
-    async fn read_until_answered(&mut self) -> io::Result<()> {
-        while !self.has_ended && self.input.len() < MAX_INPUT {
-            let Self { pending, stream, input, .. } = self;
-            let answered = poll_fn(|context| {
-                pending.iter_mut().for_each(|pending| pending.poll(context));
-                let is_ready = pending.front().is_none_or(Pending::is_ready);
-                if is_ready { Poll::Ready(()) } else { Poll::Pending }
-            });
-            input.reserve(READ);
-            tokio::select! {
-                biased;
-                () = answered => return Ok(()),
-                read = stream.read_buf(input) => {
-                    self.has_ended |= read? == 0;
-                    // Requests that came meanwhile are sent before the answer is there.
-                    if self.pending.len() < MAX_PENDING && !self.has_ended {
-                        return Ok(());
-                    }
-                }
-            }
-        }
-        self.answered().await;
-        Ok(())
-    }
-
-    /// Waits for input; `false` if there will be none.
-    async fn read_request(&mut self) -> io::Result<bool> {
-        let limits = self.app.config().limits;
-        let is_in_request = self.decoder.is_in_request(&self.input);
-        if self.held.is_empty() {
-            self.busy = None;
-        }
-        if !is_in_request && self.input.capacity() > MAX_INPUT {
-            self.input = BytesMut::new();
-        }
-        let limit = is_in_request.then(|| {
-            let since = *self.request_since.get_or_insert_with(Instant::now);
-            let in_body = self.decoder.is_in_body();
-            since + if in_body { limits.body_timeout } else { limits.header_timeout }
-        });
-        let shutdown = self.app.shutdown().clone();
-        self.input.reserve(READ);
-        let read = self.stream.read_buf(&mut self.input);
-        let read = async {
-            match limit {
-                Some(limit) => tokio::time::timeout_at(limit, read).await.unwrap_or_else(|_| {
-                    Err(io::Error::new(ErrorKind::TimedOut, "the rest of a request did not come"))
-                }),
-                None => read.await,
-            }
-        };
-        tokio::select! {
-            biased;
-            read = read => Ok(read? > 0),
-            () = shutdown.begun() => Ok(false),
-        }
-    }
-
-    /// Waits for an answer of the engine while the client waits as well. `None` if the client
-    /// closes its side or the service stops.
-    pub(super) async fn wait_with_client<T>(
-        &mut self,
-        answer: Answer<T>,
-    ) -> io::Result<Option<Result<T, Error>>> {
-        self.flush().await?;
-        let shutdown = self.app.shutdown().clone();
-        let mut answer = std::pin::pin!(answer);
-        let mut begun = std::pin::pin!(shutdown.begun());
-        loop {
-            let can_read = !self.has_ended && self.input.len() < MAX_INPUT;
-            self.input.reserve(READ);
-            tokio::select! {
-                biased;
-                result = &mut answer => return Ok(Some(result)),
-                () = &mut begun => return Ok(None),
-                read = self.stream.read_buf(&mut self.input), if can_read => {
-                    if read? == 0 {
-                        self.has_ended = true;
-                        return Ok(None);
-                    }
-                }
-            }
-        }
     }
 
     /// The connection has reserved jobs.

@@ -104,7 +104,8 @@ async fn pipelined_puts_share_commits_and_are_answered_in_order() {
     let commits = async || service.get("/v1/stats").await.json()["commits"].as_u64().unwrap();
     client.put("0 0 60", "first").await;
     let before = commits().await;
-    let all: String = (0..200).map(|n| format!("put {n} 0 60 3\r\n{n:03}\r\n")).collect();
+    let puts: Vec<_> = (0..200).map(|n| format!("put {n} 0 60 3\r\n{n:03}\r\n")).collect();
+    let all = puts.concat();
     client.send(&format!("{all}use other\r\nput 0 0 60 1\r\nx\r\nnonsense\r\n")).await;
     let mut numbers = Vec::new();
     for _ in 0..200 {

@@ -64,12 +64,12 @@ func (c *Client) PurgeQueue(ctx context.Context, queue string, state State, olde
 		State     State  `json:"state"`
 		OlderThan millis `json:"older_than,omitempty"`
 	}{state, millis(olderThan)}
-	return c.count(ctx, request{method: "POST", path: path("v1", "queues", queue, "purge"), body: body})
+	return c.count(ctx, request{method: "POST", path: path("v1", "queues", queue, "remove-finished"), body: body})
 }
 
 // DrainQueue cancels the waiting jobs of a queue, and returns how many.
 func (c *Client) DrainQueue(ctx context.Context, queue string) (int64, error) {
-	return c.count(ctx, request{method: "POST", path: path("v1", "queues", queue, "drain")})
+	return c.count(ctx, request{method: "POST", path: path("v1", "queues", queue, "cancel-waiting")})
 }
 
 // RemoveQueue removes a queue, and returns how many jobs it had. A queue that has jobs is removed
@@ -80,6 +80,40 @@ func (c *Client) RemoveQueue(ctx context.Context, queue string, force bool) (int
 		query.Set("force", "true")
 	}
 	return c.count(ctx, request{method: "DELETE", path: path("v1", "queues", queue), query: query})
+}
+
+// Groups returns a page of the groups of a queue that have live jobs or settings, by name.
+func (c *Client) Groups(ctx context.Context, queue string, options GroupOptions) (GroupPage, error) {
+	query := url.Values{}
+	if options.Prefix != "" {
+		query.Set("prefix", options.Prefix)
+	}
+	if options.Limit != 0 {
+		query.Set("limit", strconv.Itoa(options.Limit))
+	}
+	if options.Page != "" {
+		query.Set("page", options.Page)
+	}
+	return call[GroupPage](ctx, c, request{method: "GET", path: path("v1", "queues", queue, "groups"), query: query})
+}
+
+func (c *Client) patchGroup(ctx context.Context, queue, group string, patch any) (Group, error) {
+	return call[Group](ctx, c, request{method: "PATCH", path: path("v1", "queues", queue, "groups", group), body: patch})
+}
+
+// PauseGroup stops deliveries of a group.
+func (c *Client) PauseGroup(ctx context.Context, queue, group string) (Group, error) {
+	return c.patchGroup(ctx, queue, group, map[string]bool{"paused": true})
+}
+
+// ResumeGroup resumes deliveries of a group.
+func (c *Client) ResumeGroup(ctx context.Context, queue, group string) (Group, error) {
+	return c.patchGroup(ctx, queue, group, map[string]bool{"paused": false})
+}
+
+// PaceGroup gives a group limits of its own. With nil the group pacing of the queue holds.
+func (c *Client) PaceGroup(ctx context.Context, queue, group string, pacing *Pacing) (Group, error) {
+	return c.patchGroup(ctx, queue, group, map[string]*Pacing{"pacing": pacing})
 }
 
 // PutSchedule sets the schedule with the name.
@@ -132,6 +166,12 @@ func (c *Client) NextRuns(ctx context.Context, name string, n int) ([]Timestamp,
 // Stats returns counters since the start of the server, and current numbers.
 func (c *Client) Stats(ctx context.Context) (Stats, error) {
 	return call[Stats](ctx, c, request{method: "GET", path: "/v1/stats"})
+}
+
+// StatsSince returns the statistics with what happened in a window up to now, of 10 s to 1 h.
+func (c *Client) StatsSince(ctx context.Context, window time.Duration) (Stats, error) {
+	query := url.Values{"since": {strconv.FormatInt(window.Milliseconds(), 10) + "ms"}}
+	return call[Stats](ctx, c, request{method: "GET", path: "/v1/stats", query: query})
 }
 
 // Metrics returns the metrics of the server in the text format of Prometheus.

@@ -145,6 +145,52 @@ func batch[T, R any](ctx context.Context, c *Client, path string, list []T, idem
 	return answer.Results, err
 }
 
+// ImportedJob is a job of another server, with what has happened to it there.
+type ImportedJob struct {
+	Job        NewJob    // the job as it would be put, with its id and due time
+	Created    time.Time // when the job was put
+	Attempts   int       // the number of deliveries
+	LastError  string    // the error of the last failed attempt
+	Finished   State     // Dead, Done or Cancelled; empty if the job waits
+	FinishedAt time.Time // when the job finished
+}
+
+type wireFinished struct {
+	State State     `json:"state"`
+	At    Timestamp `json:"at"`
+}
+
+type wireImport struct {
+	Put       NewJob        `json:"put"`
+	Created   Timestamp     `json:"created"`
+	Attempts  int           `json:"attempts,omitempty"`
+	LastError string        `json:"last_error,omitempty"`
+	Finished  *wireFinished `json:"finished,omitempty"`
+}
+
+// ImportMany imports jobs of another server, and returns their ids. A job whose id exists is refused
+// with ErrIDExists, so that an import can be repeated.
+func (c *Client) ImportMany(ctx context.Context, list []ImportedJob) ([]Result[string], error) {
+	wire := make([]wireImport, len(list))
+	for i, one := range list {
+		wire[i] = wireImport{Put: one.Job, Created: TimestampOf(one.Created), Attempts: one.Attempts, LastError: one.LastError}
+		if one.Finished != "" {
+			wire[i].Finished = &wireFinished{one.Finished, TimestampOf(one.FinishedAt)}
+		}
+	}
+	answers, err := batch[wireImport, idItem](ctx, c, "/v1/jobs/batch/import", wire, "")
+	return mapResults(answers, func(answer idItem) string { return answer.ID }), err
+}
+
+// FindIDs returns the ids of the jobs that a short id stands for: the first four or more digits of
+// an id, or the first twelve, two dots and some of the last.
+func (c *Client) FindIDs(ctx context.Context, short string) ([]string, error) {
+	answer, err := call[struct {
+		IDs []string `json:"ids"`
+	}](ctx, c, request{method: "GET", path: path("v1", "ids", short)})
+	return answer.IDs, err
+}
+
 // Get returns the job with the id.
 func (c *Client) Get(ctx context.Context, id string) (Job, error) {
 	return call[Job](ctx, c, request{method: "GET", path: path("v1", "jobs", id)})

@@ -54,7 +54,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			scenario := readScenario(t, file)
 			server := tickwheeltest.Start(t, scenario.Serve...)
-			run := &runner{t: t, client: server.Client(), server: server, vars: object{}}
+			run := &runner{t: t, client: server.Client(), server: server, vars: object{"server": server.URL}}
 			run.all(scenario.Steps)
 		})
 		if slices.Contains(fakeScenarios, name) {
@@ -87,6 +87,7 @@ type runner struct {
 	server *tickwheeltest.Server
 	vars   object
 	stream *tickwheel.EventStream
+	states *tickwheel.TargetEventStream
 }
 
 func (r *runner) all(steps []step) {

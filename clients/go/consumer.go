@@ -96,7 +96,7 @@ func (c *consumer) reserveAll(ctx, hard context.Context) {
 			return
 		}
 		deliveries, err := c.client.reserve(ctx, c.queue, ReserveOptions{
-			Limit: free, Lease: c.options.Lease, Wait: reserveWait,
+			Limit: free, Lease: c.options.Lease, Wait: reserveWait, Worker: c.options.Name,
 		}, true)
 		for range free - len(deliveries) {
 			<-c.slots

@@ -29,6 +29,38 @@ type Event struct {
 	ID string `json:"-"`
 }
 
+// TargetEvent is a change of the state of a target.
+type TargetEvent struct {
+	Target    string      `json:"target"`
+	State     TargetState `json:"state,omitempty"`  // empty if the target was removed
+	Reason    string      `json:"reason,omitempty"` // why the target is not active
+	At        Timestamp   `json:"at_ms"`
+	NextProbe Timestamp   `json:"next_probe_ms,omitempty"` // when a held target is tried again
+}
+
+// TargetEventStream is an open stream of the states of targets. Close it when you are done.
+type TargetEventStream struct{ stream EventStream }
+
+// TargetEvents opens the stream of the states of all targets. It begins with the state of each
+// target.
+func (c *Client) TargetEvents(ctx context.Context) (*TargetEventStream, error) {
+	stream, err := c.follow(ctx, "/v1/target-events")
+	if err != nil {
+		return nil, err
+	}
+	return &TargetEventStream{*stream}, nil
+}
+
+// Close ends the stream.
+func (s *TargetEventStream) Close() { s.stream.Close() }
+
+// Next waits for the next event, as [EventStream.Next].
+func (s *TargetEventStream) Next() (TargetEvent, error) {
+	var event TargetEvent
+	_, err := s.stream.next(&event)
+	return event, err
+}
+
 // EventStream is an open stream of events. Close it when you are done.
 type EventStream struct {
 	client *Client
@@ -47,6 +79,10 @@ func (c *Client) Events(ctx context.Context, queue string) (*EventStream, error)
 	if queue != "" {
 		address = path("v1", "queues", queue, "events")
 	}
+	return c.follow(ctx, address)
+}
+
+func (c *Client) follow(ctx context.Context, address string) (*EventStream, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stream := &EventStream{client: c, path: address, ctx: ctx, cancel: cancel}
 	if err := stream.connect(); err != nil {
@@ -62,17 +98,25 @@ func (s *EventStream) Close() { s.cancel() }
 // Next waits for the next event. When the connection breaks, it reconnects and resumes after the
 // last event. It returns an error if the context ends, or if the server refuses the stream.
 func (s *EventStream) Next() (Event, error) {
+	var event Event
+	name, err := s.next(&event)
+	event.Event, event.ID = name, s.lastID
+	return event, err
+}
+
+// next reads the data of the next event into target, and returns the name of the event.
+func (s *EventStream) next(target any) (string, error) {
 	for failures := 0; ; {
 		if s.lines != nil {
-			event, err := s.read()
+			name, err := s.read(target)
 			if err == nil {
-				return event, nil
+				return name, nil
 			}
 			s.body.Close()
 			s.lines = nil
 		}
 		if s.ctx.Err() != nil {
-			return Event{}, s.ctx.Err()
+			return "", s.ctx.Err()
 		}
 		err := s.connect()
 		if err == nil {
@@ -80,10 +124,10 @@ func (s *EventStream) Next() (Event, error) {
 		}
 		var problem *Problem
 		if errors.As(err, &problem) && !problem.refusedForNow() {
-			return Event{}, err
+			return "", err
 		}
 		if err := sleep(s.ctx, s.client.retry.wait(failures, err)); err != nil {
-			return Event{}, err
+			return "", err
 		}
 		failures++
 	}
@@ -107,13 +151,13 @@ func (s *EventStream) connect() error {
 	return nil
 }
 
-// read returns the next event of the open connection.
-func (s *EventStream) read() (Event, error) {
+// read reads the next event of the open connection into target, and returns its name.
+func (s *EventStream) read(target any) (string, error) {
 	var name, data string
 	for {
 		line, err := s.lines.ReadString('\n')
 		if err != nil {
-			return Event{}, err
+			return "", err
 		}
 		field, value, _ := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
 		value = strings.TrimPrefix(value, " ")
@@ -128,12 +172,7 @@ func (s *EventStream) read() (Event, error) {
 			if line[0] == ':' || data == "" { // A comment, or an event without data: a position.
 				continue
 			}
-			event := Event{ID: s.lastID}
-			if err := json.Unmarshal([]byte(data), &event); err != nil {
-				return event, err
-			}
-			event.Event = name
-			return event, nil
+			return name, json.Unmarshal([]byte(data), target)
 		}
 	}
 }

@@ -202,11 +202,25 @@ type Job struct {
 	Lease       *Lease            `json:"lease,omitempty"`
 	LastError   string            `json:"last_error,omitempty"`
 	Finished    Timestamp         `json:"finished_ms,omitempty"`
+	History     []Attempt         `json:"history,omitempty"` // the last 20 attempts that have ended; lists and deliveries leave them out
 }
 
-// Lease is the end of a job's lease.
+// Attempt is an attempt that has ended: one delivery of a job to a worker.
+type Attempt struct {
+	Number  int       `json:"number"`           // the value of Attempts during the attempt
+	Outcome string    `json:"outcome"`          // done, failed, expired, released or cancelled
+	Started Timestamp `json:"started_ms"`       // when the job was delivered
+	Ended   Timestamp `json:"ended_ms"`         // when the attempt ended
+	Worker  string    `json:"worker,omitempty"` // the name that the worker gave
+	Error   string    `json:"error,omitempty"`  // what went wrong: the first 512 bytes of it
+	Detail  string    `json:"detail,omitempty"` // what is known beside the error, such as an excerpt of a response
+}
+
+// Lease is a job's lease.
 type Lease struct {
 	Until Timestamp `json:"until_ms"`
+	// Since is when the job was delivered.
+	Since Timestamp `json:"since_ms,omitempty"`
 	// Worker is the name of the worker that has the job, if it gave one.
 	Worker string `json:"worker,omitempty"`
 }

@@ -14,12 +14,16 @@ type ReserveOptions struct {
 	Limit int           // the maximum number of jobs; defaults to 1, at most 1,000
 	Lease time.Duration // the duration of the lease; defaults to the queue's
 	Wait  time.Duration // how long to wait if no job is ready, at most 60 s; defaults to no wait
+	// Worker is the name of the worker, which is shown with its jobs and in their history.
+	Worker string
 }
 
 type wireReserve struct {
 	Limit int    `json:"limit,omitempty"`
 	Lease millis `json:"lease,omitempty"`
 	Wait  millis `json:"wait,omitempty"`
+	// Worker is the name of the worker.
+	Worker string `json:"worker,omitempty"`
 }
 
 // Reserve leases jobs. It returns an empty list if the wait ended first.
@@ -32,7 +36,7 @@ func (c *Client) reserve(ctx context.Context, queue string, options ReserveOptio
 		Deliveries []Delivery `json:"deliveries"`
 	}](ctx, c, request{
 		method: "POST", path: path("v1", "queues", queue, "reserve"),
-		body:    wireReserve{options.Limit, millis(options.Lease), millis(options.Wait)},
+		body:    wireReserve{options.Limit, millis(options.Lease), millis(options.Wait), options.Worker},
 		timeout: c.timeout + options.Wait,
 		single:  single,
 	})

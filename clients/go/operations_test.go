@@ -158,7 +158,9 @@ func named[T any](results []tickwheel.Result[T], err error, name string) (any, e
 }
 
 func (r *runner) perform(ctx context.Context, operation string, with object) (any, error) {
-	for _, group := range []func(context.Context, string, object) (any, error){r.onJobs, r.onLeases, r.onQueues, r.onServer} {
+	for _, group := range []func(context.Context, string, object) (any, error){
+		r.onJobs, r.onLeases, r.onQueues, r.onGroups, r.onTargets, r.onServer,
+	} {
 		answer, err := group(ctx, operation, with)
 		if answer != nil || err != nil {
 			return answer, err
@@ -181,6 +183,16 @@ func (r *runner) onJobs(ctx context.Context, operation string, with object) (any
 		return c.Put(ctx, job)
 	case "put_many", "put_together":
 		return r.putAll(ctx, operation == "put_together", with)
+	case "import_many":
+		list, err := imports(with)
+		if err != nil {
+			return nil, err
+		}
+		results, err := c.ImportMany(ctx, list)
+		return named(results, err, "id")
+	case "find_ids":
+		ids, err := c.FindIDs(ctx, text(with, "short"))
+		return object{"ids": ids}, err
 	case "get":
 		if id == "" {
 			return c.GetByKey(ctx, queue, key)
@@ -220,6 +232,67 @@ func (r *runner) onJobs(ctx context.Context, operation string, with object) (any
 		return named(results, err, "due_ms")
 	case "list", "list_all":
 		return r.list(ctx, operation == "list_all", with)
+	}
+	return nil, nil
+}
+
+func imports(with object) (list []tickwheel.ImportedJob, err error) {
+	for _, entry := range with["items"].([]any) {
+		item := entry.(object)
+		finished, _ := item["finished"].(object)
+		job, jobErr := newJob(item["put"].(object))
+		created, createdErr := instant(item, "created")
+		at, atErr := instant(finished, "at")
+		err = errors.Join(err, jobErr, createdErr, atErr)
+		list = append(list, tickwheel.ImportedJob{
+			Job: job, Created: created, Attempts: integer(item, "attempts"), LastError: text(item, "last_error"),
+			Finished: tickwheel.State(text(finished, "state")), FinishedAt: at,
+		})
+	}
+	return list, err
+}
+
+func (r *runner) onGroups(ctx context.Context, operation string, with object) (any, error) {
+	c, queue, group := r.client, text(with, "queue"), text(with, "group")
+	switch operation {
+	case "groups":
+		return c.Groups(ctx, queue, tickwheel.GroupOptions{
+			Prefix: text(with, "prefix"), Limit: integer(with, "limit"), Page: text(with, "page"),
+		})
+	case "patch_group":
+		if pacing, given := with["pacing"]; given {
+			return c.PaceGroup(ctx, queue, group, convert[tickwheel.Pacing](pacing))
+		}
+		if with["paused"] == true {
+			return c.PauseGroup(ctx, queue, group)
+		}
+		return c.ResumeGroup(ctx, queue, group)
+	}
+	return nil, nil
+}
+
+func (r *runner) onTargets(ctx context.Context, operation string, with object) (any, error) {
+	c, name := r.client, text(with, "name")
+	switch operation {
+	case "targets":
+		targets, err := c.Targets(ctx)
+		return object{"targets": targets}, err
+	case "target":
+		return c.Target(ctx, name)
+	case "put_target":
+		return c.PutTarget(ctx, name, *convert[tickwheel.TargetSettings](with["settings"]))
+	case "patch_target":
+		return c.PatchTarget(ctx, name, *convert[tickwheel.TargetSettings](with["settings"]))
+	case "remove_target":
+		return c.RemoveTarget(ctx, name)
+	case "pause_target":
+		return c.PauseTarget(ctx, name)
+	case "resume_target":
+		return c.ResumeTarget(ctx, name)
+	case "rotate_target":
+		return c.RotateTarget(ctx, name, shortDuration(with, "keep_old"))
+	case "test_target":
+		return c.TestTarget(ctx, name)
 	}
 	return nil, nil
 }
@@ -284,6 +357,7 @@ func (r *runner) onLeases(ctx context.Context, operation string, with object) (a
 	case "reserve":
 		deliveries, err := c.Reserve(ctx, text(with, "queue"), tickwheel.ReserveOptions{
 			Limit: integer(with, "limit"), Lease: shortDuration(with, "lease"), Wait: shortDuration(with, "wait"),
+			Worker: text(with, "worker"),
 		})
 		return object{"deliveries": deliveries}, err
 	case "ack":
@@ -379,7 +453,12 @@ func (r *runner) onServer(ctx context.Context, operation string, with object) (a
 	c := r.client
 	switch operation {
 	case "stats":
+		if with["since"] != nil {
+			return c.StatsSince(ctx, duration(with["since"]))
+		}
 		return c.Stats(ctx)
+	case "ready":
+		return c.Ready(ctx)
 	case "health":
 		return c.Health(ctx)
 	case "clock":
@@ -389,6 +468,15 @@ func (r *runner) onServer(ctx context.Context, operation string, with object) (a
 	case "work":
 		return r.work(ctx, with)
 	case "follow":
+		if with["targets"] == true {
+			states, err := c.TargetEvents(context.Background())
+			if err != nil {
+				return nil, err
+			}
+			r.states = states
+			r.t.Cleanup(states.Close)
+			return object{}, nil
+		}
 		stream, err := c.Events(context.Background(), text(with, "queue"))
 		if err != nil {
 			return nil, err
@@ -397,18 +485,7 @@ func (r *runner) onServer(ctx context.Context, operation string, with object) (a
 		r.t.Cleanup(stream.Close)
 		return object{}, nil
 	case "events":
-		defer context.AfterFunc(ctx, r.stream.Close)()
-		events := []any{}
-		for len(events) < integer(with, "count") {
-			event, err := r.stream.Next()
-			if err != nil {
-				return nil, err
-			}
-			if event.Event != "reset" {
-				events = append(events, event)
-			}
-		}
-		return object{"events": events}, nil
+		return r.events(ctx, integer(with, "count"))
 	case "restart":
 		kill, _ := with["kill"].(bool)
 		r.server.Restart(kill)
@@ -417,4 +494,32 @@ func (r *runner) onServer(ctx context.Context, operation string, with object) (a
 		return verifyWebhook(with)
 	}
 	return nil, nil
+}
+
+// events waits for the next events of the open stream.
+func (r *runner) events(ctx context.Context, count int) (any, error) {
+	events := []any{}
+	if r.states != nil {
+		defer context.AfterFunc(ctx, r.states.Close)()
+	} else {
+		defer context.AfterFunc(ctx, r.stream.Close)()
+	}
+	for len(events) < count {
+		if r.states != nil {
+			event, err := r.states.Next()
+			if err != nil {
+				return nil, err
+			}
+			events = append(events, event)
+			continue
+		}
+		event, err := r.stream.Next()
+		if err != nil {
+			return nil, err
+		}
+		if event.Event != "reset" {
+			events = append(events, event)
+		}
+	}
+	return object{"events": events}, nil
 }

@@ -147,6 +147,8 @@ type QueueSettings struct {
 	GroupPacing *Pacing       `json:"group_pacing,omitempty"` // the limits of each group
 	Retention   *Retention    `json:"retention,omitempty"`    // how long finished jobs are kept
 	Order       Order         `json:"order,omitempty"`        // the order of delivery
+	FairGroups  *bool         `json:"fair_groups,omitempty"`  // whether groups are served in turn, one job each
+	Target      *string       `json:"target,omitempty"`       // the target that gets the jobs; an empty text removes it
 }
 
 type plainSettings QueueSettings
@@ -186,4 +188,44 @@ type Queue struct {
 	Jobs      Counts        `json:"jobs"`
 	MoreReady bool          `json:"more_ready"` // more jobs are ready than memory holds; those count as scheduled
 	Settings  QueueSettings `json:"settings"`
+
+	OldestReady Timestamp     `json:"oldest_ready_ms,omitempty"` // when the job was due that has been ready for the longest time
+	Counters    QueueCounters `json:"counters"`
+	Lateness    *Percentiles  `json:"lateness,omitempty"` // how long after their due time jobs were delivered
+}
+
+// QueueCounters are what has happened in a queue since it was created.
+type QueueCounters struct {
+	Put       int64 `json:"put"`
+	Delivered int64 `json:"delivered"`
+	Acked     int64 `json:"acked"`
+	Failed    int64 `json:"failed"`
+	Expired   int64 `json:"expired"`
+	Released  int64 `json:"released"`
+	Died      int64 `json:"died"`
+	Cancelled int64 `json:"cancelled"`
+	Kicked    int64 `json:"kicked"`
+}
+
+// Group is a group of a queue: its settings and the number of its live jobs.
+type Group struct {
+	Name    string  `json:"name"`
+	Paused  bool    `json:"paused"`
+	Waiting int64   `json:"waiting"`          // jobs that wait for their time or for a worker, held ones included
+	Running int64   `json:"running"`          // jobs that workers have
+	Held    int64   `json:"held"`             // due jobs that the pause or a limit of the group holds back
+	Pacing  *Pacing `json:"pacing,omitempty"` // the group's own limits; nil where those of the queue hold
+}
+
+// GroupPage is a page of a list of groups.
+type GroupPage struct {
+	Groups []Group `json:"groups"`
+	Next   string  `json:"next,omitempty"` // the value of GroupOptions.Page for the next page; empty on the last one
+}
+
+// GroupOptions narrow a list of groups. Fields that are zero do not narrow it.
+type GroupOptions struct {
+	Prefix string // groups whose name begins with this
+	Limit  int    // groups of a page
+	Page   string // GroupPage.Next of the page before
 }

@@ -89,8 +89,9 @@ type Schedule struct {
 	Retry        *Retry            `json:"retry,omitempty"`
 	Group        string            `json:"group,omitempty"`
 	Paused       bool              `json:"paused"`
-	Fired        int64             `json:"fired"`             // the number of jobs that the schedule has put
-	Problem      string            `json:"problem,omitempty"` // why the last occurrence could not put its job
+	Fired        int64             `json:"fired"`                 // the number of jobs that the schedule has put
+	Explanation  string            `json:"explanation,omitempty"` // when the jobs are put, in words
+	Problem      string            `json:"problem,omitempty"`     // why the last occurrence could not put its job
 	Created      Timestamp         `json:"created_ms"`
 	Last         Timestamp         `json:"last_ms,omitempty"` // the last occurrence that put a job
 	Next         Timestamp         `json:"next_ms,omitempty"` // the next occurrence

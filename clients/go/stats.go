@@ -38,6 +38,23 @@ type Stats struct {
 	Failures   *int64        `json:"failures,omitempty"`
 	CommitTime *Percentiles  `json:"commit_time,omitempty"`
 	Lateness   *Percentiles  `json:"lateness,omitempty"`
+	Recent     *Activity     `json:"recent,omitempty"` // what happened lately, from [Client.StatsSince]
+}
+
+// Activity is what happened in a window of time up to now, in all queues.
+type Activity struct {
+	Since     Timestamp   `json:"since_ms"`  // when the window begins
+	WindowMs  int64       `json:"window_ms"` // the length of the window in milliseconds
+	Put       int64       `json:"put"`
+	Delivered int64       `json:"delivered"`
+	Acked     int64       `json:"acked"`
+	Failed    int64       `json:"failed"`
+	Expired   int64       `json:"expired"`
+	Released  int64       `json:"released"`
+	Died      int64       `json:"died"`
+	Cancelled int64       `json:"cancelled"`
+	Kicked    int64       `json:"kicked"`
+	Lateness  Percentiles `json:"lateness"`
 }
 
 type plainStats Stats

@@ -52,7 +52,8 @@ func Release(delay time.Duration) error {
 
 // WorkerOptions are the settings of a [Worker]. Zero values stand for the defaults.
 type WorkerOptions struct {
-	// Name identifies the worker to people. Defaults to the host's name and the process id.
+	// Name is shown with the worker's jobs and in their history. Defaults to the host's name and
+	// the process id.
 	Name string
 	// Concurrency is how many handlers of each queue run at once. Defaults to 10.
 	Concurrency int

@@ -18,7 +18,8 @@ struct Language {
     test: fn(binary: &str) -> Result<(), Failure>,
 }
 
-const LANGUAGES: [Language; 7] = [
+const LANGUAGES: [Language; 8] = [
+    Language { name: "rust", test: rust },
     Language { name: "python", test: python },
     Language { name: "typescript", test: typescript },
     Language { name: "go", test: go },
@@ -44,6 +45,11 @@ pub(crate) fn run(language: Option<&str>) -> Result<(), Failure> {
         println!("{} took {:.1} s", it.name, start.elapsed().as_secs_f64());
     }
     Ok(())
+}
+
+/// Tests the crate `tickwheel-client`, whose runner is a test of the binary.
+fn rust(_: &str) -> Result<(), Failure> {
+    Invocation::cargo(["test", "--workspace", "--all-features", "--test", "conformance"]).run()
 }
 
 fn python(binary: &str) -> Result<(), Failure> {
@@ -75,7 +81,7 @@ fn typescript(binary: &str) -> Result<(), Failure> {
     let manifest = root().join(&out).join("package.json");
     std::fs::copy(root().join("clients/typescript/package.json"), &manifest)
         .map_err(|error| Failure::Read(manifest.display().to_string(), error))?;
-    let files = ["client", "conformance", "snippets", "soak", "worker"];
+    let files = ["api", "client", "conformance", "snippets", "soak", "worker"];
     let tests = files.map(|name| format!("{out}/tests/{name}.test.js"));
     Invocation::new("node", ["--test".to_owned()].into_iter().chain(tests))
         .env("TICKWHEEL_BIN", binary)

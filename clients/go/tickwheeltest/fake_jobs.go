@@ -37,6 +37,7 @@ type fakeCall struct {
 	Limit       int                `json:"limit"`
 	Wait        *float64           `json:"wait"`
 	By          *float64           `json:"by"`
+	Worker      string             `json:"worker"`
 
 	body  []byte
 	query url.Values
@@ -146,7 +147,7 @@ func (f *Fake) reserve(r *http.Request, queue string, call *fakeCall) (answer, e
 	f.mu.Lock()
 	end := f.now + millisOf(call.Wait)
 	for {
-		deliveries := f.lease(queue, max(call.Limit, 1), call.Lease)
+		deliveries := f.lease(queue, max(call.Limit, 1), call)
 		changed := f.changed
 		if len(deliveries) > 0 || f.now >= end {
 			f.mu.Unlock()
@@ -162,7 +163,7 @@ func (f *Fake) reserve(r *http.Request, queue string, call *fakeCall) (answer, e
 	}
 }
 
-func (f *Fake) lease(queue string, limit int, lease *float64) []tickwheel.Delivery {
+func (f *Fake) lease(queue string, limit int, call *fakeCall) []tickwheel.Delivery {
 	deliveries := []tickwheel.Delivery{}
 	if f.paused[queue] {
 		return deliveries
@@ -172,14 +173,16 @@ func (f *Fake) lease(queue string, limit int, lease *float64) []tickwheel.Delive
 			continue
 		}
 		duration := int64(defaultLease)
-		if lease != nil {
-			duration = millisOf(lease)
+		if call.Lease != nil {
+			duration = millisOf(call.Lease)
 		}
 		f.made++
 		job.token = fmt.Sprintf("%016x", f.made)
 		job.State = tickwheel.Leased
 		job.Attempts++
-		job.Lease = &tickwheel.Lease{Until: tickwheel.Timestamp(f.now + duration)}
+		job.Lease = &tickwheel.Lease{
+			Until: tickwheel.Timestamp(f.now + duration), Since: tickwheel.Timestamp(f.now), Worker: call.Worker,
+		}
 		deliveries = append(deliveries, tickwheel.Delivery{Job: job.Job, Token: job.token, Until: job.Lease.Until})
 	}
 	return deliveries
@@ -265,7 +268,9 @@ func (f *Fake) onLease(job *fakeJob, verb string, call *fakeCall) any {
 		return fields{"state": tickwheel.Done}
 	case "extend":
 		// A new value: copies of the job that were handed out share the old one.
-		job.Lease = &tickwheel.Lease{Until: tickwheel.Timestamp(f.now + millisOf(call.Lease))}
+		job.Lease = &tickwheel.Lease{
+			Until: tickwheel.Timestamp(f.now + millisOf(call.Lease)), Since: job.Lease.Since, Worker: job.Lease.Worker,
+		}
 		return fields{"until_ms": job.Lease.Until}
 	case "release":
 		job.Attempts--

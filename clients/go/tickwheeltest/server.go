@@ -36,9 +36,20 @@ const startTimeout = 60 * time.Second
 // tickwheel on the path. The arguments are further ones of `tickwheel serve`.
 func Start(t testing.TB, arguments ...string) *Server {
 	t.Helper()
+	return start(t, "manual", arguments)
+}
+
+// StartOnSystemClock starts a server as [Start] does, on the clock of the system.
+func StartOnSystemClock(t testing.TB, arguments ...string) *Server {
+	t.Helper()
+	return start(t, "system", arguments)
+}
+
+func start(t testing.TB, clock string, arguments []string) *Server {
+	t.Helper()
 	s := &Server{t: t}
 	s.arguments = append([]string{
-		"serve", "--clock", "manual", "--access-log", "none", "--data", t.TempDir(),
+		"serve", "--clock", clock, "--access-log", "none", "--data", t.TempDir(),
 	}, arguments...)
 	s.start("127.0.0.1:0")
 	t.Cleanup(s.kill)

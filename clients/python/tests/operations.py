@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import tickwheel
+from tickwheel import administration as a
 from tickwheel import types as t
 
 STEP_SECONDS = 60
@@ -41,6 +42,11 @@ def put_of(fields):
         if name in fields:
             fields[name] = t.from_wire(kind, fields[name])
     return fields
+
+
+def imported_of(item):
+    finished = t.from_wire(a.FinishedAt, item.get("finished"))
+    return a.ImportedJob(**{**item, "put": t.Put(**put_of(item["put"])), "finished": finished})
 
 
 def outcome_of(payload):
@@ -76,13 +82,17 @@ class Operations:
         if isinstance(answer, int):
             return {"count": answer}
         if isinstance(answer, list):
-            name = {"reserve": "deliveries", "next_runs": "next"}.get(do, do)
+            name = {"reserve": "deliveries", "next_runs": "next", "find_ids": "ids"}.get(do, do)
             return {"results" if do.endswith("_many") else name: answer}
         return answer
 
     @staticmethod
     def arguments(do, given):
         given = dict(given)
+        if do in ("put_target", "patch_target"):
+            given["settings"] = t.from_wire(a.TargetSettings, given["settings"])
+        if do == "import_many":
+            return {"jobs": [imported_of(item) for item in given["items"]]}
         if do in ("cancel_many", "kick_many"):
             return {"ids": [item["id"] for item in given["items"]]}
         if do.endswith("_queue") or do == "queue":
@@ -161,7 +171,11 @@ class SyncOperations(Operations):
         return {"handled": len(calls)}
 
     def do_follow(self, given):
-        self.stream = self.client.events(given.get("queue"))
+        if given.get("targets"):
+            self.stream = self.client.target_events()
+        else:
+            self.stream = self.client.events(given.get("queue"))
+        self.events = iter(self.stream)
 
     def close(self):
         if self.stream is not None:
@@ -169,9 +183,8 @@ class SyncOperations(Operations):
 
     def do_events(self, given):
         events = []
-        stream = iter(self.stream)
         while len(events) < given["count"]:
-            event = next(stream)
+            event = next(self.events)
             if event.event not in ("reset", "message"):
                 events.append(self.event(event))
         return {"events": events}
@@ -220,7 +233,10 @@ class AsyncOperations(Operations):
         return {"handled": len(calls)}
 
     def do_follow(self, given):
-        self.stream = self.wait(self.client.events(given.get("queue")))
+        if given.get("targets"):
+            self.stream = self.wait(self.client.target_events())
+        else:
+            self.stream = self.wait(self.client.events(given.get("queue")))
 
     def close(self):
         if self.stream is not None:

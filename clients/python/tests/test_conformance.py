@@ -12,16 +12,16 @@ from .matching import match, point, substitute
 from .operations import AsyncOperations, SyncOperations
 
 SCENARIOS = Path(__file__).parents[2] / "conformance"
-#: What the fake does not have: schedules, follow-ups, statistics, events, restarts, and the server's
-#: way of checking requests.
+#: What the fake does not have: schedules, groups, targets, history, follow-ups, statistics, events,
+#: restarts, imports, and the server's way of checking requests.
 NOT_FAKED = {
-    "concurrent_puts", "errors", "events", "idempotency", "put_options", "queues", "rate_limit", "restart",
-    "results", "schedules", "stats",
+    "concurrent_puts", "errors", "events", "groups", "history", "idempotency", "put_options", "queues",
+    "rate_limit", "restart", "results", "schedules", "service", "stats", "targets",
 }  # fmt: skip
 
 
 def run(scenario, operations):
-    variables = {}
+    variables = {"server": getattr(operations.server, "url", None)}
     for number, step in enumerate(scenario["steps"], 1):
         unknown = set(step) - {"do", "with", "expect", "error", "save"}
         assert not unknown, f"step {number}: unknown members {unknown}"

@@ -5,6 +5,10 @@
 """
 
 from ._sync import VERSION as __version__
+from .administration import (
+    Activity, FinishedAt, Group, GroupPage, HeaderLine, Imported, ImportedJob, SecretInfo, Target,
+    TargetCounts, TargetSettings, TargetTest,
+)  # fmt: skip
 from .aio import AsyncClient
 from .aio_worker import AsyncWorker
 from .client import Client
@@ -13,7 +17,7 @@ from .errors import (
     SignatureError, StaleLease, TickwheelError,
 )  # fmt: skip
 from .types import (
-    Cancelled, Clock, Counts, Delivery, Duration, Err, Event, Exponential, Extended, FollowUp,
+    Attempt, Cancelled, Clock, Counts, Delivery, Duration, Err, Event, Exponential, Extended, FollowUp,
     Health, Job, JobPage, Keep, NewSchedule, NextRun, Ok, Pacing, Problem, Put, PutResult, Queue,
     QueueSettings, Released, Rescheduled, Retention, Retry, Schedule, StateAnswer, Stats, Timestamp,
 )  # fmt: skip
@@ -21,11 +25,13 @@ from .webhooks import sign_webhook, verify_webhook
 from .worker import Worker
 
 __all__ = [
-    "ApiError", "AsyncClient", "AsyncWorker", "Cancelled", "Client", "Clock", "Conflict",
+    "Activity", "ApiError", "AsyncClient", "AsyncWorker", "Cancelled", "Client", "Clock", "Conflict",
     "ConnectionFailed", "Counts", "DeadJob", "Delivery", "Duration", "Err", "Event", "Exponential",
     "Extended", "FollowUp", "Health", "Job", "JobPage", "Keep", "KeyExists", "NewSchedule", "NextRun",
     "NotFound", "Ok", "Pacing", "Problem", "Put", "PutResult", "Queue", "QueueSettings", "Released",
     "ReleaseJob", "Rescheduled", "Retention", "Retry", "RetryJob", "Schedule", "SignatureError",
     "StaleLease", "StateAnswer", "Stats", "TickwheelError", "Timestamp", "Worker", "__version__",
-    "sign_webhook", "verify_webhook",
+    "Attempt", "FinishedAt", "Group", "GroupPage", "HeaderLine", "Imported", "ImportedJob",
+    "SecretInfo", "Target", "TargetCounts", "TargetSettings", "TargetTest", "sign_webhook",
+    "verify_webhook",
 ]  # fmt: skip

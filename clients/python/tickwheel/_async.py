@@ -257,7 +257,14 @@ class AsyncBase:
         self, queue: Optional[str] = None, *, last_event_id: Optional[str] = None
     ) -> AsyncIterator[t.Event]:
         """Opens the stream of events, of one queue or of all. Its ``aclose`` ends it."""
-        call = calls.events(queue, last_event_id)
+        return await self._follow(calls.events(queue, last_event_id))
+
+    async def target_events(self) -> AsyncIterator[t.Event]:
+        """Opens the stream of the states of all targets. ``data`` of an event has ``target``,
+        ``state`` and ``reason``."""
+        return await self._follow(calls.target_events())
+
+    async def _follow(self, call: Call[None]) -> AsyncIterator[t.Event]:
         headers = {**self._headers, **call.headers, "accept": "text/event-stream"}
         head, lines = await self._transport.stream(call.path, headers, self._timeout)
         if head.status != 200:

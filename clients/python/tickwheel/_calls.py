@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, TypeVar, Union
 from urllib.parse import quote, urlencode
 
+from . import administration as a
 from . import types as t
 from .errors import ApiError, error_of
 
@@ -126,6 +127,16 @@ def batch(action: str, items: Sequence[Mapping[str, Any]]) -> Call[Results]:
     return replace(call, decode=_results(_BATCHES[action]))
 
 
+def import_many(jobs: Sequence[a.ImportedJob]) -> Call[Results]:
+    call = _call("POST", "/v1/jobs/batch/import", None, {"items": [t.to_wire(job) for job in jobs]})
+    # A job that was imported already is refused, not imported twice.
+    return replace(call, decode=_results(a.Imported))
+
+
+def find_ids(short: str) -> Call[List[str]]:
+    return _call("GET", f"/v1/ids/{_name(short)}", a.JobIds, member="ids")
+
+
 def get(id: Optional[str], queue: Optional[str], key: Optional[str]) -> Call[t.Job]:
     return _call("GET", _job_path(id, queue, key), t.Job)
 
@@ -220,7 +231,40 @@ def kick_queue(name: str, limit: Optional[int]) -> Call[int]:
 
 
 def purge_queue(name: str, state: str, older_than: Optional[t.Duration]) -> Call[int]:
-    return queue_action(name, "purge", t.Count, _given(state=state, older_than=older_than))
+    return queue_action(name, "remove-finished", t.Count, _given(state=state, older_than=older_than))
+
+
+def groups(queue: str, **filters: Any) -> Call[a.GroupPage]:
+    query = urlencode(_given(**filters))
+    return _call("GET", f"/v1/queues/{_name(queue)}/groups" + (f"?{query}" if query else ""), a.GroupPage)
+
+
+def patch_group(queue: str, group: str, paused: Optional[bool], pacing: Any) -> Call[a.Group]:
+    body = _given(paused=paused)
+    if pacing is not t.UNSET:
+        body["pacing"] = t.to_wire(pacing)
+    return _call("PATCH", f"/v1/queues/{_name(queue)}/groups/{_name(group)}", a.Group, body)
+
+
+def targets() -> Call[List[a.Target]]:
+    return _call("GET", "/v1/targets", a.TargetList, member="targets")
+
+
+def put_target(method: str, name: str, settings: a.TargetSettings) -> Call[a.Target]:
+    return _call(method, f"/v1/targets/{_name(name)}", a.Target, t.to_wire(settings))
+
+
+def target(method: str, name: str, action: str = "") -> Call[a.Target]:
+    return _call(method, f"/v1/targets/{_name(name)}{action}", a.Target, repeatable=method != "DELETE")
+
+
+def rotate_target(name: str, keep_old: Optional[t.Duration]) -> Call[a.Target]:
+    return _call("POST", f"/v1/targets/{_name(name)}/rotate", a.Target, _given(keep_old=keep_old))
+
+
+def test_target(name: str) -> Call[a.TargetTest]:
+    # The longest timeout of a target.
+    return _call("POST", f"/v1/targets/{_name(name)}/test", a.TargetTest, wait=1800.0)
 
 
 def put_schedule(name: str, schedule: t.NewSchedule) -> Call[t.Schedule]:
@@ -246,6 +290,23 @@ def advance(by: t.Duration) -> Call[t.Clock]:
 
 def simple(method: str, path: str, kind: Any, body: Any = None) -> Call[Any]:
     return _call(method, path, kind, body)
+
+
+def stats(since: Optional[t.Duration]) -> Call[t.Stats]:
+    if since is None:
+        return _call("GET", "/v1/stats", t.Stats)
+    window = t.duration_to_wire(since)
+    query = urlencode({"since": window if isinstance(window, str) else f"{window}ms"})
+    call = _call("GET", f"/v1/stats?{query}", t.Stats)
+
+    def decode(data: Any) -> t.Stats:
+        return replace(call.decode(data), recent=t.from_wire(a.Activity, data.get("recent")))
+
+    return replace(call, decode=decode)
+
+
+def target_events() -> Call[None]:
+    return _call("GET", "/v1/target-events", None)
 
 
 def events(queue: Optional[str], last_event_id: Optional[str]) -> Call[None]:

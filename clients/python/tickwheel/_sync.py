@@ -153,7 +153,14 @@ class SyncBase:
 
     def events(self, queue: Optional[str] = None, *, last_event_id: Optional[str] = None) -> Events:
         """Opens the stream of events, of one queue or of all."""
-        call = calls.events(queue, last_event_id)
+        return self._follow(calls.events(queue, last_event_id))
+
+    def target_events(self) -> Events:
+        """Opens the stream of the states of all targets. ``data`` of an event has ``target``,
+        ``state`` and ``reason``."""
+        return self._follow(calls.target_events())
+
+    def _follow(self, call: Call[None]) -> Events:
         abort = Abort()
         headers = {**self._headers, **call.headers, "accept": "text/event-stream"}
         # A quiet stream sends its position every 15 seconds.

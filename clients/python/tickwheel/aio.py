@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, AsyncIterator, List, Mapping, Optional, Sequence, Union
 
 from . import _calls as calls
+from . import administration as a
 from . import types as t
 from ._calls import Results
 from ._async import AsyncBase
@@ -71,6 +72,17 @@ class AsyncClient(AsyncBase):
         """Puts many jobs in one commit. Each has its own answer: ``Ok`` or ``Err``."""
         return await self._do(calls.put_many([calls.put_to_wire(job) for job in jobs], idempotency_key))
 
+    async def import_many(
+        self, jobs: Sequence[a.ImportedJob]
+    ) -> "List[Union[t.Ok[a.Imported], t.Err]]":
+        """Imports jobs of another server, with their ids. A job whose id exists is refused, so that
+        an import can be repeated."""
+        return await self._do(calls.import_many(jobs))
+
+    async def find_ids(self, short: str) -> List[str]:
+        """Returns the ids of the jobs that a short id stands for: its first four or more digits."""
+        return await self._do(calls.find_ids(short))
+
     async def get(
         self, id: Optional[str] = None, *, queue: Optional[str] = None, key: Optional[str] = None
     ) -> t.Job:
@@ -133,9 +145,11 @@ class AsyncClient(AsyncBase):
         limit: Optional[int] = None,
         lease: Optional[t.Duration] = None,
         wait: Optional[t.Duration] = None,
+        worker: Optional[str] = None,
     ) -> List[t.Delivery]:
-        """Leases up to ``limit`` jobs (1 by default), waiting up to ``wait`` for the first."""
-        return await self._do(calls.reserve(queue, limit, lease, wait))
+        """Leases up to ``limit`` jobs (1 by default), waiting up to ``wait`` for the first. The name
+        of the ``worker`` is shown with the jobs and in their history."""
+        return await self._do(calls.reserve(queue, limit, lease, wait, worker))
 
     async def ack(self, id: str, token: str, *, result: Any = t.UNSET) -> t.StateAnswer:
         """Acknowledges a job, optionally with a result. Raises ``StaleLease`` if the lease is lost."""
@@ -235,11 +249,67 @@ class AsyncClient(AsyncBase):
 
     async def drain_queue(self, name: str) -> int:
         """Cancels waiting jobs; returns how many."""
-        return await self._do(calls.queue_action(name, "drain", t.Count))
+        return await self._do(calls.queue_action(name, "cancel-waiting", t.Count))
 
     async def remove_queue(self, name: str, *, force: bool = False) -> int:
         """Removes a queue, with its jobs if ``force``; returns how many jobs."""
         return await self._do(calls.remove_queue(name, force))
+
+    async def groups(
+        self,
+        queue: str,
+        *,
+        prefix: Optional[str] = None,
+        limit: Optional[int] = None,
+        page: Optional[str] = None,
+    ) -> a.GroupPage:
+        """Returns one page of a queue's groups that have live jobs or settings, by name."""
+        return await self._do(calls.groups(queue, prefix=prefix, limit=limit, page=page))
+
+    async def patch_group(
+        self, queue: str, group: str, *, paused: Optional[bool] = None, pacing: Any = t.UNSET
+    ) -> a.Group:
+        """Pauses or resumes a group, or gives it limits of its own. With ``pacing=None`` the
+        ``group_pacing`` of the queue holds again."""
+        return await self._do(calls.patch_group(queue, group, paused, pacing))
+
+    # Targets
+
+    async def targets(self) -> List[a.Target]:
+        """Returns all targets, by name."""
+        return await self._do(calls.targets())
+
+    async def target(self, name: str) -> a.Target:
+        """Returns a target. Raises ``NotFound``."""
+        return await self._do(calls.target("GET", name))
+
+    async def put_target(self, name: str, settings: a.TargetSettings) -> a.Target:
+        """Adds a target, or replaces its settings. The answer that adds it has its ``secret``."""
+        return await self._do(calls.put_target("PUT", name, settings))
+
+    async def patch_target(self, name: str, settings: a.TargetSettings) -> a.Target:
+        """Changes the settings of a target that are given."""
+        return await self._do(calls.put_target("PATCH", name, settings))
+
+    async def remove_target(self, name: str) -> a.Target:
+        """Removes a target that no queue names, and returns it."""
+        return await self._do(calls.target("DELETE", name))
+
+    async def pause_target(self, name: str) -> a.Target:
+        """Pauses a target: its jobs stay in their queues."""
+        return await self._do(calls.target("POST", name, "/pause"))
+
+    async def resume_target(self, name: str) -> a.Target:
+        """Resumes a target that is paused, held or stopped."""
+        return await self._do(calls.target("POST", name, "/resume"))
+
+    async def rotate_target(self, name: str, *, keep_old: Optional[t.Duration] = None) -> a.Target:
+        """Adds a signing secret. The old ones sign beside it for ``keep_old``, 24 h by default."""
+        return await self._do(calls.rotate_target(name, keep_old))
+
+    async def test_target(self, name: str) -> a.TargetTest:
+        """Sends one signed request to a target, and returns everything about it."""
+        return await self._do(calls.test_target(name))
 
     # Schedules
 
@@ -273,13 +343,17 @@ class AsyncClient(AsyncBase):
 
     # The service
 
-    async def stats(self) -> t.Stats:
-        """Returns statistics."""
-        return await self._do(calls.simple("GET", "/v1/stats", t.Stats))
+    async def stats(self, *, since: Optional[t.Duration] = None) -> t.Stats:
+        """Returns statistics; with ``since``, 10 s to 1 h, also what happened in that time."""
+        return await self._do(calls.stats(since))
 
     async def health(self) -> t.Health:
         """Returns whether the service is alive, and its version."""
         return await self._do(calls.simple("GET", "/healthz", t.Health))
+
+    async def ready(self) -> t.Health:
+        """Returns the health of the service if it is ready, and raises ``ApiError`` if not."""
+        return await self._do(calls.simple("GET", "/readyz", t.Health), retry=False)
 
     async def clock(self) -> t.Clock:
         """Returns the time of the service."""

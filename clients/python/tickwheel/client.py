@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterator, List, Mapping, Optional, Sequence, Union
 
 from . import _calls as calls
+from . import administration as a
 from . import types as t
 from ._calls import Results
 from ._sync import SyncBase
@@ -71,6 +72,17 @@ class Client(SyncBase):
         """Puts many jobs in one commit. Each has its own answer: ``Ok`` or ``Err``."""
         return self._do(calls.put_many([calls.put_to_wire(job) for job in jobs], idempotency_key))
 
+    def import_many(
+        self, jobs: Sequence[a.ImportedJob]
+    ) -> "List[Union[t.Ok[a.Imported], t.Err]]":
+        """Imports jobs of another server, with their ids. A job whose id exists is refused, so that
+        an import can be repeated."""
+        return self._do(calls.import_many(jobs))
+
+    def find_ids(self, short: str) -> List[str]:
+        """Returns the ids of the jobs that a short id stands for: its first four or more digits."""
+        return self._do(calls.find_ids(short))
+
     def get(
         self, id: Optional[str] = None, *, queue: Optional[str] = None, key: Optional[str] = None
     ) -> t.Job:
@@ -133,9 +145,11 @@ class Client(SyncBase):
         limit: Optional[int] = None,
         lease: Optional[t.Duration] = None,
         wait: Optional[t.Duration] = None,
+        worker: Optional[str] = None,
     ) -> List[t.Delivery]:
-        """Leases up to ``limit`` jobs (1 by default), waiting up to ``wait`` for the first."""
-        return self._do(calls.reserve(queue, limit, lease, wait))
+        """Leases up to ``limit`` jobs (1 by default), waiting up to ``wait`` for the first. The name
+        of the ``worker`` is shown with the jobs and in their history."""
+        return self._do(calls.reserve(queue, limit, lease, wait, worker))
 
     def ack(self, id: str, token: str, *, result: Any = t.UNSET) -> t.StateAnswer:
         """Acknowledges a job, optionally with a result. Raises ``StaleLease`` if the lease is lost."""
@@ -235,11 +249,67 @@ class Client(SyncBase):
 
     def drain_queue(self, name: str) -> int:
         """Cancels waiting jobs; returns how many."""
-        return self._do(calls.queue_action(name, "drain", t.Count))
+        return self._do(calls.queue_action(name, "cancel-waiting", t.Count))
 
     def remove_queue(self, name: str, *, force: bool = False) -> int:
         """Removes a queue, with its jobs if ``force``; returns how many jobs."""
         return self._do(calls.remove_queue(name, force))
+
+    def groups(
+        self,
+        queue: str,
+        *,
+        prefix: Optional[str] = None,
+        limit: Optional[int] = None,
+        page: Optional[str] = None,
+    ) -> a.GroupPage:
+        """Returns one page of a queue's groups that have live jobs or settings, by name."""
+        return self._do(calls.groups(queue, prefix=prefix, limit=limit, page=page))
+
+    def patch_group(
+        self, queue: str, group: str, *, paused: Optional[bool] = None, pacing: Any = t.UNSET
+    ) -> a.Group:
+        """Pauses or resumes a group, or gives it limits of its own. With ``pacing=None`` the
+        ``group_pacing`` of the queue holds again."""
+        return self._do(calls.patch_group(queue, group, paused, pacing))
+
+    # Targets
+
+    def targets(self) -> List[a.Target]:
+        """Returns all targets, by name."""
+        return self._do(calls.targets())
+
+    def target(self, name: str) -> a.Target:
+        """Returns a target. Raises ``NotFound``."""
+        return self._do(calls.target("GET", name))
+
+    def put_target(self, name: str, settings: a.TargetSettings) -> a.Target:
+        """Adds a target, or replaces its settings. The answer that adds it has its ``secret``."""
+        return self._do(calls.put_target("PUT", name, settings))
+
+    def patch_target(self, name: str, settings: a.TargetSettings) -> a.Target:
+        """Changes the settings of a target that are given."""
+        return self._do(calls.put_target("PATCH", name, settings))
+
+    def remove_target(self, name: str) -> a.Target:
+        """Removes a target that no queue names, and returns it."""
+        return self._do(calls.target("DELETE", name))
+
+    def pause_target(self, name: str) -> a.Target:
+        """Pauses a target: its jobs stay in their queues."""
+        return self._do(calls.target("POST", name, "/pause"))
+
+    def resume_target(self, name: str) -> a.Target:
+        """Resumes a target that is paused, held or stopped."""
+        return self._do(calls.target("POST", name, "/resume"))
+
+    def rotate_target(self, name: str, *, keep_old: Optional[t.Duration] = None) -> a.Target:
+        """Adds a signing secret. The old ones sign beside it for ``keep_old``, 24 h by default."""
+        return self._do(calls.rotate_target(name, keep_old))
+
+    def test_target(self, name: str) -> a.TargetTest:
+        """Sends one signed request to a target, and returns everything about it."""
+        return self._do(calls.test_target(name))
 
     # Schedules
 
@@ -273,13 +343,17 @@ class Client(SyncBase):
 
     # The service
 
-    def stats(self) -> t.Stats:
-        """Returns statistics."""
-        return self._do(calls.simple("GET", "/v1/stats", t.Stats))
+    def stats(self, *, since: Optional[t.Duration] = None) -> t.Stats:
+        """Returns statistics; with ``since``, 10 s to 1 h, also what happened in that time."""
+        return self._do(calls.stats(since))
 
     def health(self) -> t.Health:
         """Returns whether the service is alive, and its version."""
         return self._do(calls.simple("GET", "/healthz", t.Health))
+
+    def ready(self) -> t.Health:
+        """Returns the health of the service if it is ready, and raises ``ApiError`` if not."""
+        return self._do(calls.simple("GET", "/readyz", t.Health), retry=False)
 
     def clock(self) -> t.Clock:
         """Returns the time of the service."""

@@ -136,14 +136,30 @@ class PutResult:
 
 @dataclass(frozen=True)
 class LeaseInfo:
-    """The end of a job's lease."""
+    """A job's lease: its end, its beginning, and the name that the worker gave."""
 
     until_ms: int
+    since_ms: Optional[int] = None
+    worker: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attempt that has ended. ``outcome`` is done, failed, expired, released or cancelled."""
+
+    number: int
+    outcome: str
+    started_ms: int
+    ended_ms: int
+    worker: Optional[str] = None
+    error: Optional[str] = None
+    detail: Optional[str] = None
 
 
 @dataclass(frozen=True)
 class Job:
-    """A job. ``state`` is scheduled, ready, leased, dead, done or cancelled."""
+    """A job. ``state`` is scheduled, ready, leased, dead, done or cancelled. ``history`` has the last
+    20 attempts that have ended; lists and deliveries leave it out."""
 
     id: str
     queue: str
@@ -166,6 +182,7 @@ class Job:
     result: Any = None
     on_success: Optional[FollowUp] = None
     on_death: Optional[FollowUp] = None
+    history: List[Attempt] = field(default_factory=list)
 
     @property
     def data(self) -> Optional[bytes]:
@@ -296,7 +313,7 @@ class Retention:
 @dataclass(frozen=True)
 class QueueSettings:
     """The settings of a queue. ``put_settings`` gives fields that are ``None`` their defaults;
-    ``patch_settings`` leaves them as they are."""
+    ``patch_settings`` leaves them as they are. An empty ``target`` removes it."""
 
     lease: Optional[Duration] = None
     max_attempts: Optional[int] = None
@@ -305,6 +322,8 @@ class QueueSettings:
     group_pacing: Optional[Pacing] = None
     retention: Optional[Retention] = None
     order: Optional[str] = None
+    fair_groups: Optional[bool] = None
+    target: Optional[str] = None
 
 
 @dataclass(frozen=True)
@@ -320,6 +339,32 @@ class Counts:
 
 
 @dataclass(frozen=True)
+class QueueCounters:
+    """What has happened in a queue since it was created."""
+
+    put: int = 0
+    delivered: int = 0
+    acked: int = 0
+    failed: int = 0
+    expired: int = 0
+    released: int = 0
+    died: int = 0
+    cancelled: int = 0
+    kicked: int = 0
+
+
+@dataclass(frozen=True)
+class Percentiles:
+    """Percentiles in microseconds."""
+
+    count: int
+    p50_us: int
+    p99_us: int
+    p999_us: int
+    max_us: int
+
+
+@dataclass(frozen=True)
 class Queue:
     """A queue."""
 
@@ -328,6 +373,9 @@ class Queue:
     jobs: Counts
     more_ready: bool
     settings: QueueSettings
+    oldest_ready_ms: Optional[int] = None
+    counters: Optional[QueueCounters] = None
+    lateness: Optional[Percentiles] = None
 
 
 @dataclass(frozen=True)
@@ -388,6 +436,7 @@ class Schedule:
     next_ms: Optional[int] = None
     last_ms: Optional[int] = None
     problem: Optional[str] = None
+    explanation: Optional[str] = None
 
     @property
     def next(self) -> Optional[datetime]:
@@ -435,17 +484,6 @@ class Health:
 
 
 @dataclass(frozen=True)
-class Percentiles:
-    """Percentiles in microseconds."""
-
-    count: int
-    p50_us: int
-    p99_us: int
-    p999_us: int
-    max_us: int
-
-
-@dataclass(frozen=True)
 class Stats:
     """Statistics. Tokens that are limited to some queues see only the first five."""
 
@@ -470,6 +508,8 @@ class Stats:
     disk_bytes: Optional[int] = None
     lateness: Optional[Percentiles] = None
     commit_time: Optional[Percentiles] = None
+    #: What happened lately, if ``stats`` was given ``since``: an ``administration.Activity``.
+    recent: Any = None
 
 
 @dataclass(frozen=True)
@@ -563,7 +603,7 @@ def from_wire(kind: Any, data: Any) -> Any:
     if dataclasses.is_dataclass(kind):
         hints = _HINTS.get(kind)
         if hints is None:
-            hints = _HINTS[kind] = typing.get_type_hints(kind, vars(sys.modules[__name__]))
+            hints = _HINTS[kind] = typing.get_type_hints(kind, vars(sys.modules[kind.__module__]))
         known = {name: from_wire(hints[name], data[name]) for name in hints if name in data}
         return kind(**known)
     origin, args = typing.get_origin(kind), typing.get_args(kind)

@@ -1,11 +1,12 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Batcher, putMany, putOne } from "./batcher.js";
-import { Transport, type Call, type ClientOptions } from "./transport.js";
+import { Administration, queryOf, queuePath } from "./operations.js";
+import type { ImportedJob } from "./administration.js";
+import { Transport, type ClientOptions } from "./transport.js";
 import {
-  milliseconds, type Clock, type Content, type Delivery, type Duration, type Event, type FailOptions,
-  type Health, type Job, type JobPage, type JobRef, type JobState, type ListOptions, type NewSchedule,
-  type Put, type PutOptions, type PutResult, type Queue, type QueueSettings, type ReserveOptions,
-  type Result, type Schedule, type Stats, type Timestamp, type When,
+  milliseconds, type Content, type Delivery, type Duration, type FailOptions, type Job, type JobPage,
+  type JobRef, type JobState, type ListOptions, type Put, type PutOptions, type PutResult,
+  type ReserveOptions, type Result, type Timestamp, type When,
 } from "./types.js";
 
 /** The `traceparent` of the job whose handler is running; puts carry it on. */
@@ -24,13 +25,11 @@ export interface LeaseItem {
  * Requests that are refused with 429 or 503, or whose connection breaks, are repeated if that is
  * safe. Puts are always safe to repeat, since each carries an idempotency key.
  */
-export class Client {
-  /** @internal */
-  readonly transport: Transport;
+export class Client extends Administration {
   private readonly batcher: Batcher | undefined;
 
   constructor(url?: string, options: ClientOptions = {}) {
-    this.transport = new Transport(url, options);
+    super(new Transport(url, options));
     const window = options.batchWindow ?? 1;
     this.batcher = window > 0 ? new Batcher(this.transport, window) : undefined;
   }
@@ -65,6 +64,19 @@ export class Client {
     return putMany(this.transport, jobs.map(putToWire), idempotencyKey);
   }
 
+  /** Imports jobs of another server, with their ids. A job whose id exists is refused, so that an
+   * import can be repeated. */
+  importMany(jobs: ImportedJob[]): Promise<Result<{ id: string }>[]> {
+    return this.batch("import", jobs.map(({ put, finished, ...rest }) => ({
+      put: putToWire(put), ...toWire(rest), ...(finished && { finished: toWire(finished) }),
+    })));
+  }
+
+  /** Returns the ids of the jobs that a short id stands for: its first four or more digits. */
+  async findIds(short: string): Promise<string[]> {
+    return (await this.read<{ ids: string[] }>(`/v1/ids/${encodeURIComponent(short)}`)).ids;
+  }
+
   /** Returns a job. */
   get(job: JobRef): Promise<Job> {
     return this.read(jobPath(job));
@@ -82,12 +94,7 @@ export class Client {
 
   /** Returns one page of a queue's jobs. */
   list(queue: string, options: ListOptions = {}): Promise<JobPage> {
-    const query = new URLSearchParams();
-    for (const [name, value] of Object.entries(toWire(options))) {
-      if (value !== undefined) query.set(name, String(value));
-    }
-    const text = query.toString();
-    return this.read(`${queuePath(queue)}/jobs${text && `?${text}`}`);
+    return this.read(`${queuePath(queue)}/jobs${queryOf(toWire(options))}`);
   }
 
   /** Iterates over the jobs of all pages. */
@@ -175,148 +182,6 @@ export class Client {
     const answer = await this.write<{ results: Result<T>[] }>("POST", path, { items }, action === "extend");
     return answer.results;
   }
-
-  // Queues
-
-  /** Returns all queues, by name. */
-  async queues(): Promise<Queue[]> {
-    return (await this.read<{ queues: Queue[] }>("/v1/queues")).queues;
-  }
-
-  queue(name: string): Promise<Queue> {
-    return this.read(queuePath(name));
-  }
-
-  /** Replaces all settings of a queue; absent ones get their defaults. */
-  putSettings(queue: string, settings: QueueSettings): Promise<Queue> {
-    return this.write("PUT", `${queuePath(queue)}/settings`, settings, true);
-  }
-
-  /** Changes the settings that are given. */
-  patchSettings(queue: string, settings: QueueSettings): Promise<Queue> {
-    return this.write("PATCH", `${queuePath(queue)}/settings`, settings, true);
-  }
-
-  /** Pauses deliveries. */
-  pauseQueue(name: string): Promise<Queue> {
-    return this.write("POST", `${queuePath(name)}/pause`, undefined, true);
-  }
-
-  /** Resumes deliveries. */
-  resumeQueue(name: string): Promise<Queue> {
-    return this.write("POST", `${queuePath(name)}/resume`, undefined, true);
-  }
-
-  /** Brings dead jobs back, the oldest first; returns how many. */
-  kickQueue(name: string, limit?: number): Promise<number> {
-    return this.count("POST", `${queuePath(name)}/kick`, { limit });
-  }
-
-  /** Removes finished jobs of a state; returns how many. */
-  purgeQueue(name: string, state: "dead" | "done" | "cancelled", older_than?: Duration): Promise<number> {
-    return this.count("POST", `${queuePath(name)}/purge`, { state, older_than });
-  }
-
-  /** Cancels waiting jobs; returns how many. */
-  drainQueue(name: string): Promise<number> {
-    return this.count("POST", `${queuePath(name)}/drain`);
-  }
-
-  /** Removes a queue, with its jobs if `force`; returns how many jobs. */
-  removeQueue(name: string, options: { force?: boolean } = {}): Promise<number> {
-    return this.count("DELETE", `${queuePath(name)}${options.force ? "?force=true" : ""}`);
-  }
-
-  private async count(method: string, path: string, body?: unknown): Promise<number> {
-    return (await this.write<{ count: number }>(method, path, body)).count;
-  }
-
-  // Schedules
-
-  /** Creates or replaces a schedule. */
-  putSchedule(name: string, schedule: NewSchedule): Promise<Schedule> {
-    return this.write("PUT", schedulePath(name), schedule, true);
-  }
-
-  /** Returns all schedules, by name. */
-  async schedules(): Promise<Schedule[]> {
-    return (await this.read<{ schedules: Schedule[] }>("/v1/schedules")).schedules;
-  }
-
-  schedule(name: string): Promise<Schedule> {
-    return this.read(schedulePath(name));
-  }
-
-  /** Pauses a schedule: occurrences in the pause are skipped. */
-  pauseSchedule(name: string): Promise<Schedule> {
-    return this.write("POST", `${schedulePath(name)}/pause`, undefined, true);
-  }
-
-  resumeSchedule(name: string): Promise<Schedule> {
-    return this.write("POST", `${schedulePath(name)}/resume`, undefined, true);
-  }
-
-  /** Removes a schedule and returns it. */
-  removeSchedule(name: string): Promise<Schedule> {
-    return this.write("DELETE", schedulePath(name));
-  }
-
-  /** Returns the next `n` times (5 by default) at which the schedule puts a job. */
-  async nextRuns(name: string, n?: number): Promise<{ due: string; due_ms: number }[]> {
-    const path = `${schedulePath(name)}/next${n === undefined ? "" : `?n=${n}`}`;
-    return (await this.read<{ next: { due: string; due_ms: number }[] }>(path)).next;
-  }
-
-  // The service
-
-  /**
-   * Opens the stream of events, of one queue or of all, and resolves when the server has answered.
-   * Leaving the loop over the events, or aborting the signal, ends the stream.
-   */
-  async events(
-    queue?: string, options: { lastEventId?: string; signal?: AbortSignal } = {},
-  ): Promise<AsyncGenerator<Event>> {
-    const path = queue === undefined ? "/v1/events" : `${queuePath(queue)}/events`;
-    const stop = new AbortController();
-    const signal = options.signal ? AbortSignal.any([stop.signal, options.signal]) : stop.signal;
-    const response = await this.transport.events(path, options.lastEventId, signal);
-    return readEvents(response, stop);
-  }
-
-  stats(): Promise<Stats> {
-    return this.read("/v1/stats");
-  }
-
-  health(): Promise<Health> {
-    return this.read("/healthz");
-  }
-
-  clock(): Promise<Clock> {
-    return this.read("/v1/clock");
-  }
-
-  /** Advances a manual clock, and resolves when everything that is due is done. */
-  advance(by: Duration): Promise<Clock> {
-    return this.write("POST", "/v1/clock/advance", { by });
-  }
-
-  private read<T>(path: string): Promise<T> {
-    return this.transport.send({ method: "GET", path, repeatable: true });
-  }
-
-  private write<T>(method: string, path: string, body?: unknown, repeatable = false): Promise<T> {
-    const call: Call = { method, path, repeatable };
-    if (body !== undefined) call.body = body;
-    return this.transport.send(call);
-  }
-}
-
-function queuePath(queue: string): string {
-  return `/v1/queues/${encodeURIComponent(queue)}`;
-}
-
-function schedulePath(name: string): string {
-  return `/v1/schedules/${encodeURIComponent(name)}`;
 }
 
 function jobPath(job: JobRef): string {
@@ -337,35 +202,6 @@ function putToWire(put: Put): Put {
   const hasContent = (job as Content).text !== undefined || (job as Content).base64 !== undefined;
   if ("payload" in job && job.payload === undefined && !hasContent) job.payload = null;
   return toWire(job);
-}
-
-async function* readEvents(response: Response, stop: AbortController): AsyncGenerator<Event> {
-  let event = "message";
-  let id: string | undefined;
-  let data: string[] = [];
-  let rest = "";
-  try {
-    const decoder = new TextDecoder();
-    for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
-      const lines = (rest + decoder.decode(chunk, { stream: true })).split(/\r?\n/);
-      rest = lines.pop()!;
-      for (const line of lines) {
-        if (line !== "") {
-          const [, name, value] = /^([^:]*):? ?(.*)$/.exec(line)!;
-          if (name === "event") event = value!;
-          else if (name === "id") id = value;
-          else if (name === "data") data.push(value!);
-        } else if (data.length > 0 || event !== "message") {
-          const members = data.length > 0 ? (JSON.parse(data.join("\n")) as object) : {};
-          yield { ...members, event, id };
-          event = "message";
-          data = [];
-        }
-      }
-    }
-  } finally {
-    stop.abort();
-  }
 }
 
 export type { Timestamp };

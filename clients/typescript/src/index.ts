@@ -3,6 +3,7 @@
  * server with a manual clock, and an in-memory fake.
  */
 
+export * from "./administration.js";
 export { Client, type LeaseItem } from "./client.js";
 export {
   ApiError, ConnectionError, DeadJob, ReleaseJob, RetryJob, SignatureError, TickwheelError,

@@ -2,6 +2,8 @@
  * The types of requests and answers. Names are those of the HTTP API.
  */
 
+import type { Activity } from "./administration.js";
+
 /** Milliseconds, or text such as `"1h30m"` with the units ms, s, m, h, d, w. */
 export type Duration = number | string;
 
@@ -89,13 +91,26 @@ export interface Job extends Content {
   attempts: number;
   max_attempts?: number;
   retry?: Retry;
-  lease?: { until: string; until_ms: number };
+  lease?: { until: string; until_ms: number; since_ms?: number; worker?: string };
   last_error?: string;
   finished?: string;
   finished_ms?: number;
   result?: unknown;
   on_success?: FollowUp;
   on_death?: FollowUp;
+  /** The last 20 attempts that have ended, the oldest first. Lists and deliveries leave them out. */
+  history?: Attempt[];
+}
+
+/** An attempt that has ended: one delivery of a job to a worker. */
+export interface Attempt {
+  number: number;
+  outcome: "done" | "failed" | "expired" | "released" | "cancelled";
+  started_ms: number;
+  ended_ms: number;
+  worker?: string;
+  error?: string;
+  detail?: string;
 }
 
 /** A job that is leased to a worker. The token fences off workers whose lease has expired. */
@@ -128,6 +143,8 @@ export interface ReserveOptions {
   lease?: Duration;
   /** How long to wait for a job if none is ready, at most 60 s. */
   wait?: Duration;
+  /** The name of the worker, which is shown with its jobs and in their history. */
+  worker?: string;
 }
 
 export interface FailOptions {
@@ -163,6 +180,10 @@ export interface QueueSettings {
   retry?: Retry;
   pacing?: Pacing;
   group_pacing?: Pacing;
+  /** Whether groups are served in turn, one job each. */
+  fair_groups?: boolean;
+  /** The target that gets the jobs. An empty text removes it. */
+  target?: string | null;
   retention?: { done?: Keep; dead?: Keep; cancelled?: Keep };
   order?: "due" | "priority";
 }
@@ -172,7 +193,23 @@ export interface Queue {
   paused: boolean;
   jobs: Record<JobState, number>;
   more_ready: boolean;
+  oldest_ready_ms?: number;
+  counters?: QueueCounters;
+  lateness?: Percentiles;
   settings: QueueSettings;
+}
+
+/** What has happened in a queue since it was created. */
+export interface QueueCounters {
+  put: number;
+  delivered: number;
+  acked: number;
+  failed: number;
+  expired: number;
+  released: number;
+  died: number;
+  cancelled: number;
+  kicked: number;
 }
 
 /** A schedule to put: either `cron`, optionally with a `timezone`, or `every`. */
@@ -202,6 +239,8 @@ export interface Schedule extends NewSchedule {
   next_ms?: number;
   last_ms?: number;
   problem?: string;
+  /** When the jobs are put, in words. */
+  explanation?: string;
 }
 
 export interface Clock {
@@ -246,6 +285,8 @@ export interface Stats {
   disk_bytes?: number | null;
   lateness?: Percentiles | null;
   commit_time?: Percentiles | null;
+  /** What happened lately, if `stats` was given a window. */
+  recent?: Activity;
 }
 
 /** An event of the stream. `id` resumes the stream after this event. */

@@ -6,25 +6,25 @@ import { join } from "node:path";
 import { test } from "node:test";
 import {
   ApiError, DeadJob, ReleaseJob, RetryJob, SignatureError, verifyWebhook, Worker,
-  type Client, type Event, type Result,
+  type Client, type Event, type Result, type TargetEvent,
 } from "../src/index.js";
 import { Fake, Server } from "../src/testing.js";
 import { match, point, substitute, type Variables } from "./matching.js";
 import { repository } from "./repository.js";
 
-/** What the fake does not have: schedules, follow-ups, statistics, events, restarts, and the server's
- * way of checking requests. */
+/** What the fake does not have: schedules, groups, targets, history, follow-ups, statistics, events,
+ * restarts, imports, and the server's way of checking requests. */
 const NOT_FAKED = [
-  "concurrent_puts", "errors", "events", "idempotency", "put_options", "queues", "rate_limit", "restart",
-  "results", "schedules", "stats",
+  "concurrent_puts", "errors", "events", "groups", "history", "idempotency", "put_options", "queues",
+  "rate_limit", "restart", "results", "schedules", "service", "stats", "targets",
 ];
 
 type Given = Record<string, any>;
 
 class Operations {
-  private stream: AsyncGenerator<Event> | undefined;
+  private stream: AsyncGenerator<Event | TargetEvent> | undefined;
 
-  constructor(private readonly client: Client, private readonly server?: Server) {}
+  constructor(private readonly client: Client, readonly server?: Server) {}
 
   async perform(action: string, given: Given): Promise<unknown> {
     const { client } = this;
@@ -37,6 +37,8 @@ class Operations {
       }
       case "put_many": return { results: await client.putMany(items, given["idempotency_key"]) };
       case "put_together": return { results: await Promise.all(items.map((it: any) => settled(client.putJob(it)))) };
+      case "import_many": return { results: await client.importMany(items) };
+      case "find_ids": return { ids: await client.findIds(rest["short"]) };
       case "get": return client.get(job);
       case "cancel": return client.cancel(job);
       case "reschedule": return client.reschedule(job, rest);
@@ -65,6 +67,20 @@ class Operations {
       case "purge_queue": return { count: await client.purgeQueue(queue, rest["state"], rest["older_than"]) };
       case "drain_queue": return { count: await client.drainQueue(queue) };
       case "remove_queue": return { count: await client.removeQueue(queue, rest) };
+      case "groups": return client.groups(queue, rest);
+      case "patch_group": {
+        const { group, ...patch } = rest;
+        return client.patchGroup(queue, group, patch);
+      }
+      case "targets": return { targets: await client.targets() };
+      case "target": return client.target(name);
+      case "put_target": return client.putTarget(name, rest["settings"]);
+      case "patch_target": return client.patchTarget(name, rest["settings"]);
+      case "remove_target": return client.removeTarget(name);
+      case "pause_target": return client.pauseTarget(name);
+      case "resume_target": return client.resumeTarget(name);
+      case "rotate_target": return client.rotateTarget(name, rest);
+      case "test_target": return client.testTarget(name);
       case "put_schedule": {
         const { name, ...schedule } = given;
         return client.putSchedule(name, schedule as never);
@@ -75,12 +91,15 @@ class Operations {
       case "resume_schedule": return client.resumeSchedule(name);
       case "remove_schedule": return client.removeSchedule(name);
       case "next_runs": return { next: await client.nextRuns(name, rest["n"]) };
-      case "stats": return client.stats();
+      case "stats": return client.stats(rest);
       case "health": return client.health();
+      case "ready": return client.ready();
       case "clock": return client.clock();
       case "advance": return client.advance(rest["by"]);
       case "work": return this.work(given);
-      case "follow": this.stream = await client.events(queue); return {};
+      case "follow":
+        this.stream = rest["targets"] ? await client.targetEvents() : await client.events(queue);
+        return {};
       case "events": return { events: await this.events(rest["count"]) };
       case "restart":
         await (rest["kill"] ? this.server!.kill() : this.server!.stop());
@@ -113,8 +132,8 @@ class Operations {
     return { handled };
   }
 
-  private async events(count: number): Promise<Event[]> {
-    const events: Event[] = [];
+  private async events(count: number): Promise<(Event | TargetEvent)[]> {
+    const events: (Event | TargetEvent)[] = [];
     while (events.length < count) {
       const { value } = await this.stream!.next();
       if (!["reset", "message"].includes(value.event)) events.push(value);
@@ -153,7 +172,7 @@ function isValid({ secret, headers, body, now }: Given): boolean {
 }
 
 async function run(scenario: Given, operations: Operations): Promise<void> {
-  const variables: Variables = {};
+  const variables: Variables = operations.server ? { server: operations.server.url } : {};
   for (const [index, step] of (scenario["steps"] as Given[]).entries()) {
     const unknown = Object.keys(step).filter((it) => !["do", "with", "expect", "error", "save"].includes(it));
     assert.deepEqual(unknown, []);

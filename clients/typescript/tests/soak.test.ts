@@ -1,21 +1,34 @@
 /**
- * Kills servers and stops workers while jobs are put and handled, and checks that nothing is lost.
+ * Kills servers and workers while jobs are put and handled, and checks that nothing is lost.
  * `TICKWHEEL_SOAK_SECONDS` sets for how long (3 by default, the short form).
  */
 
 import assert from "node:assert/strict";
+import { spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { test } from "node:test";
-import { Worker } from "../src/index.js";
+import { fileURLToPath } from "node:url";
 import { Server } from "../src/testing.js";
 
 const seconds = Number(process.env["TICKWHEEL_SOAK_SECONDS"] ?? "3");
+const program = join(dirname(fileURLToPath(import.meta.url)), "soak_worker.js");
 
-test("nothing is lost when servers are killed and workers stop", { timeout: (seconds + 120) * 1000 }, async () => {
+async function end(worker: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  const ended = once(worker, "exit");
+  worker.kill(signal);
+  if (worker.exitCode === null && worker.signalCode === null) await ended;
+}
+
+test("nothing is lost when servers and workers are killed", { timeout: (seconds + 120) * 1000 }, async () => {
   const server = await Server.start({ manualClock: false });
-  const handled = new Set<unknown>();
+  const folder = mkdtempSync(join(tmpdir(), "tickwheel-soak-"));
   const put: number[] = [];
   let isOver = false;
+  let started = 0;
   const produce = async (first: number) => {
     const client = server.client({ retryFor: 60_000 });
     for (let n = first; !isOver; n++) {
@@ -24,23 +37,19 @@ test("nothing is lost when servers are killed and workers stop", { timeout: (sec
       await delay(5);
     }
   };
-  const work = () => {
-    const worker = new Worker(server.client(), { concurrency: 4, prefetch: 4, lease: "1s", log: () => {} });
-    worker.handle("soak", (job) => void handled.add(job.payload));
-    return { worker, running: worker.run() };
-  };
+  const work = () => spawn(process.execPath, [program, server.url, join(folder, String(started++))], { stdio: "ignore" });
+  const workers = [work(), work()];
   try {
     const producers = [0, 1, 2, 3].map((n) => produce(n * 1_000_000));
-    let workers = [work(), work()];
-    const end = performance.now() + seconds * 1000;
-    for (let kills = 0; performance.now() < end || kills < 2; kills++) {
+    const until = performance.now() + seconds * 1000;
+    for (let kills = 0; performance.now() < until || kills < 2; kills++) {
       await delay(200 + Math.random() * 400);
-      const { worker, running } = workers.shift()!;
-      worker.stop();
+      await end(workers.shift()!, Math.random() < 0.5 ? "SIGKILL" : "SIGTERM");
       workers.push(work());
-      await server.kill();
-      await server.startAgain();
-      await running;
+      if (kills === 0 || Math.random() < 0.5) {
+        await server.kill();
+        await server.startAgain();
+      }
     }
     isOver = true;
     await Promise.all(producers);
@@ -51,12 +60,14 @@ test("nothing is lost when servers are killed and workers stop", { timeout: (sec
       if (scheduled + ready + leased === 0) break;
       await delay(50);
     }
-    for (const { worker } of workers) worker.stop();
-    await Promise.all(workers.map((it) => it.running));
     assert(put.length > 20);
+    const lines = readdirSync(folder).flatMap((file) => readFileSync(join(folder, file), "utf8").split("\n"));
+    const handled = new Set(lines.filter((line) => line !== "").map(Number));
     assert.deepEqual(put.filter((n) => !handled.has(n)), [], "jobs were put and never handled");
   } finally {
     isOver = true;
+    for (const worker of workers) worker.kill("SIGKILL");
     await server.close();
+    rmSync(folder, { recursive: true, force: true });
   }
 });

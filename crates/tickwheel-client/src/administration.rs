@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use hyper::Method;
 use tickwheel_api::{
-    AdvanceRequest, Clock, Count, Delay, FinishedState, Health, KickRequest, NextRun, NextRuns,
-    Queue, QueueList, QueueSettings, QueueSettingsPatch, RemoveFinishedRequest, Schedule,
-    ScheduleList, ScheduleRequest, Stats,
+    AdvanceRequest, Clock, Count, Delay, FinishedState, Group, GroupPage, GroupPatch, Health,
+    JobId, JobIds, KickRequest, NextRun, NextRuns, Queue, QueueList, QueueSettings,
+    QueueSettingsPatch, RemoveFinishedRequest, Schedule, ScheduleList, ScheduleRequest, Stats,
 };
 
 use crate::client::{Client, Empty, encoded, queue_path};
@@ -207,6 +207,72 @@ impl Client {
     /// If no answer comes.
     pub async fn stats(&self) -> Result<Stats, Error> {
         self.call(Call::new(Method::GET, "/v1/stats")).await
+    }
+
+    /// Returns the counters with what happened in a window up to now, of 10 s to 1 h.
+    ///
+    /// # Errors
+    ///
+    /// If the window is out of bounds.
+    pub async fn stats_since(&self, window: Duration) -> Result<Stats, Error> {
+        let path = format!("/v1/stats?since={}ms", window.as_millis());
+        self.call(Call::new(Method::GET, path)).await
+    }
+
+    /// Returns the ids of the jobs that a short id stands for: the first four or more digits of an
+    /// id, or the first twelve, two dots and some of the last.
+    ///
+    /// # Errors
+    ///
+    /// If the short id is malformed.
+    pub async fn find_ids(&self, short: &str) -> Result<Vec<JobId>, Error> {
+        let path = format!("/v1/ids/{}", encoded(short));
+        let found: JobIds = self.call(Call::new(Method::GET, path)).await?;
+        Ok(found.ids)
+    }
+
+    /// Returns a page of the groups of a queue that have live jobs or settings, by name.
+    ///
+    /// # Errors
+    ///
+    /// If no answer comes.
+    pub async fn groups(
+        &self,
+        queue: &str,
+        prefix: Option<&str>,
+        page: Option<&str>,
+    ) -> Result<GroupPage, Error> {
+        let parameters = [("prefix", prefix), ("page", page)];
+        let given = parameters
+            .iter()
+            .filter_map(|(name, value)| value.map(|value| format!("{name}={}", encoded(value))));
+        let query = given.collect::<Vec<_>>().join("&");
+        let path = queue_path(queue, &format!("/groups?{query}"));
+        self.call(Call::new(Method::GET, path)).await
+    }
+
+    /// Changes settings of a group: pauses or resumes it, or gives it limits of its own.
+    ///
+    /// # Errors
+    ///
+    /// If a setting is invalid.
+    pub async fn patch_group(
+        &self,
+        queue: &str,
+        group: &str,
+        change: &GroupPatch,
+    ) -> Result<Group, Error> {
+        let path = queue_path(queue, &format!("/groups/{}", encoded(group)));
+        self.call(Call::new(Method::PATCH, path).json(change)?).await
+    }
+
+    /// Returns the health of the server if it is ready. Does not retry.
+    ///
+    /// # Errors
+    ///
+    /// If the server is starting or stopping.
+    pub async fn ready(&self) -> Result<Health, Error> {
+        self.call(Call::new(Method::GET, "/readyz").single()).await
     }
 
     /// Whether the server runs, and its version.

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tickwheel_api::{
-    Acked, Cancelled, ExtendItem, Extended, FailItem, Failed, JobItem, Kicked, LeaseItem,
-    ReleaseItem, Released, RescheduleItem, Rescheduled, Results,
+    Acked, Cancelled, ExtendItem, Extended, FailItem, Failed, ImportRequest, Imported, JobItem,
+    Kicked, LeaseItem, ReleaseItem, Released, RescheduleItem, Rescheduled, Results,
 };
 
 use crate::client::Client;
@@ -15,6 +15,16 @@ use crate::puts;
 pub type BatchResult<T> = Result<Vec<Result<T, Error>>, Error>;
 
 impl Client {
+    /// Imports jobs of another server, with their ids. A job whose id exists is refused, so that an
+    /// import can be repeated.
+    ///
+    /// # Errors
+    ///
+    /// If the request as a whole fails.
+    pub async fn import_all(&self, items: Vec<ImportRequest>) -> BatchResult<Imported> {
+        self.batch("/import", items, false).await
+    }
+
     /// Acknowledges jobs in one request.
     ///
     /// # Errors

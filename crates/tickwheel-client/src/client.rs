@@ -129,9 +129,7 @@ impl ClientBuilder {
     /// [`Error::Invalid`] if the address or the token cannot be used.
     pub fn build(self) -> Result<Client, Error> {
         let (token, ca) = (self.token.as_deref(), self.ca.as_deref());
-        let transport = Transport::new(&self.url, token, self.patience, ca)?;
-        let inner = Inner { transport: Arc::new(transport), puts: OnceLock::new() };
-        Ok(Client { inner: Arc::new(inner) })
+        Ok(Client::of(Transport::new(&self.url, token, self.patience, ca)?))
     }
 }
 
@@ -170,6 +168,11 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
+    pub(crate) fn of(transport: Transport) -> Self {
+        let inner = Inner { transport: Arc::new(transport), puts: OnceLock::new() };
+        Self { inner: Arc::new(inner) }
+    }
+
     /// A client of the server at this address, without a token.
     ///
     /// # Errors
@@ -416,6 +419,10 @@ impl Client {
     ) -> Result<T, Error> {
         let call = Call::new(Method::POST, path).json(body)?;
         self.call(if repeatable { call } else { call.once() }).await
+    }
+
+    pub(crate) fn transport(&self) -> &Arc<Transport> {
+        &self.inner.transport
     }
 
     pub(crate) async fn call<T: DeserializeOwned>(&self, call: Call) -> Result<T, Error> {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use hyper::Method;
 use hyper::body::Incoming;
-use tickwheel_api::{Event, Reset};
+use tickwheel_api::{Event, Reset, TargetEvent};
 use tokio::time::timeout;
 
 use crate::error::Error;
@@ -42,7 +42,24 @@ pub enum Told {
 /// }
 /// # }
 /// ```
-pub struct Events {
+pub struct Events(Stream);
+
+/// The states of targets, as they change. The stream begins with the state of each target, also
+/// after a broken connection.
+///
+/// ```
+/// # async fn example(client: tickwheel_client::Client) -> Result<(), tickwheel_client::Error> {
+/// let mut states = client.target_events().await?;
+/// loop {
+///     let event = states.next().await?;
+///     println!("{}: {:?} {:?}", event.target, event.state, event.reason);
+/// }
+/// # }
+/// ```
+pub struct TargetEvents(Stream);
+
+/// A stream of server-sent events that reconnects.
+struct Stream {
     transport: Arc<Transport>,
     path: String,
     body: Incoming,
@@ -57,16 +74,19 @@ pub struct Events {
 
 impl fmt::Debug for Events {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Events").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Events").field("path", &self.0.path).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for TargetEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TargetEvents").finish_non_exhaustive()
     }
 }
 
 impl Events {
     pub(crate) async fn open(transport: Arc<Transport>, path: String) -> Result<Self, Error> {
-        let body = connect(&transport, &path, None).await?;
-        let (rest, lines, last) = (Vec::new(), VecDeque::new(), None);
-        let (kind, data) = (String::new(), String::new());
-        Ok(Self { transport, path, body, rest, lines, last, kind, data })
+        Stream::open(transport, path).await.map(Self)
     }
 
     /// The next event.
@@ -75,10 +95,50 @@ impl Events {
     ///
     /// If the stream broke and cannot be opened again within the client's patience.
     pub async fn next(&mut self) -> Result<Told, Error> {
+        let (kind, data) = self.0.next().await?;
+        let told = if kind == "reset" {
+            serde_json::from_str(&data).map(Told::Reset)
+        } else {
+            serde_json::from_str(&data).map(Told::Event)
+        };
+        told.map_err(|error| unreadable(&data, &error))
+    }
+}
+
+impl TargetEvents {
+    pub(crate) async fn open(transport: Arc<Transport>) -> Result<Self, Error> {
+        Stream::open(transport, "/v1/target-events".to_owned()).await.map(Self)
+    }
+
+    /// Waits for the next event.
+    ///
+    /// # Errors
+    ///
+    /// If the stream broke and cannot be opened again within the client's patience.
+    pub async fn next(&mut self) -> Result<TargetEvent, Error> {
+        let (_, data) = self.0.next().await?;
+        serde_json::from_str(&data).map_err(|error| unreadable(&data, &error))
+    }
+}
+
+fn unreadable(data: &str, error: &serde_json::Error) -> Error {
+    Error::Answer(format!("an event {data:?}: {error}"))
+}
+
+impl Stream {
+    async fn open(transport: Arc<Transport>, path: String) -> Result<Self, Error> {
+        let body = connect(&transport, &path, None).await?;
+        let (rest, lines, last) = (Vec::new(), VecDeque::new(), None);
+        let (kind, data) = (String::new(), String::new());
+        Ok(Self { transport, path, body, rest, lines, last, kind, data })
+    }
+
+    /// Returns the name and the data of the next event.
+    async fn next(&mut self) -> Result<(String, String), Error> {
         loop {
             while let Some(line) = self.lines.pop_front() {
-                if let Some(told) = self.take(&line)? {
-                    return Ok(told);
+                if let Some(event) = self.take(&line) {
+                    return Ok(event);
                 }
             }
             match timeout(SIGN_OF_LIFE, self.body.frame()).await {
@@ -105,7 +165,7 @@ impl Events {
     }
 
     /// Takes a line; an empty one ends an event.
-    fn take(&mut self, line: &str) -> Result<Option<Told>, Error> {
+    fn take(&mut self, line: &str) -> Option<(String, String)> {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
@@ -113,19 +173,12 @@ impl Events {
             "id" => self.last = Some(value.to_owned()),
             "data" => self.data.push_str(value),
             "" if line.is_empty() && !self.data.is_empty() => {
-                let (kind, data) = (std::mem::take(&mut self.kind), std::mem::take(&mut self.data));
-                let unreadable = |error| Error::Answer(format!("an event {data:?}: {error}"));
-                let told = if kind == "reset" {
-                    serde_json::from_str(&data).map(Told::Reset)
-                } else {
-                    serde_json::from_str(&data).map(Told::Event)
-                };
-                return told.map(Some).map_err(unreadable);
+                return Some((std::mem::take(&mut self.kind), std::mem::take(&mut self.data)));
             }
             // A sign of life, or a field that this client does not know.
             _ => {}
         }
-        Ok(None)
+        None
     }
 }
 

@@ -30,13 +30,15 @@
 //! |---|---|
 //! | `client` | the client, and operations on single jobs |
 //! | `batches` | operations on many jobs in one request |
-//! | `administration` | queues, schedules, the server |
+//! | `administration` | queues, groups, schedules, the server |
+//! | `targets` | HTTP endpoints that get the jobs of queues |
 //! | `puts` | puts of concurrent callers, sent together |
 //! | `worker` | handlers, leases and shutdown |
 //! | `transport` | requests, and when they are repeated |
 //! | `events` | the stream of events |
 //! | `webhook` | signatures of push deliveries |
 //! | `trace` | traces that jobs pass on |
+//! | [`testing`] | a real server on a manual clock, and a fake in memory |
 #![forbid(unsafe_code)]
 
 mod administration;
@@ -47,6 +49,8 @@ mod error;
 mod events;
 mod job;
 mod puts;
+mod targets;
+pub mod testing;
 mod trace;
 mod transport;
 mod webhook;
@@ -58,7 +62,7 @@ pub use tickwheel_api as api;
 pub use batches::BatchResult;
 pub use client::{Client, ClientBuilder, List, Retry};
 pub use error::Error;
-pub use events::{Events, Told};
+pub use events::{Events, TargetEvents, Told};
 pub use job::{JobRef, Lease, NewJob, Payload};
 pub use webhook::{WebhookError, verify_webhook};
 pub use worker::{IntoOutcome, Next, Outcome, Work, Worker, WorkerBuilder};

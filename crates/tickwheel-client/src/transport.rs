@@ -31,6 +31,7 @@ use tickwheel_api::{Code, Problem};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::error::Error;
+use crate::testing::FakeServer;
 
 /// How long a server may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -50,13 +51,21 @@ pub(crate) struct Call {
     wait: Duration,
     /// Whether a second execution does no harm.
     repeatable: bool,
+    /// Whether the request is sent only once, whatever happens.
+    single: bool,
 }
 
 impl Call {
     /// A request that reads, or sets something to a value: it can be repeated.
     pub(crate) fn new(method: Method, path: impl Into<String>) -> Self {
         let (body, headers, wait) = (Bytes::new(), Vec::new(), Duration::ZERO);
-        Self { method, path: path.into(), body, headers, wait, repeatable: true }
+        Self { method, path: path.into(), body, headers, wait, repeatable: true, single: false }
+    }
+
+    /// The caller wants the first answer, also if the server may accept the request later.
+    pub(crate) fn single(mut self) -> Self {
+        self.single = true;
+        self
     }
 
     /// With a body of JSON.
@@ -131,6 +140,7 @@ impl<'a> Repeats<'a> {
     async fn wait(&mut self, failed: Failed) -> Result<(), Error> {
         let jittered = self.pause.mul_f64(0.5 + fastrand::f64());
         let wait = match failed.repeat {
+            _ if self.call.single => return Err(failed.error),
             Repeat::After(wanted) => jittered.max(wanted),
             Repeat::IfHarmless if self.call.repeatable => jittered,
             Repeat::IfHarmless | Repeat::Never => return Err(failed.error),
@@ -164,6 +174,8 @@ fn trusting(pem: &[u8]) -> Result<ClientConfig, Error> {
 }
 
 pub(crate) struct Transport {
+    /// Answers instead of a server.
+    fake: Option<Arc<FakeServer>>,
     http: HttpClient<HttpsConnector<HttpConnector>, Full<Bytes>>,
     /// Without a slash at its end.
     url: String,
@@ -204,7 +216,14 @@ impl Transport {
         };
         let connector = tls.https_or_http().enable_http1().wrap_connector(tcp);
         let http = HttpClient::builder(TokioExecutor::new()).build(connector);
-        Ok(Self { http, url: url.trim_end_matches('/').to_owned(), authorization, patience })
+        let url = url.trim_end_matches('/').to_owned();
+        Ok(Self { fake: None, http, url, authorization, patience })
+    }
+
+    /// Lets a fake answer all requests.
+    pub(crate) fn with_fake(mut self, fake: Arc<FakeServer>) -> Self {
+        self.fake = Some(fake);
+        self
     }
 
     /// Sends a request until it is answered, and reads the answer.
@@ -223,6 +242,9 @@ impl Transport {
 
     /// Sends a request until it succeeds; gives the body, which still has to be read.
     pub(crate) async fn stream(&self, call: &Call) -> Result<Incoming, Error> {
+        if self.fake.is_some() {
+            return Err(Error::Invalid(format!("the fake does not have {}", call.path)));
+        }
         let mut repeats = Repeats::new(call, self.patience);
         loop {
             match self.attempt(call).await {
@@ -234,6 +256,18 @@ impl Transport {
 
     /// Sends a request once, and reads the whole answer.
     async fn answer(&self, call: &Call) -> Result<Bytes, Failed> {
+        if let Some(fake) = &self.fake {
+            let header = |name: &str| {
+                let found = call.headers.iter().find(|(key, _)| key == name);
+                found.and_then(|(_, value)| value.to_str().ok())
+            };
+            let key = header("idempotency-key");
+            let answer = fake.answer(call.method.as_str(), &call.path, key, &call.body).await;
+            return answer.map(Bytes::from).map_err(|problem| Failed {
+                error: Error::Refused(problem),
+                repeat: Repeat::Never,
+            });
+        }
         let body = self.attempt(call).await?.into_body();
         let error = match timeout(ANSWER, body.collect()).await {
             Ok(Ok(body)) => return Ok(body.to_bytes()),

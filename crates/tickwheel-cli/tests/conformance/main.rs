@@ -6,6 +6,8 @@
 mod matching;
 mod operations;
 mod server;
+mod snippets;
+mod soak;
 
 use std::collections::HashMap;
 use std::fs;
@@ -39,6 +41,9 @@ struct Step {
     save: HashMap<String, String>,
 }
 
+/// The scenarios that need nothing that the fake does not have.
+const ON_THE_FAKE: [&str; 4] = ["order_timeout", "keys", "concurrent_puts", "worker_trace"];
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_rust_client_conforms() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../clients/conformance");
@@ -49,17 +54,39 @@ async fn the_rust_client_conforms() {
             let text = fs::read_to_string(&path).expect("a scenario");
             let scenario: Scenario = serde_json::from_str(&text).expect("a scenario");
             println!("{}: {}", path.display(), scenario.about);
-            scenario.run(&path).await;
+            scenario.run(&path, Operations::start(&scenario.serve)).await;
             run += 1;
+            let name = path.file_stem().and_then(|name| name.to_str()).unwrap_or_default();
+            if ON_THE_FAKE.contains(&name) {
+                scenario.run(&path, Operations::on_a_fake()).await;
+            }
         }
     }
     assert!(run > 10, "only {run} scenarios were found");
 }
 
+#[test]
+fn the_rust_client_has_a_method_for_every_operation() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let list = fs::read_to_string(root.join("clients/operations.json")).expect("the list");
+    let list: Value = serde_json::from_str(&list).expect("JSON");
+    let source: String = fs::read_dir(root.join("crates/tickwheel-client/src"))
+        .expect("the client")
+        .map(|file| file.expect("readable").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .map(|path| fs::read_to_string(path).expect("a source file"))
+        .collect();
+    for (operation, languages) in list["operations"].as_object().expect("operations") {
+        let method = languages["rust"].as_str().unwrap_or_else(|| panic!("{operation}"));
+        let is_there =
+            ["(", "<"].iter().any(|end| source.contains(&format!("pub async fn {method}{end}")));
+        assert!(is_there, "{operation}: the client has no method {method}");
+    }
+}
+
 impl Scenario {
-    async fn run(&self, path: &Path) {
-        let mut operations = Operations::start(&self.serve);
-        let mut variables = HashMap::new();
+    async fn run(&self, path: &Path, mut operations: Operations) {
+        let mut variables = HashMap::from([("server".to_owned(), operations.url().into())]);
         for (number, step) in self.steps.iter().enumerate() {
             let place = format!("{} step {number} {}", path.display(), step.operation);
             let with = matching::filled(&step.with, &variables);

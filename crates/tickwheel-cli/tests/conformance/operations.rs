@@ -8,9 +8,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tickwheel_client::api::{Code, Delay, JobId, LeaseToken, Problem, PutRequest};
+use tickwheel_client::testing::Fake;
 use tickwheel_client::{
-    BatchResult, Client, Error, Events, JobRef, Lease, List, NewJob, Outcome, Payload, Retry, Told,
-    Work, verify_webhook,
+    BatchResult, Client, Error, Events, JobRef, Lease, List, NewJob, Outcome, Payload, Retry,
+    TargetEvents, Told, Work, verify_webhook,
 };
 use tokio::sync::watch;
 
@@ -19,9 +20,10 @@ use crate::server::Server;
 type Answer = Result<Value, Error>;
 
 pub(crate) struct Operations {
-    server: Server,
+    server: Option<Server>,
     client: Client,
     events: Option<Events>,
+    states: Option<TargetEvents>,
 }
 
 #[derive(Deserialize)]
@@ -71,13 +73,27 @@ impl Operations {
     pub(crate) fn start(serve: &[String]) -> Self {
         let server = Server::start(serve);
         let client = Client::new(server.url.clone()).expect("a client");
-        Self { server, client, events: None }
+        Self { server: Some(server), client, events: None, states: None }
+    }
+
+    pub(crate) fn on_a_fake() -> Self {
+        Self { server: None, client: Fake::new().client(), events: None, states: None }
+    }
+
+    /// Returns the address of the server.
+    pub(crate) fn url(&self) -> &str {
+        self.server.as_ref().map_or("http://fake", |server| &server.url)
     }
 
     pub(crate) async fn take(&mut self, operation: &str, with: Value) -> Answer {
         match operation {
             "restart" => {
-                self.server.restart(with["kill"] == true);
+                let server = self.server.as_mut().expect("a server");
+                server.restart(with["kill"] == true);
+                Ok(Value::Null)
+            }
+            "follow" if with["targets"] == true => {
+                self.states = Some(self.client.target_events().await?);
                 Ok(Value::Null)
             }
             "follow" => {
@@ -92,6 +108,7 @@ impl Operations {
             "reserve" | "ack" | "fail" | "extend" | "release" | "kick" => {
                 self.by_lease(operation, with).await
             }
+            _ if operation.contains("target") => self.target(operation, with).await,
             _ if operation.ends_with("_many") => self.batch(operation, with).await,
             _ if operation.contains("schedule") || operation == "next_runs" => {
                 self.schedule(operation, with).await
@@ -176,6 +193,7 @@ impl Operations {
     async fn batch(&self, operation: &str, with: Value) -> Answer {
         let client = &self.client;
         match operation {
+            "import_many" => batched(client.import_all(items(&with)).await),
             "ack_many" => batched(client.ack_all(items(&with)).await),
             "fail_many" => batched(client.fail_all(items(&with)).await),
             "extend_many" => batched(client.extend_all(items(&with)).await),
@@ -183,6 +201,30 @@ impl Operations {
             "cancel_many" => batched(client.cancel_all(items(&with)).await),
             "reschedule_many" => batched(client.reschedule_all(items(&with)).await),
             "kick_many" => batched(client.kick_all(items(&with)).await),
+            other => panic!("unknown operation {other:?}"),
+        }
+    }
+
+    async fn target(&self, operation: &str, with: Value) -> Answer {
+        let client = &self.client;
+        if operation == "targets" {
+            return Ok(json!({"targets": client.targets().await?}));
+        }
+        let name = text(&with, "name");
+        match operation {
+            "target" => answer(client.target(&name).await?),
+            "put_target" => answer(client.put_target(&name, &arguments(&with["settings"])).await?),
+            "patch_target" => {
+                answer(client.patch_target(&name, &arguments(&with["settings"])).await?)
+            }
+            "remove_target" => answer(client.remove_target(&name).await?),
+            "pause_target" => answer(client.pause_target(&name).await?),
+            "resume_target" => answer(client.resume_target(&name).await?),
+            "rotate_target" => {
+                let keep_old: Option<Delay> = arguments(&with["keep_old"]);
+                answer(client.rotate_target(&name, keep_old.map(|time| time.0)).await?)
+            }
+            "test_target" => answer(client.test_target(&name).await?),
             other => panic!("unknown operation {other:?}"),
         }
     }
@@ -237,6 +279,21 @@ impl Operations {
             }
             "drain_queue" | "cancel_waiting" => count(client.cancel_waiting(&queue).await?),
             "remove_queue" => count(client.remove_queue(&queue, with["force"] == true).await?),
+            "groups" => {
+                let prefix = with["prefix"].as_str();
+                answer(client.groups(&queue, prefix, with["page"].as_str()).await?)
+            }
+            "patch_group" => {
+                let group = text(&with, "group");
+                let patch = arguments(&without(with, &["queue", "group"]));
+                answer(client.patch_group(&queue, &group, &patch).await?)
+            }
+            "find_ids" => Ok(json!({"ids": client.find_ids(&text(&with, "short")).await?})),
+            "ready" => answer(client.ready().await?),
+            "stats" if with["since"].is_string() => {
+                let window: Delay = arguments(&with["since"]);
+                answer(client.stats_since(window.0).await?)
+            }
             "stats" => answer(client.stats().await?),
             "health" => answer(client.health().await?),
             "clock" => answer(client.clock().await?),
@@ -249,9 +306,12 @@ impl Operations {
     }
 
     async fn read_events(&mut self, count: u64) -> Answer {
-        let events = self.events.as_mut().expect("a stream was opened");
         let mut found = Vec::new();
+        while let Some(states) = self.states.as_mut().filter(|_| (found.len() as u64) < count) {
+            found.push(serde_json::to_value(states.next().await?).expect("JSON"));
+        }
         while (found.len() as u64) < count {
+            let events = self.events.as_mut().expect("a stream was opened");
             if let Told::Event(event) = events.next().await? {
                 found.push(serde_json::to_value(event).expect("JSON"));
             }

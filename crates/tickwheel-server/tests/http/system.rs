@@ -102,6 +102,25 @@ async fn the_examples_of_the_description_are_understood() {
 }
 
 #[tokio::test]
+async fn the_clients_know_every_operation() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/operations.json");
+    let text = std::fs::read_to_string(path).unwrap();
+    let list: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let names = |member: &str| list[member].as_object().unwrap().keys().cloned();
+    let mut known: Vec<String> = names("operations").chain(names("left_out")).collect();
+    let service = Service::start().await;
+    let document = service.get("/openapi.json").await.json();
+    let items = document["paths"].as_object().unwrap().values();
+    let operations = items.flat_map(|item| item.as_object().unwrap().values());
+    let mut all: Vec<String> =
+        operations.map(|operation| operation["operationId"].as_str().unwrap().to_owned()).collect();
+    known.sort();
+    all.sort();
+    assert_eq!(known, all, "clients/operations.json lists every operation once");
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn metrics_count_jobs_and_requests() {
     let service = Service::start().await;
     service.put_text("q", "").await;

@@ -35,14 +35,6 @@ abstract class QueueOperations extends LeaseOperations {
         return queueCall("GET", "v1", "queues", name);
     }
 
-    private static Map<String, Object> wire(QueueSettings settings) {
-        Map<String, Object> members = new LinkedHashMap<>(Wire.members(settings));
-        if ("".equals(settings.target())) {
-            members.put("target", null);
-        }
-        return members;
-    }
-
     /**
      * Replaces all settings of a queue. Creates the queue if there is none.
      *
@@ -51,7 +43,7 @@ abstract class QueueOperations extends LeaseOperations {
      * @return the queue
      */
     public Queue putSettings(String queue, QueueSettings settings) {
-        return call(Queue.class, new Call("PUT", "v1", "queues", queue, "settings").body(wire(settings)));
+        return call(Queue.class, new Call("PUT", "v1", "queues", queue, "settings").body(settings));
     }
 
     /**
@@ -62,7 +54,7 @@ abstract class QueueOperations extends LeaseOperations {
      * @return the queue
      */
     public Queue patchSettings(String queue, QueueSettings settings) {
-        return call(Queue.class, new Call("PATCH", "v1", "queues", queue, "settings").body(wire(settings)));
+        return call(Queue.class, new Call("PATCH", "v1", "queues", queue, "settings").body(settings));
     }
 
     /**

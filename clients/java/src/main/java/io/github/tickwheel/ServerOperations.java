@@ -1,7 +1,5 @@
 package io.github.tickwheel;
 
-import java.io.IOException;
-import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.List;
@@ -204,25 +202,5 @@ abstract class ServerOperations extends QueueOperations {
         Call call = new Call("POST", "v1", "clock", "advance").body(fields("by", millis(by)));
         call.once = true;
         return call(Clock.class, call);
-    }
-
-    /**
-     * Writes a backup of the server as it is at this moment, for {@code tickwheel restore}.
-     *
-     * @param out where the backup is written to; it is not closed
-     * @throws IOException if the backup cannot be read to its end or written
-     */
-    public void backup(OutputStream out) throws IOException {
-        try {
-            Transport.Stream stream = transport.open(request(new Call("GET", "v1", "backup"), null));
-            try (var body = stream.body()) {
-                if (stream.status() != 200) {
-                    throw problem(new Transport.Response(stream.status(), null, body.readAllBytes()));
-                }
-                body.transferTo(out);
-            }
-        } catch (InterruptedException error) {
-            throw interrupted(error);
-        }
     }
 }

@@ -1,7 +1,6 @@
 package io.github.tickwheel;
 
 import io.github.tickwheel.testing.Server;
-import java.io.ByteArrayOutputStream;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
@@ -274,11 +273,7 @@ final class Operations implements AutoCloseable {
             case "queues" -> Map.of("queues", client.queues());
             case "queue" -> client.queue(queue);
             case "put_settings" -> client.putSettings(queue, settings);
-            case "patch_settings" -> {
-                Map<String, Object> given = object(with.get("settings"));
-                boolean isRemoval = given.containsKey("target") && given.get("target") == null;
-                yield client.patchSettings(queue, isRemoval ? settings.withTarget("") : settings);
-            }
+            case "patch_settings" -> client.patchSettings(queue, settings);
             case "pause_queue" -> client.pauseQueue(queue);
             case "resume_queue" -> client.resumeQueue(queue);
             case "kick_queue" -> Map.of("count", client.kickQueue(queue, with.get("limit") == null ? 0 : integer(with, "limit")));
@@ -335,12 +330,6 @@ final class Operations implements AutoCloseable {
         switch (operation) {
             case "stats":
                 return client.stats(duration(with, "since"));
-            case "metrics":
-                return Map.of("text", client.metrics());
-            case "backup":
-                ByteArrayOutputStream out = new ByteArrayOutputStream();
-                client.backup(out);
-                return Map.of("bytes", out.size());
             case "health":
                 return client.health();
             case "ready":

@@ -27,8 +27,13 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// Starts a program under `setpriv`, with its output in a file.
-    pub(crate) fn start(
+    /// Starts a program under `setpriv`, with its output in a file. `kill_signal` ends it when it is
+    /// dropped, and when the thread ends that started it.
+    ///
+    /// # Errors
+    ///
+    /// If `setpriv` cannot be started, or if the file cannot be written.
+    pub fn start(
         setpriv_options: &[&str],
         program: &Path,
         arguments: &[String],
@@ -91,8 +96,12 @@ impl ServerProcess {
         Ok(())
     }
 
-    /// Fails if the process has ended; the error contains the end of its log.
-    pub(crate) fn check(&mut self) -> io::Result<()> {
+    /// Fails if the process has ended.
+    ///
+    /// # Errors
+    ///
+    /// If it has; the error contains the end of its log.
+    pub fn check(&mut self) -> io::Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
             Some(status) => {

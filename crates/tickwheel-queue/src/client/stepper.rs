@@ -13,6 +13,20 @@ use crate::runtime::writer::Writer;
 /// Answers are given by [`Stepper::step`] only: poll an [`Answer`](crate::Answer) to send it, turn
 /// the writer, and poll it again. Reads can be waited for, as they need no writer. When the stepper
 /// is dropped, the queues are closed.
+///
+/// ```
+/// use std::pin::pin;
+/// use std::task::{Context, Waker};
+/// use tickwheel_queue::{NewJob, Queues, store::MemoryDisk};
+///
+/// let (queues, mut stepper) = Queues::builder().open_stepped(MemoryDisk::new())?;
+/// let mut put = pin!(queues.put(NewJob::new("mail", "hello")));
+/// let mut context = Context::from_waker(Waker::noop());
+/// assert!(put.as_mut().poll(&mut context).is_pending());
+/// stepper.step();
+/// assert!(put.as_mut().poll(&mut context).is_ready());
+/// # Ok::<(), tickwheel_queue::OpenError>(())
+/// ```
 pub struct Stepper {
     core: Arc<Core>,
     writer: Writer,

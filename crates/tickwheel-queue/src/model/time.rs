@@ -125,6 +125,16 @@ impl Now {
 ///
 /// The owner of a replicated store raises it to the time of the last record in the log, so that
 /// time does not run backwards when ownership moves to a machine whose clock is behind.
+///
+/// ```
+/// use tickwheel_queue::{Time, TimeFloor};
+///
+/// let floor = TimeFloor::default();
+/// floor.raise(Time::from_millis(5_000));
+/// // An older record does not lower it.
+/// floor.raise(Time::from_millis(3_000));
+/// assert_eq!(floor.time(), Time::from_millis(5_000));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct TimeFloor(Arc<AtomicU64>);
 

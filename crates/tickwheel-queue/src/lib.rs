@@ -69,6 +69,7 @@ pub use model::access::Access;
 pub use model::activity::{Activity, Lateness};
 pub use model::admission::Offer;
 pub use model::error::{Error, Limit, OpenError};
+pub use model::error_group::{ErrorGroup, ErrorList, ErrorPage};
 pub use model::event::{Event, EventId, EventKind, EventsError, ParseEventIdError};
 pub use model::group::{GroupInfo, GroupList, GroupPage, GroupPatch, GroupSettings};
 pub use model::history::{Attempt, AttemptOutcome};

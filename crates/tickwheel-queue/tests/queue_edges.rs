@@ -519,7 +519,7 @@ fn a_lookup_does_not_wait_for_lists_that_find_nothing() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
         // Each looks at all 20,000 jobs.
-        let nothing = List::of("q").key_prefix("").state(State::Done);
+        let nothing = List::of("q").key_prefix("").state(State::Leased);
         let lists: Vec<_> =
             (0..LISTS).map(|_| tokio::spawn(queues.list(nothing.clone()))).collect();
         tokio::task::yield_now().await;

@@ -9,6 +9,7 @@ use crate::client::response;
 use crate::engine::{Command, Put, Removal, Sweep};
 use crate::model::activity::Activity;
 use crate::model::error::Error;
+use crate::model::error_group::{ErrorList, ErrorPage};
 use crate::model::group::{GroupList, GroupPage, GroupPatch, GroupSettings};
 use crate::model::id::JobId;
 use crate::model::import::ImportedJob;
@@ -21,6 +22,7 @@ use crate::model::time::Time;
 use crate::model::upcoming::DueCount;
 use crate::model::wheel::WheelInfo;
 use crate::runtime::due_reading::DueCounting;
+use crate::runtime::error_reading::ErrorGrouping;
 use crate::runtime::id_reading::IdSearch;
 use crate::runtime::reading::Read;
 use crate::runtime::request::Ask;
@@ -331,6 +333,14 @@ impl Queues {
     /// See [`WheelInfo`] for an example.
     pub fn wheel(&self) -> Answer<WheelInfo> {
         self.ask(Ask::Wheel, response::wheel)
+    }
+
+    /// Groups the dead jobs, and the jobs that will be tried again, by the error of their last
+    /// attempt. Looks at up to 500,000 jobs, in steps.
+    ///
+    /// See [`ErrorGroup`](crate::ErrorGroup) for an example.
+    pub fn errors(&self, list: ErrorList) -> Answer<ErrorPage> {
+        self.read(Read::Errors(ErrorGrouping::new(list)), response::errors)
     }
 
     /// Counts the waiting jobs of each queue by their due time: up to each of the given times, in

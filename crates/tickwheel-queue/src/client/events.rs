@@ -221,6 +221,8 @@ mod tests {
             id: EventId { commit, index, run },
             time: Time::default(),
             queue: "q".into(),
+            key: None,
+            error: None,
             job: JobId::from_bytes([0; 16]),
             kind: EventKind::Acked,
         });

@@ -3,6 +3,7 @@
 use crate::engine::{Outcome, Put};
 use crate::model::activity::Activity;
 use crate::model::error::Error;
+use crate::model::error_group::ErrorPage;
 use crate::model::group::{GroupPage, GroupSettings};
 use crate::model::id::JobId;
 use crate::model::idempotency::PutOnce;
@@ -192,6 +193,10 @@ pub(crate) fn wheel(outcome: Response) -> Result<WheelInfo, Error> {
 
 pub(crate) fn due_counts(outcome: Response) -> Result<Vec<DueCount>, Error> {
     if let Response::DueCounts(counts) = outcome { counts } else { mismatch(outcome) }
+}
+
+pub(crate) fn errors(outcome: Response) -> Result<ErrorPage, Error> {
+    if let Response::Errors(page) = outcome { page } else { mismatch(outcome) }
 }
 
 pub(crate) fn queues(outcome: Response) -> Result<Vec<QueueInfo>, Error> {

@@ -305,7 +305,7 @@ impl Engine {
         self.note_start(number, row.group.as_deref());
         self.write_lease(number, entry.id, &row);
         let (attempts, until) = (row.attempts, row.until);
-        self.tell(number, entry.id, EventKind::Leased { attempts, until });
+        self.tell(number, entry.id, row.key.as_deref(), EventKind::Leased { attempts, until });
         let timer = self.wheel.insert(row.until.as_millis(), Timed::Lease(entry.id));
         self.leases.insert(entry.id, Leased { queue: number, timer, row });
     }
@@ -355,7 +355,7 @@ impl Engine {
         self.finish_job(queue, lease.id, row.key.as_deref(), row.has_status, &status, result);
         let end = End::of(AttemptOutcome::Done, State::Done);
         self.add_attempt(history, lease.id, &leased, &end);
-        self.tell(queue, lease.id, EventKind::Acked);
+        self.tell(queue, lease.id, row.key.as_deref(), EventKind::Acked);
         if let Some(follow_up) = follow_up {
             let payload = result.cloned().unwrap_or_default();
             self.put_follow_up(lease.id, &follow_up, payload, Vec::new());
@@ -421,7 +421,8 @@ impl Engine {
             let due = self.now.after(delay);
             let status = Status { finished: None, due, attempts, last_error, priority };
             self.wait_again(known, &status);
-            self.tell(leased.queue, known.id, EventKind::Failed { due });
+            let (key, error) = (known.record.key.as_deref(), status.last_error.as_deref());
+            self.tell_failure(leased.queue, known.id, key, error, EventKind::Failed { due });
             return if delay.is_zero() { State::Ready } else { State::Scheduled };
         }
         self.tally.died += 1;
@@ -430,7 +431,8 @@ impl Engine {
         let status = Status { finished, due: leased.row.due, attempts, last_error, priority };
         let key = known.record.key.as_deref();
         self.finish_job(leased.queue, known.id, key, leased.row.has_status, &status, None);
-        self.tell(leased.queue, known.id, EventKind::Dead { attempts });
+        let (error, kind) = (status.last_error.as_deref(), EventKind::Dead { attempts });
+        self.tell_failure(leased.queue, known.id, key, error, kind);
         if let Some(follow_up) = &known.record.on_death {
             let error = status.last_error.unwrap_or_default();
             let mut headers = known.record.headers.clone();
@@ -466,7 +468,7 @@ impl Engine {
         let row = leased.row.clone();
         self.wheel.reset(leased.timer, until.as_millis());
         self.write_lease(number, lease.id, &row);
-        self.tell(number, lease.id, EventKind::Extended { until });
+        self.tell(number, lease.id, row.key.as_deref(), EventKind::Extended { until });
         Ok(until)
     }
 
@@ -497,7 +499,8 @@ impl Engine {
         self.wait_again(&known, &Status { due, attempts, priority, ..status });
         let end = End::of(AttemptOutcome::Released, State::Scheduled);
         self.add_attempt(history, known.id, &leased, &end);
-        self.tell(leased.queue, lease.id, EventKind::Released { due });
+        let key = known.record.key.as_deref();
+        self.tell(leased.queue, lease.id, key, EventKind::Released { due });
         Ok(())
     }
 
@@ -554,7 +557,8 @@ impl Engine {
             let last_error = Some(error);
             let status = Status { finished: None, due, attempts, last_error, priority };
             self.wait_again(&known, &status);
-            self.tell(leased.queue, id, EventKind::Expired { due });
+            let (key, error) = (known.record.key.as_deref(), status.last_error.as_deref());
+            self.tell_failure(leased.queue, id, key, error, EventKind::Expired { due });
             State::Ready
         };
         let end = End::of(AttemptOutcome::Expired, state);
@@ -581,6 +585,7 @@ impl Engine {
             priority: None,
         };
         self.finish_job(number, id, None, true, &status, None);
-        self.tell(number, id, EventKind::Dead { attempts });
+        let error = status.last_error.as_deref();
+        self.tell_failure(number, id, None, error, EventKind::Dead { attempts });
     }
 }

@@ -256,7 +256,7 @@ impl Engine {
         self.tally.kicked += 1;
         self.touch(known.record.queue).counts.lifetime.kicked += 1;
         self.wait_again(&known, &status);
-        self.tell(number, id, EventKind::Kicked { due });
+        self.tell(number, id, known.record.key.as_deref(), EventKind::Kicked { due });
         Ok(())
     }
 
@@ -364,15 +364,19 @@ impl Engine {
                 Some(Some(_)) => true,
                 None => has_status,
             };
-            match self.known_with(view, id, has_status) {
-                Ok(Some(known)) => drop(self.cancel_known(view, &known)?),
+            let key = match self.known_with(view, id, has_status) {
+                Ok(Some(known)) => {
+                    self.cancel_known(view, &known)?;
+                    known.record.key
+                }
                 Ok(None) | Err(Error::Damaged { .. }) => {
                     self.stop_waiting(number, place, group, false);
                     self.remove_job(id, has_status);
+                    None
                 }
                 Err(error) => return Err(error),
-            }
-            self.tell(number, id, EventKind::Cancelled);
+            };
+            self.tell(number, id, key.as_deref(), EventKind::Cancelled);
             sweep.done += 1;
         }
         Ok(Outcome::Count(Ok(sweep.done)))

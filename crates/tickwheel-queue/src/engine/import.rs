@@ -99,7 +99,7 @@ impl Engine {
             let key = rows::status(id);
             self.batch.put_with(Table::Index, &key, |bytes| status.encode(bytes));
         }
-        self.tell(number, id, EventKind::Put { due });
+        self.tell(number, id, job.key.as_deref(), EventKind::Put { due });
         let place = Place::new(due, job.priority, seq);
         self.wait_at(number, place, (id, has_status), job.group.as_deref());
         due

@@ -61,6 +61,7 @@ use schedule::Course;
 
 use crate::model::access::Access;
 use crate::model::error::{Error, Limit};
+use crate::model::error_group::beginning;
 use crate::model::event::EventKind;
 use crate::model::id::{JobId, Secret};
 use crate::model::job::{Job, State};
@@ -167,6 +168,9 @@ enum Timed {
 pub(crate) struct Happened {
     pub(crate) queue: u32,
     pub(crate) job: JobId,
+    pub(crate) key: Option<Arc<str>>,
+    /// The beginning of the error, if the job failed.
+    pub(crate) error: Option<Arc<str>>,
     pub(crate) kind: EventKind,
 }
 
@@ -253,9 +257,23 @@ impl Engine {
         self.happened.take()
     }
 
-    fn tell(&mut self, queue: u32, job: JobId, kind: EventKind) {
+    /// Records an event, if the group records them.
+    fn tell(&mut self, queue: u32, job: JobId, key: Option<&str>, kind: EventKind) {
+        self.tell_failure(queue, job, key, None, kind);
+    }
+
+    /// Records an event of a job that failed.
+    fn tell_failure(
+        &mut self,
+        queue: u32,
+        job: JobId,
+        key: Option<&str>,
+        error: Option<&str>,
+        kind: EventKind,
+    ) {
         if let Some(happened) = &mut self.happened {
-            happened.push(Happened { queue, job, kind });
+            let error = error.map(|error| beginning(error).as_ref().into());
+            happened.push(Happened { queue, job, key: key.map(Arc::from), error, kind });
         }
     }
 

@@ -86,7 +86,8 @@ impl Engine {
                     State::Leased => None,
                     _ => Some(first_put),
                 };
-                self.tell(number, holder.id, EventKind::Replaced { by: id });
+                let kind = EventKind::Replaced { by: id };
+                self.tell(number, holder.id, holder.record.key.as_deref(), kind);
                 (PutKind::Replaced(holder.id), first_put)
             }
             None => (PutKind::Created, None),
@@ -166,7 +167,7 @@ impl Engine {
         }
         self.tally.put += 1;
         self.touch(number).counts.lifetime.put += 1;
-        self.tell(number, id, EventKind::Put { due });
+        self.tell(number, id, job.key.as_deref(), EventKind::Put { due });
         let place = Place::new(due, job.priority, seq);
         self.wait_at(number, place, (id, false), job.group.as_deref());
         due
@@ -239,7 +240,8 @@ impl Engine {
             return Err(Error::WrongState { id, state, action: "cancelled" });
         }
         let state = self.cancel_known(view, &known)?;
-        self.tell(known.record.queue, known.id, EventKind::Cancelled);
+        let key = known.record.key.as_deref();
+        self.tell(known.record.queue, known.id, key, EventKind::Cancelled);
         Ok(state)
     }
 
@@ -290,7 +292,8 @@ impl Engine {
         let (queue, group) = (known.record.queue, known.record.group.as_deref());
         self.stop_waiting(queue, known.place(), group, false);
         self.wait_at(queue, known.record.place(due, status.priority), (known.id, true), group);
-        self.tell(known.record.queue, known.id, EventKind::Rescheduled { due });
+        let key = known.record.key.as_deref();
+        self.tell(known.record.queue, known.id, key, EventKind::Rescheduled { due });
         Ok(due)
     }
 }

@@ -97,6 +97,10 @@ pub struct Event {
     pub queue: Arc<str>,
     /// The job.
     pub job: JobId,
+    /// The key of the job.
+    pub key: Option<Arc<str>>,
+    /// The error of the attempt that failed or whose lease expired: its first 256 bytes.
+    pub error: Option<Arc<str>>,
     /// What happened.
     pub kind: EventKind,
 }

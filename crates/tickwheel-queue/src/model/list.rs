@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::model::error_group::{ErrorGroup, contains};
 use crate::model::id::JobId;
 use crate::model::job::{ANSWER_BYTES, Job, State};
 use crate::model::time::Time;
@@ -37,8 +38,19 @@ pub struct List {
     pub due_from: Time,
     /// Only jobs due at this time or earlier.
     pub due_to: Time,
-    /// Only live jobs whose key begins with this.
+    /// Only jobs whose key begins with this: live ones, in order of their keys, or those that
+    /// finished in `state`.
     pub key_prefix: Option<String>,
+    /// Only jobs with this key: the live one, and finished ones that are kept.
+    pub key: Option<String>,
+    /// Only jobs whose last error contains this text. The case of ASCII letters does not matter.
+    pub error: Option<String>,
+    /// Only jobs whose last error belongs to the [`ErrorGroup`](crate::ErrorGroup) with this text.
+    pub error_group: Option<String>,
+    /// Whether to list only scheduled and ready jobs.
+    pub only_waiting: bool,
+    /// Whether the jobs have their payloads. Without them a page holds more jobs.
+    pub payloads: bool,
     /// The largest number of jobs to return, from 1 to 10,000.
     pub limit: usize,
     /// The size in bytes at which a page ends before `limit` is reached, at most 16 MiB. See
@@ -60,6 +72,11 @@ impl List {
             due_from: Time::default(),
             due_to: Time::MAX,
             key_prefix: None,
+            key: None,
+            error: None,
+            error_group: None,
+            only_waiting: false,
+            payloads: true,
             limit: 100,
             bytes: ANSWER_BYTES,
             after: None,
@@ -80,7 +97,60 @@ impl List {
         self
     }
 
-    /// Lists only live jobs whose key begins with this, in order of their keys.
+    /// Lists only jobs with this key: the live one, and finished ones that are kept.
+    ///
+    /// ```
+    /// use tickwheel_queue::{List, NewJob, Queues, Retry, State};
+    ///
+    /// let queues = Queues::in_memory();
+    /// queues.put(NewJob::new("orders", "").key("order-42")).wait()?;
+    /// let lease = queues.reserve("orders", 1, None).wait()?[0].lease;
+    /// queues.fail(lease, "card declined", Retry::Never).wait()?;
+    /// assert_eq!(queues.get(("orders", "order-42")).wait()?, None, "it is not live");
+    /// let page = queues.list(List::of("orders").key("order-42")).wait()?;
+    /// assert_eq!(page.jobs[0].state, State::Dead);
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    #[must_use]
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Lists only jobs whose last error contains this text, whatever the case of ASCII letters.
+    #[must_use]
+    pub fn error(mut self, text: impl Into<String>) -> Self {
+        self.error = Some(text.into());
+        self
+    }
+
+    /// Returns `true` if an error is wanted; `None` is that of a job without one.
+    pub(crate) fn wants_error(&self, error: Option<&str>) -> bool {
+        let has = |text: &String| error.is_some_and(|error| contains(error, text));
+        let is_in =
+            |group: &String| error.is_some_and(|error| ErrorGroup::text_of(error) == *group);
+        self.error.as_ref().is_none_or(has) && self.error_group.as_ref().is_none_or(is_in)
+    }
+
+    /// Returns `true` if the last error decides.
+    pub(crate) fn is_by_error(&self) -> bool {
+        self.error.is_some() || self.error_group.is_some()
+    }
+
+    /// Returns `true` if a job is wanted.
+    pub(crate) fn wants(&self, job: &Job) -> bool {
+        let key = job.key.as_deref();
+        let begins = |prefix: &String| key.is_some_and(|key| key.starts_with(prefix.as_str()));
+        self.state.is_none_or(|state| state == job.state)
+            && (!self.only_waiting || matches!(job.state, State::Scheduled | State::Ready))
+            && (self.due_from..=self.due_to).contains(&job.due)
+            && self.key.as_deref().is_none_or(|wanted| key == Some(wanted))
+            && self.key_prefix.as_ref().is_none_or(begins)
+            && self.wants_error(job.last_error.as_deref())
+    }
+
+    /// Lists only jobs whose key begins with this: live ones, in order of their keys, or those that
+    /// finished in the state that is asked for.
     #[must_use]
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.key_prefix = Some(prefix.into());

@@ -7,6 +7,7 @@ pub(crate) mod access;
 pub(crate) mod activity;
 pub(crate) mod admission;
 pub(crate) mod error;
+pub(crate) mod error_group;
 pub(crate) mod event;
 pub(crate) mod group;
 pub(crate) mod history;

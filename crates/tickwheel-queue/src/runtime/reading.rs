@@ -15,6 +15,7 @@ use crate::model::list::{List, Page, PageToken};
 use crate::model::time::Time;
 use crate::runtime::core::Core;
 use crate::runtime::due_reading::DueCounting;
+use crate::runtime::error_reading::ErrorGrouping;
 use crate::runtime::id_reading::IdSearch;
 use crate::runtime::request::Response;
 use crate::runtime::{group_reading, schedule_reading, target_reading};
@@ -36,6 +37,7 @@ pub(crate) enum Read {
     /// One push target, or all.
     Targets(Option<String>),
     CountDue(DueCounting),
+    Errors(ErrorGrouping),
 }
 
 /// The parts of the index that a list scans.
@@ -118,6 +120,9 @@ impl Reading {
             Read::Ids(search) => search.step(core, &*reader.view, access).map(Response::Ids),
             Read::CountDue(counting) => {
                 counting.step(core, &*reader.view, access).map(Response::DueCounts)
+            }
+            Read::Errors(grouping) => {
+                grouping.step(core, &*reader.view, access).map(Response::Errors)
             }
             Read::List(list) => match reader.list(list, &mut self.page, &mut self.room) {
                 Ok(false) => None,
@@ -322,13 +327,11 @@ impl Reader<'_> {
         list.check()?;
         self.access.check_queue(&list.queue)?;
         let Some(number) = self.number_of(&list.queue) else { return Ok(true) };
-        let parts = if list.key_prefix.is_some() {
-            BY_KEY..BY_KEY + 1
-        } else {
-            list.after.as_ref().map_or(0, |token| token.part)..BY_KEY
-        };
+        let parts = parts_of(list);
+        let first =
+            list.after.as_ref().and_then(|token| parts.iter().position(|part| *part == token.part));
         let mut step = Step { rows: STEP_ROWS, bytes: STEP_BYTES };
-        for part in parts {
+        for &part in &parts[first.unwrap_or(0)..] {
             if PARTS.get(usize::from(part)).is_some_and(|part| !self.is_wanted(list, *part)) {
                 continue;
             }
@@ -346,6 +349,7 @@ impl Reader<'_> {
 
     fn is_wanted(&self, list: &List, part: Part) -> bool {
         match (part, list.state) {
+            (Part::Leased | Part::Finished(_), _) if list.only_waiting => false,
             (_, None) => true,
             (Part::Waiting, Some(State::Scheduled)) => list.due_to > self.now,
             (Part::Waiting, Some(State::Ready)) => list.due_from <= self.now,
@@ -365,6 +369,11 @@ impl Reader<'_> {
     /// Returns the range of rows in a part that can match.
     fn range(&self, list: &List, number: u32, part: u8) -> (Vec<u8>, Vec<u8>) {
         let Some(part) = PARTS.get(usize::from(part)) else {
+            if let Some(key) = &list.key {
+                let row = rows::key(number, key);
+                let end = [&row[..], &[0]].concat();
+                return (row, end);
+            }
             let prefix = list.key_prefix.as_deref().unwrap_or_default();
             return (rows::key(number, prefix), rows::after_key_prefix(number, prefix));
         };
@@ -389,6 +398,27 @@ impl Reader<'_> {
                     .to_vec(),
                 rows::finished_end(number, *state),
             ),
+        }
+    }
+
+    /// Returns `false` if a job is not wanted because of its last error, which is read without the
+    /// job.
+    fn may_want(&self, list: &List, part: u8, id: JobId, value: &[u8]) -> Result<bool, Error> {
+        if !list.is_by_error() {
+            return Ok(true);
+        }
+        let is_waiting = matches!(PARTS.get(usize::from(part)), Some(Part::Waiting));
+        if is_waiting && DueValue::decode(value).is_some_and(|value| !value.has_status) {
+            return Ok(false);
+        }
+        match self.row(id, Table::Index, &rows::status(id), Status::decode) {
+            Ok(status) => {
+                let error = status.and_then(|status| status.last_error);
+                Ok(list.wants_error(error.as_deref()))
+            }
+            // The job is listed as damaged.
+            Err(Error::Damaged { .. }) => Ok(true),
+            Err(error) => Err(error),
         }
     }
 
@@ -430,12 +460,17 @@ impl Reader<'_> {
             }
             room.rows -= 1;
             step.rows -= 1;
-            if let Some(id) = id_in(part, &key, &value) {
+            if let Some(id) = id_in(part, &key, &value)
+                && self.may_want(list, part, id, &value)?
+            {
                 match self.job(id) {
-                    Ok(Some(job)) => {
+                    Ok(Some(mut job)) => {
                         room.looked_at = room.looked_at.saturating_sub(job.bytes());
                         step.bytes = step.bytes.saturating_sub(job.bytes());
-                        if matches(list, &job) {
+                        if list.wants(&job) {
+                            if !list.payloads {
+                                job.payload = Bytes::new();
+                            }
                             room.bytes = room.bytes.saturating_sub((self.core.measure)(&job));
                             page.jobs.push(job);
                         }
@@ -454,6 +489,18 @@ impl Reader<'_> {
     }
 }
 
+/// Returns the parts of the index that a list walks through, by their numbers. Keys of finished jobs
+/// have no index: those jobs are found by walking through all of their state.
+fn parts_of(list: &List) -> &'static [u8] {
+    let is_finished = list.state.is_some_and(|state| !state.is_live());
+    match (&list.key, &list.key_prefix) {
+        (None, None) => &[0, 1, 2, 3, 4],
+        _ if is_finished => &[2, 3, 4],
+        (Some(_), _) if list.state.is_none() && !list.only_waiting => &[BY_KEY, 2, 3, 4],
+        _ => &[BY_KEY],
+    }
+}
+
 /// Returns the id of the job that a row of the index belongs to.
 fn id_in(part: u8, key: &[u8], value: &[u8]) -> Option<JobId> {
     match PARTS.get(usize::from(part)) {
@@ -462,9 +509,4 @@ fn id_in(part: u8, key: &[u8], value: &[u8]) -> Option<JobId> {
         Some(Part::Finished(_)) => rows::read_finished(key).map(|(_, id)| id),
         None => Some(rows::read_key_value(value)?.0),
     }
-}
-
-fn matches(list: &List, job: &Job) -> bool {
-    list.state.is_none_or(|state| state == job.state)
-        && (list.due_from..=list.due_to).contains(&job.due)
 }

@@ -7,6 +7,7 @@ use crate::engine::{Command, Outcome, Reserve};
 use crate::model::access::Access;
 use crate::model::activity::Activity;
 use crate::model::error::Error;
+use crate::model::error_group::ErrorPage;
 use crate::model::group::GroupPage;
 use crate::model::id::JobId;
 use crate::model::job::{Delivery, Job, JobRef};
@@ -93,6 +94,7 @@ pub(crate) enum Response {
     Sample(Box<Sample>),
     Wheel(Box<WheelInfo>),
     DueCounts(Result<Vec<DueCount>, Error>),
+    Errors(Result<ErrorPage, Error>),
     /// The request was not applied, or its outcome is unknown.
     Refused(Error),
 }
@@ -116,7 +118,9 @@ impl Request {
             }
             Self::Read(Read::Get(jobs)) => jobs.iter().map(JobRef::bytes).sum(),
             Self::Read(Read::List(list)) => {
-                list.queue.len() + list.key_prefix.as_ref().map_or(0, String::len)
+                let texts = [&list.key_prefix, &list.key, &list.error, &list.error_group];
+                let texts = texts.into_iter().flatten();
+                list.queue.len() + texts.map(String::len).sum::<usize>()
             }
             Self::Read(Read::Groups(list)) => list.queue.len() + list.prefix.len(),
             Self::Read(
@@ -126,6 +130,7 @@ impl Request {
             Self::Read(Read::Schedules | Read::Ids(_) | Read::Targets(None))
             | Self::Ask(Ask::Stats | Ask::Activity(_) | Ask::Queues(None) | Ask::Wheel) => 0,
             Self::Read(Read::CountDue(counting)) => counting.bytes(),
+            Self::Read(Read::Errors(grouping)) => grouping.bytes(),
             Self::Ask(Ask::Sample(_, names)) => names.iter().map(|name| name.len()).sum(),
         };
         FIXED + more

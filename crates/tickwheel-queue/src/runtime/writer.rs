@@ -441,6 +441,8 @@ fn events(core: &Core, engine: &mut Engine) -> Option<Vec<Event>> {
         time,
         queue: Arc::clone(&queues[happened.queue as usize].name),
         job: happened.job,
+        key: happened.key,
+        error: happened.error,
         kind: happened.kind,
     };
     Some(happened.into_iter().zip(1..).map(event).collect())

@@ -27,6 +27,14 @@ pub struct Event {
     pub queue: String,
     /// The job.
     pub job: JobId,
+    /// The key of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub key: Option<String>,
+    /// The error of an attempt that failed or whose lease expired: its first 256 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub error: Option<String>,
     /// The state of the job after it. A job becomes ready without an event, when its time comes.
     pub state: JobState,
     /// When it happened.
@@ -58,6 +66,24 @@ pub struct Event {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub by: Option<JobId>,
+}
+
+impl Event {
+    /// The names of all events that happen to jobs.
+    pub const NAMES: [&str; 12] = [
+        "put",
+        "replaced",
+        "rescheduled",
+        "leased",
+        "extended",
+        "acked",
+        "failed",
+        "expired",
+        "released",
+        "dead",
+        "cancelled",
+        "kicked",
+    ];
 }
 
 /// The data of an event `reset`: the server no longer has all events since the id that the listener

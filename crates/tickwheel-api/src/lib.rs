@@ -9,6 +9,7 @@
 //! | `history` | the attempts of a job |
 //! | `worker` | deliveries, and the requests of workers |
 //! | `batch` | several items in one request |
+//! | `bulk` | errors by group, and changes to all jobs that match a filter |
 //! | `queue` | queues and their settings |
 //! | `schedule` | jobs that are put by a calendar or a period |
 //! | `target` | HTTP endpoints that get the jobs of a queue |
@@ -29,6 +30,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod bulk;
 mod clock;
 mod delay;
 mod event;
@@ -49,6 +51,7 @@ pub use batch::{
     Batch, ExtendItem, FailItem, JobItem, LeaseItem, MAX_BATCH_ITEMS, ReleaseItem, RescheduleItem,
     Results, Verdict,
 };
+pub use bulk::{BulkAction, BulkRequest, BulkResponse, ErrorGroup, ErrorGroups, JobFilter};
 pub use clock::{AdvanceRequest, Clock};
 pub use delay::{Delay, ParseDelayError};
 pub use event::{Event, Reset};

@@ -15,7 +15,7 @@ use http_body::{Body, Frame};
 use tickwheel_queue::{self as queue, Events, EventsError};
 use tokio::time::{Instant, Sleep};
 
-use crate::api::Reset;
+use crate::api::{Event, JobState, Reset};
 use crate::app::App;
 use crate::extract::is_name;
 use crate::wire::IntoWire;
@@ -29,10 +29,37 @@ const CHUNK: usize = 32 << 10;
 /// The number of events that are examined before other tasks get a turn.
 const MOST_AT_ONCE: usize = 1_000;
 
+/// The events that a client wants. An event has to match every field that is given.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct EventFilter {
+    pub(crate) names: Option<Vec<String>>,
+    pub(crate) state: Option<JobState>,
+    pub(crate) key: Option<String>,
+    pub(crate) key_prefix: Option<String>,
+    /// A part of the error, in any case of ASCII letters.
+    pub(crate) error: Option<String>,
+}
+
+impl EventFilter {
+    fn wants(&self, event: &Event) -> bool {
+        let key = event.key.as_deref();
+        let has_error = |text: &String| {
+            let error = event.error.as_deref().unwrap_or_default().to_ascii_lowercase();
+            event.error.is_some() && error.contains(&text.to_ascii_lowercase())
+        };
+        self.names.as_ref().is_none_or(|names| names.contains(&event.event))
+            && self.state.is_none_or(|state| state == event.state)
+            && self.key.as_deref().is_none_or(|wanted| key == Some(wanted))
+            && self.key_prefix.as_ref().is_none_or(|it| key.is_some_and(|key| key.starts_with(it)))
+            && self.error.as_ref().is_none_or(has_error)
+    }
+}
+
 /// A stream of events.
 pub(crate) struct EventBody {
     app: App,
     events: Events,
+    filter: EventFilter,
     heartbeat: Pin<Box<Sleep>>,
     ending: Pin<Box<dyn Future<Output = ()> + Send>>,
     has_begun: bool,
@@ -40,12 +67,13 @@ pub(crate) struct EventBody {
 }
 
 impl EventBody {
-    pub(crate) fn new(app: App, events: Events) -> Self {
+    pub(crate) fn new(app: App, events: Events, filter: EventFilter) -> Self {
         let shutdown = app.shutdown().clone();
         app.counts().stream_began();
         Self {
             app,
             events,
+            filter,
             heartbeat: Box::pin(tokio::time::sleep(HEARTBEAT)),
             ending: Box::pin(async move { shutdown.begun().await }),
             has_begun: false,
@@ -63,7 +91,7 @@ impl EventBody {
                 Poll::Pending => return,
                 Poll::Ready(Ok(event)) => {
                     if is_name(&event.queue) {
-                        write_event(chunk, &event);
+                        write_event(chunk, &event, &self.filter);
                     }
                 }
                 Poll::Ready(Err(EventsError::Lost)) => {
@@ -117,8 +145,11 @@ impl Body for EventBody {
     }
 }
 
-fn write_event(chunk: &mut String, event: &queue::Event) {
+fn write_event(chunk: &mut String, event: &queue::Event, filter: &EventFilter) {
     let shown = event.into_wire();
+    if !filter.wants(&shown) {
+        return;
+    }
     let data = serde_json::to_string(&shown).unwrap_or_default();
     let _ = write!(chunk, "event: {}\nid: {}\ndata: {data}\n\n", shown.event, event.id);
 }

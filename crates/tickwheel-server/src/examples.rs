@@ -54,6 +54,13 @@ pub(crate) const EXAMPLES: &[(&str, &str, &str)] = &[
         "/v1/jobs/batch/import",
         r#"{"items": [{"put": {"id": "{id}", "queue": "mail", "text": "hi"}, "created": 1700000000000}]}"#,
     ),
+    ("listAllErrors", "/v1/errors", ""),
+    ("listErrors", "/v1/queues/orders/errors?limit=10", ""),
+    (
+        "changeMatchingJobs",
+        "/v1/queues/orders/bulk",
+        r#"{"action": "retry", "filter": {"error": "refused"}, "dry_run": true}"#,
+    ),
     ("listQueues", "/v1/queues", ""),
     ("getQueue", "/v1/queues/orders", ""),
     ("removeQueue", "/v1/queues/orders?force=true", ""),

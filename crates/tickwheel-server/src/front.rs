@@ -28,10 +28,12 @@ const LONGEST_URI: usize = 8 << 10;
 const OPEN: [&str; 5] = ["/", "/healthz", "/readyz", "/openapi.json", "/docs"];
 
 /// Routes whose GET has parameters.
-const WITH_QUERY: [&str; 7] = [
+const WITH_QUERY: [&str; 9] = [
+    "/v1/queues/{queue}/errors",
     "/v1/queues/{queue}/groups",
     "/v1/queues/{queue}/jobs",
     "/v1/queues/{queue}/events",
+    "/v1/errors",
     "/v1/events",
     "/v1/history",
     "/v1/schedules/{name}/next",

@@ -21,6 +21,7 @@
 //! | `routes` | what is served at which path |
 //! | `front` | what happens to every request |
 //! | `events` | streams of what happens |
+//! | `bulk` | changes to every job that matches a filter |
 //! | `insight` | what operators see: overview, history, timing wheel |
 //! | `push` | HTTP targets that get the jobs of queues |
 //! | `idempotency` | puts that can be repeated |
@@ -33,6 +34,7 @@ mod app;
 mod auth;
 pub mod backup;
 pub mod beanstalk;
+mod bulk;
 pub mod clock;
 pub mod config;
 pub mod diagnosis;

@@ -16,7 +16,7 @@ const PROBLEM: &str = "application/problem+json";
 /// Routes with an optional body.
 const OPTIONAL_BODY: [&str; 3] = ["reserveJobs", "kickQueue", "rotateTarget"];
 /// Routes that need an existing queue.
-const NEEDS_QUEUE: [&str; 7] = [
+const NEEDS_QUEUE: [&str; 9] = [
     "getQueue",
     "removeQueue",
     "pauseQueue",
@@ -24,6 +24,8 @@ const NEEDS_QUEUE: [&str; 7] = [
     "kickQueue",
     "removeFinishedJobs",
     "cancelWaitingJobs",
+    "listErrors",
+    "changeMatchingJobs",
 ];
 
 /// Returns the head of the document.

@@ -141,7 +141,7 @@ Examples:
   tickwheel get 01890a5d-ac96-774b-bcce-b302099a8057
   tickwheel get 01890a5dac96..9a8057                 by a short id, as `ls` shows it
   tickwheel get 01890a5d                             by the first digits, if they are unambiguous
-  tickwheel get orders order-42                      by queue and key
+  tickwheel get orders order-42                      by queue and key, also if it is finished
   tickwheel get orders order-42 --payload > order.json")]
 pub(crate) struct GetArgs {
     #[command(flatten)]
@@ -157,6 +157,10 @@ Examples:
   tickwheel ls                                       the queues
   tickwheel ls orders
   tickwheel ls orders --state dead
+  tickwheel ls orders --error refused                jobs whose last error contains this
+  tickwheel ls orders --by error                     how many jobs failed, and why
+  tickwheel ls --by error                            the same for all queues
+  tickwheel ls orders --key order-42                 finished jobs with this key, too
   tickwheel ls orders --due-to 2026-12-25T00:00:00Z --key-prefix order- --all")]
 pub(crate) struct LsArgs {
     /// The queue
@@ -173,8 +177,21 @@ pub(crate) struct LsArgs {
     /// Only jobs whose key begins with this
     #[arg(long, value_name = "TEXT", requires = "queue")]
     pub(crate) key_prefix: Option<String>,
+    /// Only jobs with this key, finished ones included
+    #[arg(long, value_name = "KEY", requires = "queue")]
+    pub(crate) key: Option<String>,
+    /// Only jobs whose last error contains this text, in any case of letters
+    #[arg(long, value_name = "TEXT", requires = "queue")]
+    pub(crate) error: Option<String>,
+    /// Only jobs whose error belongs to this group, as `--by error` prints it
+    #[arg(long, value_name = "TEXT", requires = "queue")]
+    pub(crate) error_group: Option<String>,
+    /// Group the jobs that failed by their error, with `#` for numbers and ids
+    #[arg(long, value_name = "WHAT", conflicts_with_all = [
+        "state", "due_from", "due_to", "key_prefix", "key", "error", "error_group", "page", "all"])]
+    pub(crate) by: Option<GroupBy>,
     /// How many at once
-    #[arg(long, short = 'n', value_name = "N", requires = "queue", default_value_t = 50,
+    #[arg(long, short = 'n', value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) limit: u32,
     /// The page to list: `next` of the answer before
@@ -183,6 +200,13 @@ pub(crate) struct LsArgs {
     /// List all pages
     #[arg(long, requires = "queue")]
     pub(crate) all: bool,
+}
+
+/// What `ls` groups jobs by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum GroupBy {
+    /// The error of the last attempt
+    Error,
 }
 
 #[derive(Debug, Args)]
@@ -312,7 +336,9 @@ pub(crate) struct ReleaseArgs {
 Examples:
   tickwheel kick 01890a5d-ac96-774b-bcce-b302099a8057
   tickwheel kick --queue orders                      all dead jobs, the oldest first
-  tickwheel kick --queue orders --limit 100"
+  tickwheel kick --queue orders --limit 100
+  tickwheel kick --queue orders --error refused --dry-run
+  tickwheel kick --queue orders --error-group 'timeout after # s'"
 )]
 pub(crate) struct KickArgs {
     /// The id of a dead job, whole or short
@@ -325,6 +351,15 @@ pub(crate) struct KickArgs {
     #[arg(long, short = 'n', value_name = "N", requires = "queue",
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
+    /// Only jobs whose error contains this text, in any case of letters
+    #[arg(long, value_name = "TEXT", requires = "queue")]
+    pub(crate) error: Option<String>,
+    /// Only jobs whose error belongs to this group, as `ls --by error` prints it
+    #[arg(long, value_name = "TEXT", requires = "queue")]
+    pub(crate) error_group: Option<String>,
+    /// Print how many jobs that are, and change nothing
+    #[arg(long, requires = "queue")]
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Debug, Args)]
@@ -368,12 +403,32 @@ Examples:
   tickwheel watch orders --json | jq .               one document on each line
   tickwheel watch orders --since 1842-0-5f0c1d9e     what came after that event, then live
   tickwheel watch --count 10                         the next ten events
+  tickwheel watch orders --event failed,dead         what goes wrong, and why
+  tickwheel watch --key order-42 --error refused
 
 If the connection is lost it is made again, and nothing is missed as long as the server still has
 the events in between; otherwise a line says so.")]
 pub(crate) struct WatchArgs {
     /// The queue; defaults to all queues
     pub(crate) queue: Option<String>,
+    /// The same as an option
+    #[arg(long = "queue", value_name = "QUEUE", conflicts_with = "queue")]
+    pub(crate) queue_option: Option<String>,
+    /// Only these events, such as failed,dead
+    #[arg(long, value_name = "NAMES")]
+    pub(crate) event: Option<String>,
+    /// Only events after which the job is in this state
+    #[arg(long, short, value_parser = values::state())]
+    pub(crate) state: Option<JobState>,
+    /// Only events of jobs with this key
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+    /// Only events of jobs whose key begins with this
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) key_prefix: Option<String>,
+    /// Only failures whose error contains this text, in any case of letters
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) error: Option<String>,
     /// Begin after this event instead of now
     #[arg(long, value_name = "EVENT")]
     pub(crate) since: Option<String>,

@@ -19,7 +19,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub(crate) use self::clock::ClockCommand;
 pub(crate) use self::job::{
-    AckArgs, CancelArgs, CancelWaitingArgs, DeliveryArgs, ExtendArgs, FailArgs, GetArgs,
+    AckArgs, CancelArgs, CancelWaitingArgs, DeliveryArgs, ExtendArgs, FailArgs, GetArgs, GroupBy,
     JobOptions, KickArgs, LsArgs, PayloadArgs, PayloadKind, PutArgs, ReleaseArgs,
     RemoveFinishedArgs, RescheduleArgs, ReserveArgs, StatsArgs, Target, WatchArgs, WhenArgs,
 };

@@ -8,11 +8,12 @@ use tickwheel_api::{
 };
 use ureq::http::Method;
 
-use super::{Context, queue};
+use super::{Context, errors, queue};
 use crate::args::{
-    self, CancelArgs, GetArgs, IdArg, JobOptions, LsArgs, PutArgs, RescheduleArgs, Target, WhenArgs,
+    self, CancelArgs, GetArgs, GroupBy, IdArg, JobOptions, LsArgs, PutArgs, RescheduleArgs, Target,
+    WhenArgs,
 };
-use crate::client::{Extra, Path};
+use crate::client::{Answer, Extra, Path};
 use crate::failure::Failure;
 use crate::output::{self, Output, text};
 use crate::{payload, suggest};
@@ -197,6 +198,29 @@ impl Target {
         Ok(Path::new(&segments.into_iter().chain(action).collect::<Vec<_>>()))
     }
 
+    /// The job with this key that finished last, if one is kept.
+    fn finished(&self, context: &Context) -> Result<Option<Answer>, Failure> {
+        let Some(key) = &self.key else { return Ok(None) };
+        let mut newest = None;
+        let mut after: Option<String> = None;
+        loop {
+            let mut path = Path::new(&["queues", &self.job, "jobs"]).query("key", key);
+            if let Some(after) = &after {
+                path = path.query("page", after);
+            }
+            let page: JobPage = context.client.get(&path)?.read()?;
+            let found = page.jobs.iter().map(|job| (job.finished_ms, job.id));
+            newest = found.chain(newest).max_by_key(|(finished, _)| *finished);
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        let Some((_, id)) = newest else { return Ok(None) };
+        context.output.remark("no live job has this key: this is the last one that finished");
+        context.client.get(&Path::new(&["jobs", &id.to_string()])).map(Some)
+    }
+
     /// Adds a suggestion if the job does not exist.
     fn explain(&self, context: &Context, failure: Failure) -> Failure {
         let Some(key) = self.key.as_ref().filter(|_| failure.is_not_found()) else {
@@ -208,10 +232,13 @@ impl Target {
 }
 
 pub(crate) fn get(context: &Context, args: &GetArgs) -> Result<(), Failure> {
-    let answer = context
-        .client
-        .get(&args.target.path(context, None)?)
-        .map_err(|failure| args.target.explain(context, failure))?;
+    let answer = match context.client.get(&args.target.path(context, None)?) {
+        Err(failure) if failure.is_not_found() => match args.target.finished(context)? {
+            Some(answer) => answer,
+            None => return Err(args.target.explain(context, failure)),
+        },
+        answer => answer?,
+    };
     if args.payload {
         let carried = payload::of(&answer.read::<Job>()?);
         let bytes = carried.map(Content::into_bytes).transpose().map_err(Failure::Other)?;
@@ -259,6 +286,9 @@ fn is_zero(number: &u64) -> bool {
 }
 
 pub(crate) fn ls(context: &Context, args: &LsArgs) -> Result<(), Failure> {
+    if args.by == Some(GroupBy::Error) {
+        return errors::by_error(context, args);
+    }
     let Some(name) = &args.queue else {
         return queue::ls(context);
     };
@@ -299,6 +329,9 @@ fn page(
         ("due_from", args.due_from.map(|time| time.to_string())),
         ("due_to", args.due_to.map(|time| time.to_string())),
         ("key_prefix", args.key_prefix.clone()),
+        ("key", args.key.clone()),
+        ("error", args.error.clone()),
+        ("error_group", args.error_group.clone()),
         ("page", after.map(str::to_owned)),
     ];
     for (filter, value) in filters {

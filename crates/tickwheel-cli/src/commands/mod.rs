@@ -8,6 +8,7 @@ mod bench;
 mod clock;
 mod config;
 mod doctor;
+mod errors;
 mod export;
 mod group;
 mod job;

@@ -161,6 +161,9 @@ pub(crate) fn kick(context: &Context, args: &KickArgs) -> Result<(), Failure> {
         return context.output.answer(&answer, |_: &Kicked| context.output.line("ready again"));
     }
     let queue = args.queue.as_deref().unwrap_or_default();
+    if args.error.is_some() || args.error_group.is_some() || args.dry_run {
+        return super::errors::kick(context, queue, args);
+    }
     let request = KickRequest { limit: args.limit };
     counted(context, queue, "kick", &request, |count| {
         let verb = if count == 1 { "is" } else { "are" };

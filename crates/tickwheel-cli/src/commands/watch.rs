@@ -28,10 +28,22 @@ const PAUSES: [Duration; 5] = [
 const RESET: &str = "reset";
 
 pub(crate) fn run(context: &Context, args: &WatchArgs) -> Result<(), Failure> {
-    let path = match &args.queue {
+    let mut path = match args.queue.as_ref().or(args.queue_option.as_ref()) {
         Some(queue) => Path::new(&["queues", queue, "events"]),
         None => Path::new(&["events"]),
     };
+    let filters = [
+        ("event", args.event.clone()),
+        ("state", args.state.map(|state| state.to_string())),
+        ("key", args.key.clone()),
+        ("key_prefix", args.key_prefix.clone()),
+        ("error", args.error.clone()),
+    ];
+    for (filter, value) in filters {
+        if let Some(value) = value {
+            path = path.query(filter, &value);
+        }
+    }
     let mut watch = Watch {
         context,
         path,
@@ -126,6 +138,12 @@ impl Watch<'_> {
             (Some(due), None) => format!("  due {}", output.wall.absolute(due)),
             (None, None) => String::new(),
         };
-        output.line(format!("{time}  {name}  {}  {}{until}", safe(&told.queue), told.job))
+        let key = told.key.map_or_else(String::new, |key| format!("  {}", safe(&key)));
+        let first_line = |error: &String| safe(error.trim().lines().next().unwrap_or_default());
+        let error = told.error.as_ref().map_or_else(String::new, |error| {
+            format!("  {}", output.paint.text(Style::Bad, &first_line(error)))
+        });
+        let queue = safe(&told.queue);
+        output.line(format!("{time}  {name}  {queue}  {}{key}{until}{error}", told.job))
     }
 }

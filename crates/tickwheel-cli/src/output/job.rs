@@ -5,6 +5,7 @@ use std::time::Duration;
 use tickwheel_api::{Attempt, AttemptOutcome, Content, Delivery, Job, JobId, JobPage};
 
 use super::Output;
+use super::json::indented;
 use super::style::Style;
 use super::table::{Cell, Table, WIDTH};
 use super::text::{bytes, count, safe, safe_lines, shortened};
@@ -16,7 +17,7 @@ use crate::payload;
 const SHOWN: usize = 13;
 
 /// Returns the short id: the millisecond of the put and six random digits. Commands accept it.
-fn short_id(id: JobId) -> String {
+pub(super) fn short_id(id: JobId) -> String {
     let digits = id.to_string().replace('-', "");
     format!("{}..{}", &digits[..12], &digits[26..])
 }
@@ -24,6 +25,10 @@ fn short_id(id: JobId) -> String {
 /// Shows one job in full.
 pub(crate) fn show(output: &Output, job: &Job) -> Result<(), Failure> {
     output.table(&fields(output, job))?;
+    if let Some(error) = job.last_error.as_deref().map(str::trim).filter(|it| it.contains('\n')) {
+        output.line("\nLast error")?;
+        output.line(safe_lines(error))?;
+    }
     if !job.history.is_empty() {
         output.line("\nAttempts")?;
         output.table(&timeline(output, &job.history))?;
@@ -84,7 +89,8 @@ fn fields(output: &Output, job: &Job) -> Table {
     if let Some(retry) = &job.retry {
         table.field("retry", super::queue::retry(retry));
     }
-    if let Some(error) = &job.last_error {
+    // An error of several lines, such as a stack trace, has its own place.
+    if let Some(error) = job.last_error.as_ref().filter(|error| !error.trim().contains('\n')) {
         table.field("last error", Cell::new(safe(error)).style(Style::Bad));
     }
     for (name, value) in &job.headers {
@@ -125,15 +131,12 @@ fn state(job: &Job) -> Cell {
     Cell::new(job.state.to_string()).style(Style::of_state(job.state))
 }
 
-/// Returns JSON with a line for each part, or unchanged if it is nested too deeply.
-fn indented(json: &str) -> String {
-    let value: Result<serde_json::Value, _> = serde_json::from_str(json);
-    value.and_then(|value| serde_json::to_string_pretty(&value)).unwrap_or_else(|_| json.to_owned())
-}
-
 /// Shows a page of a list.
 pub(crate) fn list(output: &Output, page: &JobPage) -> Result<(), Failure> {
-    let mut table = Table::new(["id", "state", "due", "key", "tries", "payload"]).narrow();
+    // Where jobs have failed, why is more important than what they carry.
+    let has_errors = page.jobs.iter().any(|job| job.last_error.is_some());
+    let last = if has_errors { "error" } else { "payload" };
+    let mut table = Table::new(["id", "state", "due", "key", "tries", last]).narrow();
     for job in &page.jobs {
         table.row([
             short_id(job.id).into(),
@@ -141,7 +144,7 @@ pub(crate) fn list(output: &Output, page: &JobPage) -> Result<(), Failure> {
             relative(job.due_ms).into(),
             short(job.key.as_deref().unwrap_or_default()).into(),
             Cell::number(job.attempts.into()),
-            summary(job).into(),
+            if has_errors { error(job) } else { summary(job).into() },
         ]);
     }
     if !page.jobs.is_empty() {
@@ -162,6 +165,13 @@ pub(crate) fn list(output: &Output, page: &JobPage) -> Result<(), Failure> {
 
 fn short(text: &str) -> String {
     shortened(&safe(text), SHOWN)
+}
+
+/// Returns the first line of a job's last error.
+fn error(job: &Job) -> Cell {
+    let error = job.last_error.as_deref().unwrap_or_default();
+    let line = error.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    Cell::new(shortened(&safe(line.trim()), WIDTH)).style(Style::Bad)
 }
 
 /// Returns the beginning of a payload, on one line.

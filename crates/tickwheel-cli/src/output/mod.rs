@@ -5,7 +5,9 @@
 //! stable. All output goes through [`Output`], because `println!` panics when the reader of a pipe
 //! goes away.
 
+pub(crate) mod errors;
 pub(crate) mod job;
+mod json;
 pub(crate) mod queue;
 pub(crate) mod style;
 pub(crate) mod table;

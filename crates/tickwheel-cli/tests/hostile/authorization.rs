@@ -80,7 +80,7 @@ const IMPORT: &str = r#"{"items":[{"created":1,"attempts":0,
     "put":{"id":"0190163d-8694-739b-aea5-966c26f8adff","queue":"{queue}","text":"x","delay":"1h"}}]}"#;
 
 /// Routes that name a queue, a key in it, or a schedule.
-const BY_NAME: [Route; 29] = [
+const BY_NAME: [Route; 33] = [
     route("POST", "/v1/queues/{queue}/jobs", r#"{"text":"x","delay":"1h"}"#, "produce"),
     route(
         "POST",
@@ -96,6 +96,10 @@ const BY_NAME: [Route; 29] = [
     route("POST", "/v1/queues/{queue}/reserve", r#"{"limit":10}"#, "consume"),
     route("GET", "/v1/queues/{queue}", "", "read"),
     route("GET", "/v1/history?queue={queue}", "", "read"),
+    route("GET", "/v1/queues/{queue}/errors", "", "read"),
+    route("GET", "/v1/queues/{queue}/jobs?key={key}&error=x", "", "read"),
+    route("POST", "/v1/queues/{queue}/bulk", r#"{"action":"retry","dry_run":true}"#, "admin"),
+    route("POST", "/v1/queues/{queue}/bulk", r#"{"action":"cancel"}"#, "admin"),
     route("PUT", "/v1/queues/{queue}/settings", "{}", "admin"),
     route("PATCH", "/v1/queues/{queue}/settings", "{}", "admin"),
     route("GET", "/v1/queues/{queue}/groups", "", "read"),
@@ -142,13 +146,14 @@ const FOR_ALL_QUEUES: [Route; 13] = [
 const TARGET: &str = "b-partner";
 
 /// Routes that concern everything: what they show has to be filtered.
-const LISTS: [&str; 7] = [
+const LISTS: [&str; 8] = [
     "/v1/queues",
     "/v1/schedules",
     "/v1/stats",
     "/v1/overview",
     "/v1/history",
     "/v1/wheel",
+    "/v1/errors",
     "/metrics",
 ];
 

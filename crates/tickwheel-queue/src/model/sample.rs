@@ -26,6 +26,8 @@ use crate::model::time::Time;
 pub struct Sample {
     /// When it was taken.
     pub time: Time,
+    /// How often the store failed and was opened again.
+    pub failures: u64,
     /// All queues together, with the counters since the queues were opened. A handle that is limited
     /// to some queues gets the number of their jobs, and no counters.
     pub total: QueueSample,

@@ -20,6 +20,7 @@ use crate::engine::{self, Engine, EngineOptions, Happened, Outcome, Reserved};
 use crate::model::access::Access;
 use crate::model::error::Error;
 use crate::model::event::{Event, EventId};
+use crate::model::sample::Sample;
 use crate::model::stats::{Durability, QueueInfo, Stats};
 use crate::model::time::{Clock, instant_now};
 use crate::model::validation::check_window;
@@ -500,7 +501,7 @@ impl WriterOptions {
             }
             Ask::Sample(since, names) => {
                 let sample = engine.sample(access, *since, names, clock.now().time());
-                Response::Sample(Box::new(sample))
+                Response::Sample(Box::new(Sample { failures, ..sample }))
             }
             Ask::Wheel => Response::Wheel(Box::new(engine.wheel_info(access))),
         }

@@ -54,7 +54,7 @@ impl Samples {
     }
 
     /// Takes a sample.
-    fn take(&mut self, sample: &Sample, failures: u64) {
+    fn take(&mut self, sample: &Sample) {
         let at_ms = sample.time.as_millis();
         let is_first = self.last.is_none();
         let before_ms = self.last.map_or(at_ms, Time::as_millis);
@@ -73,8 +73,8 @@ impl Samples {
         if self.count.is_multiple_of(PRUNE_EVERY) {
             self.recent.values_mut().for_each(|recent| recent.prune(at_ms));
         }
-        if failures > self.failures.0 {
-            self.failures = (failures, Some(sample.time));
+        if sample.failures > self.failures.0 {
+            self.failures = (sample.failures, Some(sample.time));
         }
         self.last = Some(sample.time);
     }
@@ -191,12 +191,9 @@ pub(super) fn used(
 /// Takes a sample. While the store does not answer there is none, and the history has a gap.
 pub(crate) async fn take_sample(app: &App) {
     let (since, names) = app.insight().samples().request();
-    let sample = tokio::time::timeout(PATIENCE, async {
-        let failures = app.queues().stats().await?.failures;
-        Ok::<_, tickwheel_queue::Error>((app.queues().sample(since, names).await?, failures))
-    });
-    if let Ok(Ok((sample, failures))) = sample.await {
-        app.insight().samples().take(&sample, failures);
+    let sample = app.queues().sample(since, names);
+    if let Ok(Ok(sample)) = tokio::time::timeout(PATIENCE, sample).await {
+        app.insight().samples().take(&sample);
     }
 }
 
@@ -245,7 +242,7 @@ mod tests {
     fn both_windows_count_everything_once() {
         let mut samples = Samples::default();
         for second in 0..=600 {
-            samples.take(&sample(60_000 + second, &[("mail", second * 7)]), 0);
+            samples.take(&sample(60_000 + second, &[("mail", second * 7)]));
         }
         for window in [SECONDS, MINUTES] {
             let history = samples.of_queue(window, "mail".into());
@@ -265,7 +262,7 @@ mod tests {
     fn time_without_a_sample_has_no_data() {
         let mut samples = Samples::default();
         for second in [100, 101, 102, 110, 111] {
-            samples.take(&sample(second, &[("mail", second)]), 0);
+            samples.take(&sample(second, &[("mail", second)]));
         }
         let history = samples.of_all(SECONDS);
         assert_eq!(history.put.iter().filter(|it| it.is_none()).count(), 7);
@@ -282,7 +279,7 @@ mod tests {
         for second in 0..2_000 {
             let queues: Vec<_> =
                 names.iter().zip(0..).map(|(name, rank)| (&**name, second * rank)).collect();
-            samples.take(&sample(1_000_000 + second, &queues), 0);
+            samples.take(&sample(1_000_000 + second, &queues));
         }
         assert_eq!(samples.tracked.len(), MAX_TRACKED);
         assert!(samples.tracked.contains_key("q199") && !samples.tracked.contains_key("q0"));
@@ -294,7 +291,7 @@ mod tests {
             assert!(points <= window.max_points() && points > 30, "{points}");
         }
         // A queue that is removed has no history.
-        samples.take(&sample(1_002_001, &[("q199", 1)]), 0);
+        samples.take(&sample(1_002_001, &[("q199", 1)]));
         assert_eq!(samples.tracked.len(), 1);
     }
 
@@ -303,7 +300,7 @@ mod tests {
         let mut samples = Samples::default();
         for second in 0..10 {
             let queues = [("a-1", second), ("a-2", second * 2), ("b", second * 100)];
-            samples.take(&sample(500 + second, &queues), 0);
+            samples.take(&sample(500 + second, &queues));
         }
         let history = samples.of_some(SECONDS, |name| name.starts_with("a-"));
         assert_eq!(sum(&history.put), 27);

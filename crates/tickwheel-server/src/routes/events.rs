@@ -6,32 +6,57 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use tickwheel_queue::EventId;
+use tickwheel_queue::{self as queue, EventId};
 
-use crate::api::Code;
+use crate::api::{Code, Event};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::events::EventBody;
+use crate::events::{EventBody, EventFilter};
 use crate::extract::{Params, QueueName};
 use crate::problem::Failure;
 use crate::tokens::Scope;
+use crate::wire::IntoWire;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// The position from which a client resumes.
-pub(crate) struct GoOn(Option<EventId>);
+/// The position from which a client resumes, and the events that it wants.
+pub(crate) struct GoOn(Option<EventId>, EventFilter);
 
 impl FromRequestParts<App> for GoOn {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
         let params = Params::from_request_parts(parts, app).await?;
-        params.only(&["last_event_id"])?;
+        params.only(&["last_event_id", "event", "state", "key", "key_prefix", "error"])?;
+        let filter = filter_of(&params)?;
         if let Some(id) = params.parse("last_event_id", str::parse)? {
-            return Ok(Self(Some(id)));
+            return Ok(Self(Some(id), filter));
         }
-        of_header(&parts.headers).map(Self)
+        of_header(&parts.headers).map(|id| Self(id, filter))
     }
+}
+
+fn filter_of(params: &Params) -> Result<EventFilter, Failure> {
+    let text = |name| params.get(name).map(str::to_owned);
+    let names = params.parse("event", |text| {
+        let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        let unknown = names.iter().find(|name| !Event::NAMES.contains(&name.as_str()));
+        match unknown {
+            Some(name) => {
+                let name: String = name.chars().take(64).collect();
+                let known = Event::NAMES.join(", ");
+                Err(format!("unknown event {name:?}: use names from {known}, with commas between"))
+            }
+            None => Ok(names),
+        }
+    })?;
+    Ok(EventFilter {
+        names,
+        state: params.parse("state", str::parse::<queue::State>)?.map(IntoWire::into_wire),
+        key: text("key"),
+        key_prefix: text("key_prefix"),
+        error: text("error"),
+    })
 }
 
 fn of_header(headers: &HeaderMap) -> Result<Option<EventId>, Failure> {
@@ -66,6 +91,16 @@ pub(super) fn stream(
          description = "The id of the last event seen"),
         ("last_event_id" = Option<String>, Query, pattern = "^[0-9]{1,19}-[0-9]{1,9}-[0-9a-f]{8}$",
          description = "The same, for those who cannot set headers"),
+        ("event" = Option<String>, Query,
+         description = "Only these events: names with commas between, such as `failed,dead`"),
+        ("state" = Option<crate::api::JobState>, Query,
+         description = "Only events after which the job is in this state"),
+        ("key" = Option<String>, Query, max_length = 512,
+         description = "Only events of jobs with this key"),
+        ("key_prefix" = Option<String>, Query, max_length = 512,
+         description = "Only events of jobs whose key begins with this"),
+        ("error" = Option<String>, Query, max_length = 4096,
+         description = "Only failures whose error contains this text, in any case of letters"),
     ),
     responses((status = 200, description = "The events", body = String, content_type = "text/event-stream"))
 )]
@@ -75,7 +110,7 @@ pub(crate) async fn all(
     from: GoOn,
 ) -> Result<Response, Failure> {
     let events = app.queues_for(&caller, Scope::Read)?.events(from.0);
-    Ok(stream(EventBody::new(app, events)))
+    Ok(stream(EventBody::new(app, events, from.1)))
 }
 
 /// Follow the events of a queue.
@@ -88,6 +123,16 @@ pub(crate) async fn all(
          description = "The id of the last event seen"),
         ("last_event_id" = Option<String>, Query, pattern = "^[0-9]{1,19}-[0-9]{1,9}-[0-9a-f]{8}$",
          description = "The same, for those who cannot set headers"),
+        ("event" = Option<String>, Query,
+         description = "Only these events: names with commas between, such as `failed,dead`"),
+        ("state" = Option<crate::api::JobState>, Query,
+         description = "Only events after which the job is in this state"),
+        ("key" = Option<String>, Query, max_length = 512,
+         description = "Only events of jobs with this key"),
+        ("key_prefix" = Option<String>, Query, max_length = 512,
+         description = "Only events of jobs whose key begins with this"),
+        ("error" = Option<String>, Query, max_length = 4096,
+         description = "Only failures whose error contains this text, in any case of letters"),
     ),
     responses((status = 200, description = "The events", body = String, content_type = "text/event-stream"))
 )]
@@ -99,5 +144,5 @@ pub(crate) async fn of_queue(
 ) -> Result<Response, Failure> {
     caller.may(Scope::Read, &queue)?;
     let events = app.queues_for(&caller, Scope::Read)?.events(from.0).of_queue(queue);
-    Ok(stream(EventBody::new(app, events)))
+    Ok(stream(EventBody::new(app, events, from.1)))
 }

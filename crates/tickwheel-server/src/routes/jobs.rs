@@ -80,8 +80,15 @@ pub(super) fn with_replayed(mut response: Response, replayed: bool) -> Response 
         ("state" = Option<crate::api::JobState>, Query, description = "Only jobs in this state"),
         ("due_from" = Option<Timestamp>, Query, description = "Only jobs due at this time or later"),
         ("due_to" = Option<Timestamp>, Query, description = "Only jobs due at this time or earlier"),
+        ("key" = Option<String>, Query, max_length = 512,
+         description = "Only jobs with this key: the live one, and finished ones that are kept"),
         ("key_prefix" = Option<String>, Query, max_length = 512,
-         description = "Only live jobs whose key begins with this, in order of their keys"),
+         description = "Only jobs whose key begins with this: live ones, in order of their keys, or \
+                        with a `state` in which jobs are finished those"),
+        ("error" = Option<String>, Query, max_length = 4096,
+         description = "Only jobs whose last error contains this text, in any case of letters"),
+        ("error_group" = Option<String>, Query, max_length = 4096,
+         description = "Only jobs whose last error belongs to this group: `error` of `listErrors`"),
         ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
          description = "So many to a page; 100 if this is not given"),
         ("page" = Option<String>, Query, description = "`next` of the page before"),
@@ -95,13 +102,25 @@ pub(crate) async fn list(
     params: Params,
 ) -> Result<Response, Failure> {
     caller.may(Scope::Read, &queue)?;
-    params.only(&["state", "due_from", "due_to", "key_prefix", "limit", "page"])?;
+    params.only(&[
+        "state",
+        "due_from",
+        "due_to",
+        "key",
+        "key_prefix",
+        "error",
+        "error_group",
+        "limit",
+        "page",
+    ])?;
     let time = |name| params.parse(name, str::parse::<Timestamp>);
     let mut list = List::of(queue);
     list.state = params.parse("state", str::parse)?;
     list.due_from = time("due_from")?.map_or(Time::default(), IntoQueue::into_queue);
     list.due_to = time("due_to")?.map_or(Time::MAX, IntoQueue::into_queue);
-    list.key_prefix = params.get("key_prefix").map(str::to_owned);
+    let text = |name| params.get(name).map(str::to_owned);
+    (list.key, list.key_prefix) = (text("key"), text("key_prefix"));
+    (list.error, list.error_group) = (text("error"), text("error_group"));
     list.limit = params.number("limit", 1, 1_000)?.unwrap_or(100);
     list.after = params.parse("page", str::parse::<PageToken>)?;
     answer::page(&app, &caller, list).await

@@ -2,6 +2,7 @@
 //! added in [`openapi`](crate::openapi).
 
 mod batch;
+mod bulk;
 mod clock;
 mod events;
 mod groups;
@@ -63,6 +64,9 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(batch::reschedule))
         .routes(routes!(batch::kick))
         .routes(routes!(batch::import))
+        .routes(routes!(bulk::all_errors))
+        .routes(routes!(bulk::errors))
+        .routes(routes!(bulk::change))
         .routes(routes!(queues::list))
         .routes(routes!(queues::get, queues::remove))
         .routes(routes!(queues::put_settings, queues::patch_settings))

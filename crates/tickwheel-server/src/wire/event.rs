@@ -46,6 +46,8 @@ impl IntoWire for &queue::Event {
             event: self.kind.as_str().to_owned(),
             queue: self.queue.as_ref().to_owned(),
             job: self.job.into_wire(),
+            key: self.key.as_deref().map(str::to_owned),
+            error: self.error.as_deref().map(str::to_owned),
             state,
             at: rfc3339(self.time),
             at_ms: self.time.as_millis(),

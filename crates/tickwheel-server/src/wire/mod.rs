@@ -82,6 +82,22 @@ impl IntoWire for tickwheel_queue::State {
     }
 }
 
+impl IntoQueue for JobState {
+    type Queue = tickwheel_queue::State;
+
+    fn into_queue(self) -> Self::Queue {
+        use tickwheel_queue::State;
+        match self {
+            Self::Scheduled => State::Scheduled,
+            Self::Ready => State::Ready,
+            Self::Leased => State::Leased,
+            Self::Dead => State::Dead,
+            Self::Done => State::Done,
+            Self::Cancelled => State::Cancelled,
+        }
+    }
+}
+
 /// Returns the text of a time, as answers have it.
 pub(crate) fn rfc3339(time: Time) -> String {
     crate::api::rfc3339(time.as_millis())

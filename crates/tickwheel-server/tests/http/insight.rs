@@ -254,3 +254,175 @@ async fn a_restricted_token_sees_its_own_queues_alone() {
     tokio::time::timeout(PATIENCE, ended).await.expect("the stream ends");
     service.stop().await;
 }
+
+/// Puts a job and has it fail; dead, or tried again in an hour.
+async fn fail(service: &Service, queue: &str, key: &str, error: &str, dead: bool) {
+    let job = json!({"text": "x", "key": key});
+    let put = service.post(&format!("/v1/queues/{queue}/jobs"), job).await;
+    assert_eq!(put.status, 201, "{put:?}");
+    let (id, token) = service.reserve_one(queue).await;
+    let mut failure = json!({"token": token, "error": error});
+    if dead {
+        failure["dead"] = true.into();
+    } else {
+        failure["delay"] = "1h".into();
+    }
+    let failed = service.post(&format!("/v1/jobs/{id}/fail"), failure).await;
+    assert_eq!(failed.status, 200, "{failed:?}");
+}
+
+/// The keys in a list.
+async fn keys(service: &Service, path: &str) -> Vec<String> {
+    let answer = service.get(path).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    let json = answer.json();
+    let jobs = json["jobs"].as_array().unwrap().iter();
+    jobs.map(|job| job["key"].as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn lists_say_why_jobs_fail_and_are_filtered_by_it() {
+    let service = Service::start().await;
+    fail(&service, "mail", "a", "10.0.0.7:25 refused\n  at send()", true).await;
+    fail(&service, "mail", "b", "10.0.0.8:25 refused", false).await;
+    fail(&service, "mail", "c", "no such address", true).await;
+    let dead = service.get("/v1/queues/mail/jobs?state=dead").await.json();
+    assert_eq!(dead["jobs"][0]["last_error"], "10.0.0.7:25 refused\n  at send()");
+    assert_eq!(keys(&service, "/v1/queues/mail/jobs?error=REFUSED").await, ["b", "a"]);
+    assert_eq!(keys(&service, "/v1/queues/mail/jobs?error=refused&state=dead").await, ["a"]);
+    assert_eq!(keys(&service, "/v1/queues/mail/jobs?error_group=%23%20refused").await, ["b", "a"]);
+    assert_eq!(keys(&service, "/v1/queues/mail/jobs?key=c").await, ["c"]);
+    assert_eq!(keys(&service, "/v1/queues/mail/jobs?key_prefix=&state=dead").await, ["a", "c"]);
+
+    let errors = service.get("/v1/queues/mail/errors").await.json();
+    assert_eq!((&errors["complete"], &errors["others"]), (&json!(true), &json!(0)));
+    let first = &errors["groups"][0];
+    assert_eq!((&first["error"], &first["count"]), (&json!("# refused"), &json!(2)));
+    assert_eq!((&first["dead"], &first["retrying"]), (&json!(1), &json!(1)));
+    assert!(first["newest_ms"].as_u64() >= first["oldest_ms"].as_u64());
+    let example = service.get(&format!("/v1/jobs/{}", first["example"].as_str().unwrap())).await;
+    assert_eq!(example.json()["last_error"], first["example_error"]);
+    fail(&service, "orders", "x", "card declined", true).await;
+    let all = service.get("/v1/errors?limit=1").await.json();
+    assert_eq!((all["groups"].as_array().unwrap().len(), &all["others"]), (1, &json!(2)));
+    service.get("/v1/queues/none/errors").await.problem(404, "not-found");
+    service.get("/v1/errors?limit=0").await.problem(400, "invalid-parameter");
+    service.stop().await;
+}
+
+/// Does all steps of a bulk change; gives the sums of matched, changed and skipped jobs.
+async fn bulk(service: &Service, queue: &str, mut request: Value) -> (u64, u64, u64) {
+    let mut sums = (0, 0, 0);
+    for _ in 0..100 {
+        let answer = service.post(&format!("/v1/queues/{queue}/bulk"), request.clone()).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        let step = answer.json();
+        let number = |name: &str| step[name].as_u64().unwrap();
+        sums.0 += number("matched");
+        sums.1 += number("changed");
+        sums.2 += number("skipped");
+        if step["next"].is_null() {
+            return sums;
+        }
+        request["cursor"] = step["next"].clone();
+    }
+    panic!("the steps do not end");
+}
+
+#[tokio::test]
+async fn every_job_that_matches_is_changed_once() {
+    let service = Service::start().await;
+    for number in 0..7 {
+        fail(&service, "mail", &format!("r{number}"), "timeout after 5 s", true).await;
+    }
+    fail(&service, "mail", "other", "no such address", true).await;
+    let retry = |dry_run: bool| {
+        json!({"action": "retry", "filter": {"error_group": "timeout after # s"}, "limit": 3,
+               "dry_run": dry_run})
+    };
+    assert_eq!(bulk(&service, "mail", retry(true)).await, (7, 0, 0));
+    assert_eq!(bulk(&service, "mail", retry(false)).await, (7, 7, 0));
+    assert_eq!(bulk(&service, "mail", retry(false)).await, (0, 0, 0));
+    assert_eq!(keys(&service, "/v1/queues/mail/jobs?state=dead").await, ["other"]);
+
+    // Rescheduled jobs move to the end of the walk, and are not found again.
+    let later = json!({"action": "reschedule", "delay": "2h", "limit": 2});
+    assert_eq!(bulk(&service, "mail", later).await, (7, 7, 0));
+    let jobs = service.get("/v1/queues/mail/jobs?state=scheduled").await.json();
+    let dues: Vec<_> = jobs["jobs"].as_array().unwrap().iter().map(|job| &job["due_ms"]).collect();
+    assert!(dues.len() == 7 && dues.iter().all(|due| *due == dues[0]), "{dues:?}");
+
+    let run = json!({"action": "run", "filter": {"key_prefix": "r"}, "limit": 4});
+    assert_eq!(bulk(&service, "mail", run.clone()).await, (7, 7, 0));
+    assert_eq!(bulk(&service, "mail", run).await, (0, 0, 0));
+    let (leased, _) = service.reserve_one("mail").await;
+    let cancel = json!({"action": "cancel", "limit": 1});
+    assert_eq!(bulk(&service, "mail", cancel).await, (6, 6, 0));
+    let job = service.get(&format!("/v1/jobs/{leased}")).await.json();
+    assert_eq!(job["state"], "leased");
+    let cancel = json!({"action": "cancel", "filter": {"state": "leased"}});
+    assert_eq!(bulk(&service, "mail", cancel).await, (1, 1, 0));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_job_that_cannot_be_changed_is_skipped_with_a_reason() {
+    let service = Service::start().await;
+    fail(&service, "mail", "k", "no", true).await;
+    let live = json!({"text": "x", "key": "k", "delay": "1h"});
+    service.post("/v1/queues/mail/jobs", live).await;
+    let step = service.post("/v1/queues/mail/bulk", json!({"action": "retry"})).await.json();
+    assert_eq!((&step["matched"], &step["skipped"]), (&json!(1), &json!(1)));
+    assert!(step["why"].as_str().unwrap().contains('k'), "{step}");
+
+    let wrong = async |request: Value, field: &str| {
+        let answer = service.post("/v1/queues/mail/bulk", request).await;
+        let status = answer.status;
+        assert_eq!((status, answer.json()["field"].as_str()), (422, Some(field)), "{answer:?}");
+    };
+    wrong(json!({"action": "retry", "filter": {"state": "ready"}}), "/filter/state").await;
+    wrong(json!({"action": "retry", "delay": "1s"}), "/delay").await;
+    wrong(json!({"action": "reschedule"}), "/delay").await;
+    wrong(json!({"action": "cancel", "limit": 0}), "/limit").await;
+    wrong(json!({"action": "cancel", "cursor": "x"}), "/cursor").await;
+    wrong(json!({"action": "cancel", "filter": {"stat": "ready"}}), "/filter/stat").await;
+    wrong(json!({"action": "remove"}), "/action").await;
+    let none = service.post("/v1/queues/none/bulk", json!({"action": "cancel"})).await;
+    none.problem(404, "not-found");
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn events_are_filtered_by_name_state_key_and_error() {
+    let service = Service::start().await;
+    let open = async |query: &str| {
+        let mut stream = Stream::open(&service, get(&format!("/v1/events{query}"))).await;
+        stream.block().await.unwrap();
+        stream
+    };
+    let mut failures = open("?event=failed,dead").await;
+    let mut keyed = open("?key_prefix=order-&state=dead").await;
+    let mut refused = open("?error=REFUSED").await;
+    fail(&service, "mail", "a", "connection refused", false).await;
+    fail(&service, "mail", "order-1", "no such address", true).await;
+    fail(&service, "mail", "order-2", "refused again", true).await;
+    let next = async |stream: &mut Stream| -> Value {
+        loop {
+            let block = stream.block().await.unwrap();
+            if let Some(data) = block.lines().find_map(|line| line.strip_prefix("data: ")) {
+                return serde_json::from_str(data).unwrap();
+            }
+        }
+    };
+    let first = next(&mut failures).await;
+    assert_eq!((&first["event"], &first["key"]), (&json!("failed"), &json!("a")));
+    assert_eq!(first["error"], "connection refused");
+    assert_eq!(next(&mut failures).await["key"], "order-1");
+    assert_eq!(next(&mut keyed).await["key"], "order-1");
+    assert_eq!(next(&mut keyed).await["key"], "order-2");
+    assert_eq!(next(&mut refused).await["key"], "a");
+    assert_eq!(next(&mut refused).await["key"], "order-2");
+    service.get("/v1/events?event=exploded").await.problem(400, "invalid-parameter");
+    service.get("/v1/events?state=odd").await.problem(400, "invalid-parameter");
+    service.stop().await;
+}

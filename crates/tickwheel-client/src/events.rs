@@ -20,6 +20,7 @@ const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
 
 /// What a stream tells.
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "nearly all are events")]
 pub enum Told {
     /// Something happened to a job.
     Event(Event),

@@ -27,7 +27,7 @@ pub(crate) fn indented(json: &str) -> String {
             }
             '{' | '[' => {
                 text.push(part);
-                while parts.next_if(|next| next.is_ascii_whitespace()).is_some() {}
+                while parts.next_if(char::is_ascii_whitespace).is_some() {}
                 if let Some(end) = parts.next_if(|next| matches!(next, '}' | ']')) {
                     text.push(end);
                     continue;

@@ -275,7 +275,7 @@ impl Engine {
         }
         let Some((state, time)) = known.finished() else {
             let state = self.cancel_known(view, &known)?;
-            self.tell(number, id, EventKind::Cancelled);
+            self.tell(number, id, known.record.key.as_deref(), EventKind::Cancelled);
             return Ok(state);
         };
         if state != State::Dead {

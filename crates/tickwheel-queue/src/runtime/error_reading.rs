@@ -212,7 +212,7 @@ fn range(view: &dyn View, number: u32, part: Part) -> (Vec<u8>, Vec<u8>) {
         Part::Leased => {
             (rows::of_queue(rows::LEASE, number).to_vec(), rows::after_queue(rows::LEASE, number))
         }
-        Part::Waiting => (rows::due(number, counts.low).to_vec(), rows::due_end(number).to_vec()),
+        Part::Waiting => (rows::due(number, counts.low).to_vec(), rows::due_end(number)),
     }
 }
 

@@ -5,7 +5,7 @@ mod rig;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use rig::{Server, tickwheel};
+use rig::{Server, tickwheel, until};
 use serde_json::Value;
 
 #[test]
@@ -134,4 +134,23 @@ fn flags_over_environment_over_file() {
     let server =
         Server::start_with(&["--config", file.to_str().unwrap(), "--limits-payload", "20"]);
     server.run(&["put", "q", "12345678901"]).code(0);
+}
+
+#[test]
+fn the_log_has_the_trace_of_a_request() {
+    let server = Server::start_with(&["--log", "json"]);
+    let trace = "0af7651916cd43dd8448eb211c80319c";
+    let answer = ureq::get(format!("{}/v1/queues", server.url))
+        .header("traceparent", format!("00-{trace}-b7ad6b7169203331-01"))
+        .call();
+    assert!(answer.is_ok(), "{answer:?}");
+    let wanted = format!("\"trace_id\":\"{trace}\"");
+    until(|| server.log().lines().any(|line| line.contains("answered") && line.contains(&wanted)));
+    // A header that is no trace is not logged.
+    let answer = ureq::get(format!("{}/v1/stats", server.url)).header("traceparent", "x").call();
+    assert!(answer.is_ok(), "{answer:?}");
+    until(|| server.log().lines().any(|line| line.contains("/v1/stats")));
+    assert!(
+        !server.log().lines().any(|line| line.contains("/v1/stats") && line.contains("trace_id"))
+    );
 }

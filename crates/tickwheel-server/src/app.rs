@@ -18,6 +18,7 @@ use crate::metrics::HttpCounts;
 use crate::problem::Failure;
 use crate::push::Push;
 use crate::shutdown::Shutdown;
+use crate::telemetry::Telemetry;
 use crate::tokens::Scope;
 
 /// Requests without a valid token that an address may make in a burst, and then per second. Further
@@ -42,6 +43,7 @@ struct Shared {
     documents: Documents,
     push: Arc<Push>,
     insight: Insight,
+    telemetry: Telemetry,
 }
 
 /// The key of a client's rate limit.
@@ -70,6 +72,7 @@ impl App {
         old_markers: OldMarkers,
         push: Arc<Push>,
         memory: Memory,
+        telemetry: Telemetry,
     ) -> Self {
         let rate = config.limits.rate;
         Self(Arc::new(Shared {
@@ -85,6 +88,7 @@ impl App {
             documents,
             push,
             insight: Insight::default(),
+            telemetry,
             config,
         }))
     }
@@ -108,6 +112,11 @@ impl App {
     /// What is kept for operators.
     pub(crate) fn insight(&self) -> &Insight {
         &self.0.insight
+    }
+
+    /// Returns the recorder of traces.
+    pub(crate) fn telemetry(&self) -> &Telemetry {
+        &self.0.telemetry
     }
 
     pub(crate) fn config(&self) -> &Config {

@@ -19,6 +19,7 @@ use crate::auth::Caller;
 use crate::config::AccessLog;
 use crate::http::Visit;
 use crate::problem::Failure;
+use crate::telemetry::{self, TRACEPARENT, TraceContext};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const LONGEST_ID: usize = 64;
@@ -44,13 +45,14 @@ pub(crate) async fn front(State(app): State<App>, mut request: Request, next: Ne
     let matched = request.extensions().get::<MatchedPath>().cloned();
     let route = matched.as_ref().map_or("", MatchedPath::as_str);
     let exchange = Exchange::begin(&request, route);
-    let span = tracing::info_span!("request", id = %exchange.id);
+    let span = tracing::info_span!("request", id = %exchange.id, trace_id = exchange.trace_id());
+    let traces = exchange.trace.map(Some).into_iter().collect();
     let _in_flight = app.counts().begin();
     let answered = async {
         match admit(&app, &request, route) {
             Ok(caller) => {
                 request.extensions_mut().insert(caller.clone());
-                (next.run(request).await, Some(caller))
+                (telemetry::within(traces, next.run(request)).await, Some(caller))
             }
             Err(failure) => (failure.into_response(), None),
         }
@@ -67,6 +69,8 @@ pub(crate) struct Exchange {
     path: String,
     /// The method and the pattern of the path; empty if no route matched.
     route: String,
+    /// The trace that the client continues here.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 impl Exchange {
@@ -75,7 +79,13 @@ impl Exchange {
         let method = request.method().clone();
         let route = if route.is_empty() { String::new() } else { format!("{method} {route}") };
         let path = request.uri().path().to_owned();
-        Self { started: Instant::now(), id: request_id(request.headers()), method, path, route }
+        let (id, trace) = (request_id(request.headers()), incoming_trace(request.headers()));
+        Self { started: Instant::now(), id, method, path, route, trace }
+    }
+
+    /// Returns the trace as logs show it.
+    fn trace_id(&self) -> Option<String> {
+        self.trace.map(|context| format!("{:032x}", context.trace))
     }
 
     /// Completes the answer, counts it and logs it.
@@ -101,9 +111,9 @@ impl Exchange {
         };
         if is_logged {
             let Self { id, method, path, .. } = &self;
-            let token = caller.map_or("", Caller::id);
+            let (token, trace_id) = (caller.map_or("", Caller::id), self.trace_id());
             let (status, micros) = (status.as_u16(), took.as_micros() as u64);
-            tracing::info!(target: "tickwheel_server::access", request_id = %id, %method, path, status, micros, token, "answered");
+            tracing::info!(target: "tickwheel_server::access", request_id = %id, %method, path, status, micros, token, trace_id, "answered");
         }
         response
     }
@@ -166,6 +176,11 @@ fn check_query<B>(request: &axum::http::Request<B>, route: &str) -> Result<(), F
         query.split(['=', '&']).next().unwrap_or_default().chars().take(64).collect();
     let why = format!("there is no parameter {name:?} here, nor any other");
     Err(Failure::new(Code::InvalidParameter, why).at(name))
+}
+
+/// Returns the trace that the client continues here.
+fn incoming_trace(headers: &HeaderMap) -> Option<TraceContext> {
+    TraceContext::parse(headers.get(TRACEPARENT)?.to_str().ok()?)
 }
 
 /// Returns the client's request id, if it can be logged unchanged.

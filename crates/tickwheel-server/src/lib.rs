@@ -24,6 +24,7 @@
 //! | `bulk` | changes to every job that matches a filter |
 //! | `insight` | what operators see: overview, history, timing wheel |
 //! | `push` | HTTP targets that get the jobs of queues |
+//! | `telemetry` | traces for OpenTelemetry |
 //! | `idempotency` | puts that can be repeated |
 //! | `server` | connections |
 //!
@@ -55,6 +56,8 @@ mod puts;
 mod routes;
 mod server;
 mod shutdown;
+#[cfg_attr(not(feature = "otlp"), allow(dead_code, reason = "nothing is recorded without it"))]
+mod telemetry;
 mod tls;
 pub mod tokens;
 mod wire;

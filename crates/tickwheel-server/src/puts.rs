@@ -179,6 +179,7 @@ pub(crate) async fn put_planned(
             queue
         }));
     }
+    let traced = app.telemetry().begin_puts(&mut jobs);
     let queues = app.queues().limited_to(caller.access().clone());
     let (puts, replayed) = match key {
         Some(key) => {
@@ -188,6 +189,9 @@ pub(crate) async fn put_planned(
         None if jobs.is_empty() => (Vec::new(), false),
         None => (queues.put_all(jobs).await?, false),
     };
+    if !replayed {
+        app.telemetry().end_puts(traced, &puts);
+    }
     let mut puts = puts.into_iter();
     let mut verdict = |queue| Ok(answer(puts.next().ok_or_else(unanswered)??, queue));
     let verdicts = sent.into_iter().map(|sent| sent.and_then(&mut verdict)).collect();

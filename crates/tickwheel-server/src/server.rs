@@ -27,6 +27,7 @@ use crate::http::memory::Memory;
 use crate::idempotency::OldMarkers;
 use crate::push::Push;
 use crate::shutdown::Shutdown;
+use crate::telemetry::Telemetry;
 use crate::tls::{Certificate, TlsError};
 use crate::tokens::{TokenError, TokenStore, make_private};
 use crate::{docs_page, insight, openapi, routes};
@@ -272,7 +273,9 @@ impl Server {
         };
         let names = openapi::routes(&document);
         let memory = Memory::new(config.limits.memory);
-        let push = match Push::open(queues.clone(), &config, memory.clone()).await {
+        let (telemetry, export) = Telemetry::new(&config);
+        let pushing = Push::open(queues.clone(), &config, memory.clone(), telemetry.clone());
+        let push = match pushing.await {
             Ok(push) => push,
             Err(error) => {
                 tracing::error!(%error, "the push targets cannot be read");
@@ -290,7 +293,13 @@ impl Server {
             old_markers,
             Arc::clone(&push),
             memory,
+            telemetry,
         );
+        let (stop_export, stopping) = tokio::sync::oneshot::channel::<()>();
+        let exporting = tokio::spawn(export.run(async {
+            // It stops when the other end is dropped, too.
+            let _ = stopping.await;
+        }));
         let mut chores = JoinSet::new();
         chores.spawn(Arc::clone(app.gate()).keep_reading());
         // What happens from now on is counted.
@@ -329,6 +338,10 @@ impl Server {
             finish(&mut sessions, &shutdown, grace)
         );
         chores.shutdown().await;
+        drop(stop_export);
+        if exporting.await.is_err() {
+            tracing::error!("the export of traces failed");
+        }
         drop(push);
         // Closing waits for the disk.
         let closing = tokio::task::spawn_blocking(move || drop(app));

@@ -237,6 +237,24 @@ pub struct Push {
     pub connections: usize,
 }
 
+/// Where traces are sent.
+///
+/// ```
+/// let flags = [("otlp.endpoint".to_owned(), "http://127.0.0.1:4318".to_owned())];
+/// let settings = tickwheel_server::config::load(&flags, [], None)?;
+/// assert_eq!(settings.config().otlp.as_ref().unwrap().service, "tickwheel");
+/// # Ok::<(), tickwheel_server::config::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Otlp {
+    /// The address of the collector, without `/v1/traces`.
+    pub endpoint: axum::http::Uri,
+    /// The name of this service.
+    pub service: String,
+    /// The share of traces without a parent that is recorded, in percent.
+    pub sample_percent: u64,
+}
+
 /// The configuration of the service.
 ///
 /// ```
@@ -279,6 +297,8 @@ pub struct Config {
     pub queue_limits: tickwheel_queue::Limits,
     /// Limits of push delivery.
     pub push: Push,
+    /// Where traces are sent, if they are.
+    pub otlp: Option<Otlp>,
     /// Uses a manual clock, which requests advance and the data directory keeps.
     pub manual_clock: bool,
     /// A clock that the embedding program moves, instead of the system's.
@@ -427,6 +447,7 @@ fn config_of(all: &[Setting]) -> Result<Config, ConfigError> {
             allow: of("push.allow").push_allow()?,
             connections: of("push.connections").number(1, 100_000)? as usize,
         },
+        otlp: otlp_of(&of)?,
         manual_clock: of("clock").is_manual()?,
         clock: None,
     })
@@ -448,6 +469,19 @@ fn tls_of<'a>(of: &impl Fn(&str) -> Value<'a>) -> Result<Option<Tls>, ConfigErro
         (true, false) => Err(key.wrong("a key alone is not enough: give `tls.cert` too")),
         (false, true) => Err(cert.wrong("a certificate alone is not enough: give `tls.key` too")),
     }
+}
+
+fn otlp_of<'a>(of: &impl Fn(&str) -> Value<'a>) -> Result<Option<Otlp>, ConfigError> {
+    let endpoint = of("otlp.endpoint");
+    let sample_percent = of("otlp.sample").number(0, 100)?;
+    if endpoint.is_empty() {
+        return Ok(None);
+    }
+    if cfg!(not(feature = "otlp")) {
+        return Err(endpoint.wrong("this program was built without the feature `otlp`"));
+    }
+    let service = of("otlp.service").0.value.clone();
+    Ok(Some(Otlp { endpoint: endpoint.http_url()?, service, sample_percent }))
 }
 
 #[cfg(test)]

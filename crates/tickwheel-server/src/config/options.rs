@@ -84,6 +84,12 @@ options! {
         "Networks and host patterns, with commas between, that push targets may have besides public addresses: `10.0.0.0/8,*.internal.example`";
     "push.connections", "NUMBER", "1024",
         "Concurrent connections to all push targets";
+    "otlp.endpoint", "URL", "",
+        "Address of an OpenTelemetry collector that gets traces by OTLP over HTTP, such as `http://127.0.0.1:4318`; without it nothing is sent";
+    "otlp.service", "NAME", "tickwheel",
+        "Name of this service in traces";
+    "otlp.sample", "PERCENT", "100",
+        "Share of traces that is recorded, for jobs that are put without a `traceparent`: 0 to 100";
     "limits.body", "SIZE", "8MiB",
         "Bytes of a request's body";
     "limits.header", "SIZE", "32KiB",

@@ -42,6 +42,22 @@ impl Value<'_> {
         Ok(PathBuf::from(&self.0.value))
     }
 
+    /// An address of HTTP or HTTPS, without a query.
+    pub(super) fn http_url(&self) -> Result<axum::http::Uri, ConfigError> {
+        let text = &self.0.value;
+        let uri: Option<axum::http::Uri> = text.parse().ok();
+        uri.filter(|uri| {
+            matches!(uri.scheme_str(), Some("http" | "https"))
+                && uri.host().is_some_and(|host| !host.is_empty())
+                && uri.query().is_none()
+        })
+        .ok_or_else(|| {
+            self.wrong(format!(
+                "{text:?} is not the address of a collector: write it like http://127.0.0.1:4318"
+            ))
+        })
+    }
+
     pub(super) fn boolean(&self) -> Result<bool, ConfigError> {
         match &self.0.value[..] {
             "true" => Ok(true),

@@ -36,6 +36,7 @@ use crate::front::{Exchange, admit};
 use crate::idempotency;
 use crate::problem::Failure;
 use crate::puts::{self, Planned};
+use crate::telemetry::{self, TraceContext};
 use crate::tokens::Scope;
 
 /// The route of a put.
@@ -187,6 +188,8 @@ struct Group<'a> {
     puts: Vec<(Exchange, Option<Failure>)>,
     /// The jobs of the puts that are not refused yet, in order.
     jobs: Vec<Planned>,
+    /// The traces that some of them continue, with their indices.
+    traces: Vec<(usize, TraceContext)>,
     bytes: usize,
     /// The memory of the bodies.
     share: Share,
@@ -201,6 +204,7 @@ impl<'a> Group<'a> {
             caller: None,
             puts: Vec::new(),
             jobs: Vec::new(),
+            traces: Vec::new(),
             bytes: 0,
             share: app.memory().share(),
         }
@@ -227,6 +231,7 @@ impl<'a> Group<'a> {
         let body = &received[put.head_bytes..put.head_bytes + put.body_bytes];
         let refusal = match self.plan(&put, body) {
             Ok(job) => {
+                self.traces.extend(exchange.trace.map(|trace| (self.jobs.len(), trace)));
                 self.jobs.push(job);
                 None
             }
@@ -249,9 +254,11 @@ impl<'a> Group<'a> {
 
     /// Puts the jobs, and appends the answers of all puts.
     async fn answer(self, answers: &mut Vec<u8>) {
-        let Self { app, caller, puts, jobs, share, .. } = self;
+        let Self { app, caller, puts, jobs, traces, share, .. } = self;
         let _in_flight: Vec<_> = puts.iter().map(|_| app.counts().begin()).collect();
-        let mut verdicts = put_all(app, caller.as_ref(), jobs).await.into_iter();
+        let traces = telemetry::one_each(jobs.len(), &traces);
+        let putting = telemetry::within(traces, put_all(app, caller.as_ref(), jobs));
+        let mut verdicts = putting.await.into_iter();
         drop(share);
         let date = httpdate::fmt_http_date(SystemTime::now());
         for (exchange, refusal) in puts {

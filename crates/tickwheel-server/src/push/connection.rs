@@ -62,7 +62,7 @@ pub(super) fn tls_client(roots: RootCertStore) -> Result<Arc<ClientConfig>, Stri
 }
 
 /// A client for certificates of the public authorities.
-pub(super) fn tls_client_for_the_web() -> Result<Arc<ClientConfig>, String> {
+pub(crate) fn tls_client_for_the_web() -> Result<Arc<ClientConfig>, String> {
     tls_client(webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect())
 }
 

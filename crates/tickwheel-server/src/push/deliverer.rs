@@ -30,6 +30,7 @@ use super::response::{Answer, NoAnswer, Verdict};
 use super::window::Window;
 use super::{SteadyClock, random};
 use crate::http::memory::Memory;
+use crate::telemetry::{Outcome, Receiver, Telemetry};
 
 /// Jobs that one reservation takes.
 const MAX_RESERVE: u32 = 64;
@@ -82,6 +83,7 @@ pub(super) struct Deliverer {
     connector: Arc<Connector>,
     /// What requests and answers in flight may take, jobs on their way to a target included.
     memory: Memory,
+    telemetry: Telemetry,
     clock: SteadyClock,
     definition: RwLock<Arc<Definition>>,
     sources: RwLock<Arc<[Source]>>,
@@ -105,6 +107,7 @@ impl Deliverer {
         queues: &Queues,
         connector: Arc<Connector>,
         memory: Memory,
+        telemetry: Telemetry,
         clock: SteadyClock,
         definition: Definition,
         state: &[u8],
@@ -132,6 +135,7 @@ impl Deliverer {
             queues,
             connector,
             memory,
+            telemetry,
             clock,
             definition: RwLock::new(Arc::new(definition)),
             sources: RwLock::new([].into()),
@@ -398,6 +402,7 @@ impl Deliverer {
     /// Sends one job, and tells its queue what came of it.
     async fn deliver(self: Arc<Self>, job: Reserved, lease: Duration, mut permit: Permit) {
         let Reserved { delivery, share } = job;
+        self.telemetry.delivered([&delivery], Receiver::Target(&self.name));
         let definition = self.definition();
         let began = tokio::time::Instant::now();
         let deadline = began + definition.timeout;
@@ -405,6 +410,7 @@ impl Deliverer {
             permit: &mut permit,
             definition: &definition,
             message: Message::of(&delivery.job),
+            traceparent: self.telemetry.traceparent(&delivery),
             attempt: None,
         };
         let sending = self.send(&definition, deadline, &mut start);
@@ -434,6 +440,7 @@ impl Deliverer {
                 done = &mut work => return done,
                 () = tokio::time::sleep(period) => {
                     // A lease that is over is noticed when the verdict is told.
+                    self.telemetry.extended(lease, length);
                     let extending = self.queues.extend(lease, length);
                     tokio::select! {
                         biased;
@@ -525,7 +532,10 @@ impl Deliverer {
                 }
             };
             match told {
-                Ok(()) => return,
+                Ok(()) => {
+                    self.telemetry.ended(lease, &outcome(&verdict));
+                    return;
+                }
                 Err(error @ (Error::StaleLease { .. } | Error::NotFound(_))) => {
                     tracing::debug!(target = self.name, %error, "a delivery came too late");
                     return;
@@ -540,5 +550,14 @@ impl Deliverer {
                 }
             }
         }
+    }
+}
+
+/// How a verdict ends the attempt in its trace.
+fn outcome(verdict: &Verdict) -> Outcome {
+    match verdict {
+        Verdict::Done(_) => Outcome::Acked,
+        Verdict::Failed { error, .. } => Outcome::Failed(error.clone(), None),
+        Verdict::Hold { .. } | Verdict::Stop { .. } => Outcome::Released,
     }
 }

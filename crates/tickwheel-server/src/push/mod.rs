@@ -41,7 +41,8 @@ use tokio::sync::{broadcast, watch as watching};
 use tokio::task::JoinHandle;
 use tokio_rustls::rustls::ClientConfig;
 
-use self::connection::{Connector, system_resolver, tls_client_for_the_web};
+pub(crate) use self::connection::tls_client_for_the_web;
+use self::connection::{Connector, system_resolver};
 use self::definition::{Definition, HIDDEN, StoredDefinition, is_credential};
 use self::deliverer::{Deliverer, Source};
 use self::signature::Secret;
@@ -51,6 +52,7 @@ use crate::api::{
 use crate::config::Config;
 use crate::http::memory::Memory;
 use crate::problem::Failure;
+use crate::telemetry::Telemetry;
 
 /// How long old secrets sign beside a new one by default, and the longest possible time.
 const KEEP_OLD: Duration = Duration::from_secs(24 * 3_600);
@@ -92,6 +94,7 @@ pub(crate) struct Push {
     queues: Queues,
     connector: Arc<Connector>,
     memory: Memory,
+    telemetry: Telemetry,
     web: Arc<ClientConfig>,
     clock: SteadyClock,
     running: RwLock<BTreeMap<String, Running>>,
@@ -116,6 +119,7 @@ impl Push {
         queues: Queues,
         config: &Config,
         memory: Memory,
+        telemetry: Telemetry,
     ) -> Result<Arc<Self>, Error> {
         let web = tls_client_for_the_web().map_err(Error::Unavailable)?;
         let allow = config.push.allow.clone();
@@ -124,6 +128,7 @@ impl Push {
             queues,
             connector: Arc::new(connector),
             memory,
+            telemetry,
             web,
             clock: SteadyClock::new(),
             running: RwLock::default(),
@@ -181,6 +186,7 @@ impl Push {
             &self.queues,
             Arc::clone(&self.connector),
             self.memory.clone(),
+            self.telemetry.clone(),
             self.clock,
             definition,
             state,

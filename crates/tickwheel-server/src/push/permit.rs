@@ -10,7 +10,7 @@ use http_body_util::Full;
 use super::connection::Start;
 use super::definition::Definition;
 use super::deliverer::Deliverer;
-use super::request::{Attempt, Message};
+use super::request::{Attempt, Message, traceparent};
 use super::response::NoAnswer;
 
 pub(super) struct Permit {
@@ -61,6 +61,8 @@ pub(super) struct Starting<'a> {
     pub(super) permit: &'a mut Permit,
     pub(super) definition: &'a Definition,
     pub(super) message: Message<'a>,
+    /// The header `traceparent`, if the delivery is traced.
+    pub(super) traceparent: Option<String>,
     /// What was sent.
     pub(super) attempt: Option<Attempt>,
 }
@@ -69,7 +71,11 @@ impl Start for Starting<'_> {
     async fn start(&mut self) -> Result<hyper::Request<Full<Bytes>>, NoAnswer> {
         self.permit.start().await?;
         let now = super::wall_clock_ms();
-        let attempt = Attempt::new(self.definition, &self.message, now, super::random())?;
+        let traceparent = match &self.traceparent {
+            Some(traceparent) => traceparent.clone(),
+            None => traceparent(&self.message, super::random()),
+        };
+        let attempt = Attempt::new(self.definition, &self.message, now, &traceparent)?;
         let request = attempt.to_http();
         self.attempt = Some(attempt);
         request

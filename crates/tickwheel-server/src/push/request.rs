@@ -58,7 +58,7 @@ impl Attempt {
         definition: &Definition,
         message: &Message<'_>,
         now_ms: u64,
-        span: u64,
+        traceparent: &str,
     ) -> Result<Self, NoAnswer> {
         let path = definition.endpoint.path_for(message).map_err(NoAnswer::Impossible)?;
         let body =
@@ -81,7 +81,7 @@ impl Attempt {
         for (name, text) in &definition.headers {
             headers.insert(name.clone(), text.clone());
         }
-        headers.insert(TRACEPARENT, value("traceparent", &traceparent(message, span))?);
+        headers.insert(TRACEPARENT, value("traceparent", traceparent)?);
         let id = message.id.to_string();
         let own = [
             ("tickwheel-queue", message.queue.to_owned()),
@@ -116,7 +116,7 @@ fn value(name: &str, text: &str) -> Result<HeaderValue, NoAnswer> {
 
 /// The trace of the job, with a span of its own for the attempt. A job without a trace gets one
 /// that its id names.
-fn traceparent(message: &Message<'_>, span: u64) -> String {
+pub(super) fn traceparent(message: &Message<'_>, span: u64) -> String {
     let span = span.max(1);
     let given = message.header("traceparent").filter(|text| is_traceparent(text));
     if let Some(text) = given {
@@ -167,7 +167,8 @@ mod tests {
         let stored = StoredDefinition::new(settings, Secret::random(0).unwrap());
         let web: Arc<_> = tls_client_for_the_web().unwrap();
         let definition = Definition::new(&stored, &web).unwrap();
-        Attempt::new(&definition, &Message::of(&job), 1_700_000_000_999, 7)
+        let message = Message::of(&job);
+        Attempt::new(&definition, &message, 1_700_000_000_999, &traceparent(&message, 7))
     }
 
     #[test]

@@ -49,8 +49,13 @@ impl Push {
             attempt: 1,
             due: now,
         };
-        let mut start =
-            Starting { permit: &mut permit, definition: &definition, message, attempt: None };
+        let mut start = Starting {
+            permit: &mut permit,
+            definition: &definition,
+            message,
+            traceparent: None,
+            attempt: None,
+        };
         let began = tokio::time::Instant::now();
         let (address, outcome) =
             deliverer.send(&definition, began + definition.timeout, &mut start).await;

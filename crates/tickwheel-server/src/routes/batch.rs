@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
-use tickwheel_queue::{Error, Queues, Time};
+use tickwheel_queue::{Error, Lease, Queues, Time};
 
 use super::jobs::with_replayed;
 use super::json;
@@ -19,6 +19,7 @@ use crate::extract::{Body, BodyAndBytes};
 use crate::idempotency::{IdempotencyKey, Repeatable, verdict_of};
 use crate::problem::Failure;
 use crate::puts::{self, Answered};
+use crate::telemetry::Outcome;
 use crate::tokens::Scope;
 use crate::wire::{IntoQueue, IntoWire, imported_job, result_of, rfc3339, when_of};
 
@@ -133,6 +134,20 @@ fn merge<T, U>(
     Json(results(verdicts.collect(), "/items"))
 }
 
+/// Returns a part of each item if traces are recorded, and nothing otherwise.
+fn traced<C, T>(app: &App, sent: &[C], part: impl Fn(&C) -> T) -> Vec<T> {
+    if app.telemetry().is_on() { sent.iter().map(part).collect() } else { Vec::new() }
+}
+
+/// Notes the attempts that ended.
+fn note_ended(app: &App, leases: Vec<Lease>, outcomes: &[Result<(), Error>], outcome: &Outcome) {
+    for (lease, result) in leases.into_iter().zip(outcomes) {
+        if result.is_ok() {
+            app.telemetry().ended(lease, outcome);
+        }
+    }
+}
+
 /// Acknowledge many jobs.
 #[utoipa::path(
     post, path = "/v1/jobs/batch/ack", tag = "batches", operation_id = "ackJobs",
@@ -148,7 +163,10 @@ pub(crate) async fn ack(
         screen(&app, &caller, Scope::Consume, request.items, |item| {
             Ok((lease_of(item.id.into_queue(), item.token), result_of(item.result)?))
         })?;
-    Ok(merge(refused, queues.ack_all_with_results(sent).await?, |()| Acked::default()))
+    let leases = traced(&app, &sent, |(lease, _)| *lease);
+    let outcomes = queues.ack_all_with_results(sent).await?;
+    note_ended(&app, leases, &outcomes, &Outcome::Acked);
+    Ok(merge(refused, outcomes, |()| Acked::default()))
 }
 
 /// Report many failed attempts.
@@ -167,7 +185,13 @@ pub(crate) async fn fail(
             let retry = retry_of(item.delay, item.dead)?;
             Ok((lease_of(item.id.into_queue(), item.token), check_error(item.error)?, retry))
         })?;
+    let failures = traced(&app, &sent, |(lease, error, _)| (*lease, error.clone()));
     let outcomes = queues.fail_all(sent).await?;
+    for ((lease, error), outcome) in failures.into_iter().zip(&outcomes) {
+        if let Ok(state) = outcome {
+            app.telemetry().ended(lease, &Outcome::Failed(error, Some(*state)));
+        }
+    }
     Ok(merge(refused, outcomes, |state| Failed { state: state.into_wire() }))
 }
 
@@ -190,7 +214,14 @@ pub(crate) async fn extend(
         screen(&app, &caller, Scope::Consume, request.items, |item| {
             Ok((lease_of(item.id.into_queue(), item.token), check_lease(item.lease)?))
         })?;
-    Ok(merge(refused, queues.extend_all(sent).await?, extended))
+    let leases = traced(&app, &sent, |it| *it);
+    let outcomes = queues.extend_all(sent).await?;
+    for ((lease, length), outcome) in leases.into_iter().zip(&outcomes) {
+        if outcome.is_ok() {
+            app.telemetry().extended(lease, length);
+        }
+    }
+    Ok(merge(refused, outcomes, extended))
 }
 
 /// Release many jobs. This does not count as an attempt.
@@ -208,7 +239,10 @@ pub(crate) async fn release(
         screen(&app, &caller, Scope::Consume, request.items, |item| {
             Ok((lease_of(item.id.into_queue(), item.token), when_released(item.delay)))
         })?;
-    Ok(merge(refused, queues.release_all(sent).await?, |()| Released::default()))
+    let leases = traced(&app, &sent, |(lease, _)| *lease);
+    let outcomes = queues.release_all(sent).await?;
+    note_ended(&app, leases, &outcomes, &Outcome::Released);
+    Ok(merge(refused, outcomes, |()| Released::default()))
 }
 
 /// Cancel many jobs.

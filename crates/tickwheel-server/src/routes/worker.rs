@@ -18,6 +18,7 @@ use crate::extract::{Body, OptionalBody, PathId, QueueName};
 use crate::http::{Visit, answer};
 use crate::insight::WorkerName;
 use crate::problem::Failure;
+use crate::telemetry::{Outcome, Receiver};
 use crate::tokens::Scope;
 use crate::wire::{IntoWire, result_of, rfc3339};
 
@@ -79,6 +80,7 @@ pub(crate) async fn reserve(
         // Jobs that are reserved after this point return to their queue.
         () = app.shutdown().begun(), if !wait.0.is_zero() => Vec::new(),
     };
+    app.telemetry().delivered(&deliveries, Receiver::Worker);
     answer::deliveries(&caller, deliveries, charge)
 }
 
@@ -139,6 +141,7 @@ pub(crate) async fn ack(
         Some(result) => queues.ack_with_result(lease, result).await?,
         None => queues.ack(lease).await?,
     }
+    app.telemetry().ended(lease, &Outcome::Acked);
     Ok(Json(Acked::default()))
 }
 
@@ -163,8 +166,13 @@ pub(crate) async fn fail(
     let queues = app.queues_for(&caller, Scope::Consume)?;
     let retry = retry_of(request.delay, request.dead)?;
     let error = check_error(request.error)?;
-    let state = queues.fail(lease_of(id, request.token), error, retry).await?.into_wire();
-    Ok(Json(Failed { state }))
+    let lease = lease_of(id, request.token);
+    let traced = app.telemetry().is_on().then(|| error.clone());
+    let state = queues.fail(lease, error, retry).await?;
+    if let Some(error) = traced {
+        app.telemetry().ended(lease, &Outcome::Failed(error, Some(state)));
+    }
+    Ok(Json(Failed { state: state.into_wire() }))
 }
 
 /// Extend the lease of a job.
@@ -183,8 +191,9 @@ pub(crate) async fn extend(
     Body(request): Body<ExtendRequest>,
 ) -> Result<Json<Extended>, Failure> {
     let queues = app.queues_for(&caller, Scope::Consume)?;
-    let lease = check_lease(request.lease)?;
-    let until = queues.extend(lease_of(id, request.token), lease).await?;
+    let (lease, length) = (lease_of(id, request.token), check_lease(request.lease)?);
+    let until = queues.extend(lease, length).await?;
+    app.telemetry().extended(lease, length);
     Ok(Json(Extended { until: rfc3339(until), until_ms: until.as_millis() }))
 }
 
@@ -204,7 +213,9 @@ pub(crate) async fn release(
     Body(request): Body<ReleaseRequest>,
 ) -> Result<Json<Released>, Failure> {
     let queues = app.queues_for(&caller, Scope::Consume)?;
-    queues.release(lease_of(id, request.token), when_released(request.delay)).await?;
+    let lease = lease_of(id, request.token);
+    queues.release(lease, when_released(request.delay)).await?;
+    app.telemetry().ended(lease, &Outcome::Released);
     Ok(Json(Released::default()))
 }
 

@@ -20,6 +20,7 @@ mod schedules;
 mod security;
 mod system;
 mod target;
+mod telemetry;
 mod tls;
 mod verify;
 mod workers;

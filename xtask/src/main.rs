@@ -7,6 +7,7 @@
 mod api_check;
 mod beanstalk;
 mod bench;
+mod browser;
 mod clients;
 mod cluster;
 mod crash;
@@ -117,6 +118,14 @@ enum Chore {
         #[arg(value_parser = PossibleValuesParser::new(clients::languages()))]
         language: Option<String>,
     },
+    /// Test the dashboard in a real browser (installs chromium, playwright-core and axe-core)
+    Browser {
+        /// Run only the tests whose names contain this
+        name: Option<String>,
+        /// Make the pictures of the documents again
+        #[arg(long)]
+        screenshots: bool,
+    },
     /// Start three NATS servers on loopback (installs them into target/)
     Cluster,
     /// Check the documents: READMEs agree, links resolve, public types have examples
@@ -149,6 +158,7 @@ fn main() -> ExitCode {
         Chore::Simulate { seeds, first, seed } => simulate::run(seeds, first, seed),
         Chore::Api { seconds } => api_check::run(seconds),
         Chore::Clients { language } => clients::run(language.as_deref()),
+        Chore::Browser { name, screenshots } => browser::run(name.as_deref(), screenshots),
         Chore::Cluster => cluster::run(),
         Chore::Docs => docs_check::run(),
         Chore::Package => package::run(),

@@ -10,6 +10,7 @@
 use std::time::{Duration, Instant};
 
 use crate::api_check;
+use crate::browser;
 use crate::clients;
 use crate::docs_check;
 use crate::package;
@@ -34,6 +35,7 @@ enum Work {
     Documents,
     Api,
     Clients,
+    Browser,
 }
 
 /// The names of all parts.
@@ -91,6 +93,9 @@ impl Step {
             }
             Work::Api => {
                 api_check::run(API_SECONDS).inspect_err(|_| how_to_run_again("cargo xtask api"))
+            }
+            Work::Browser => {
+                browser::run(None, false).inspect_err(|_| how_to_run_again("cargo xtask browser"))
             }
             Work::Clients => {
                 clients::run(None).inspect_err(|_| how_to_run_again("cargo xtask clients"))
@@ -177,6 +182,11 @@ fn steps() -> Vec<Step> {
             work: Work::Clients,
         },
         Step {
+            part: "browser",
+            name: "dashboard: every view and action in a real browser",
+            work: Work::Browser,
+        },
+        Step {
             part: "api",
             name: "API: a real server answers as its description says, whatever it is asked",
             work: Work::Api,
@@ -199,6 +209,7 @@ fn excerpts() -> Vec<Step> {
         of_crate("tickwheel-queue"),
         of_crate("tickwheel-cluster"),
         of_crate("tickwheel-api"),
+        of_crate("tickwheel-page"),
         of_crate("tickwheel-server"),
         of_crate("tickwheel-cli"),
         of_crate("xtask"),

@@ -211,6 +211,17 @@ impl Gate {
             .with_header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")))
     }
 
+    /// Returns the caller that a token given by itself belongs to, or why it is refused.
+    pub(crate) fn admit_token(&self, token: Option<&str>) -> Result<Caller, Failure> {
+        if let Some(known) = token.and_then(|token| self.ring().find(token)) {
+            return Ok(Caller::Token(known));
+        }
+        if !self.is_needed.load(Ordering::Relaxed) {
+            return Ok(self.anyone());
+        }
+        Err(Failure::new(Code::Unauthorized, "a valid token is required: sign in with one"))
+    }
+
     /// Refuses requests that a foreign web page can make a browser send: requests with a `Host`
     /// that is not a name of this machine while no token protects it, and changes from another
     /// origin.

@@ -116,7 +116,6 @@ pub(crate) const EXAMPLES: &[(&str, &str, &str)] = &[
     ("followLive", "/v1/live", ""),
     ("getStats", "/v1/stats", ""),
     ("backup", "/v1/backup", ""),
-    ("index", "/", ""),
     ("healthz", "/healthz", ""),
     ("readyz", "/readyz", ""),
     ("metrics", "/metrics", ""),

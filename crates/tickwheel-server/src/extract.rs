@@ -58,13 +58,17 @@ impl FromRequestParts<App> for QueueName {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        let name = path_param(parts, app, "queue").await?;
-        if is_name(&name) {
-            return Ok(Self(name));
-        }
-        let why = format!("{:?} is not a valid name of a queue: {NAME_RULE}", shown(&name));
-        Err(Failure::new(Code::InvalidParameter, why).at("queue"))
+        queue_name(&path_param(parts, app, "queue").await?)
     }
+}
+
+/// Returns the name of a queue, if a text is one.
+pub(crate) fn queue_name(name: &str) -> Result<QueueName, Failure> {
+    if is_name(name) {
+        return Ok(QueueName(name.to_owned()));
+    }
+    let why = format!("{:?} is not a valid name of a queue: {NAME_RULE}", shown(name));
+    Err(Failure::new(Code::InvalidParameter, why).at("queue"))
 }
 
 /// The name of a schedule in the path.
@@ -74,13 +78,17 @@ impl FromRequestParts<App> for ScheduleName {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        let name = path_param(parts, app, "name").await?;
-        if is_name(&name) {
-            return Ok(Self(name));
-        }
-        let why = format!("{:?} is not a valid name of a schedule: {NAME_RULE}", shown(&name));
-        Err(Failure::new(Code::InvalidParameter, why).at("name"))
+        schedule_name(&path_param(parts, app, "name").await?)
     }
+}
+
+/// Returns the name of a schedule, if a text is one.
+pub(crate) fn schedule_name(name: &str) -> Result<ScheduleName, Failure> {
+    if is_name(name) {
+        return Ok(ScheduleName(name.to_owned()));
+    }
+    let why = format!("{:?} is not a valid name of a schedule: {NAME_RULE}", shown(name));
+    Err(Failure::new(Code::InvalidParameter, why).at("name"))
 }
 
 /// The name of a push target in the path.
@@ -90,13 +98,17 @@ impl FromRequestParts<App> for TargetName {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        let name = path_param(parts, app, "target").await?;
-        if is_name(&name) {
-            return Ok(Self(name));
-        }
-        let why = format!("{:?} is not the name of a target: {NAME_RULE}", shown(&name));
-        Err(Failure::new(Code::InvalidParameter, why).at("target"))
+        target_name(&path_param(parts, app, "target").await?)
     }
+}
+
+/// Returns the name of a target, if a text is one.
+pub(crate) fn target_name(name: &str) -> Result<TargetName, Failure> {
+    if is_name(name) {
+        return Ok(TargetName(name.to_owned()));
+    }
+    let why = format!("{:?} is not the name of a target: {NAME_RULE}", shown(name));
+    Err(Failure::new(Code::InvalidParameter, why).at("target"))
 }
 
 /// The id of a job in the path.
@@ -184,6 +196,11 @@ impl FromRequestParts<App> for PathCode {
 pub(crate) struct Params(BTreeMap<String, String>);
 
 impl Params {
+    /// Returns the parameters of a request that the server makes itself.
+    pub(crate) fn of<const N: usize>(params: [(&str, &str); N]) -> Self {
+        Self(params.map(|(name, value)| (name.to_owned(), value.to_owned())).into())
+    }
+
     /// Refuses unknown parameters.
     pub(crate) fn only(&self, known: &[&str]) -> Result<(), Failure> {
         let unknown = self.0.keys().find(|name| !known.contains(&name.as_str()));
@@ -327,9 +344,14 @@ pub(crate) async fn off_thread<T: Send + 'static>(
 
 /// Returns `true` if the content type of a request is JSON.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
+    is_type(headers, crate::api::JSON_TYPE)
+}
+
+/// Returns `true` if the content type of a request is the wanted one.
+pub(crate) fn is_type(headers: &HeaderMap, wanted: &str) -> bool {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default().trim();
-    essence.eq_ignore_ascii_case(crate::api::JSON_TYPE)
+    essence.eq_ignore_ascii_case(wanted)
 }
 
 pub(crate) fn need_json(is_json: bool) -> Result<(), Failure> {
@@ -343,6 +365,11 @@ pub(crate) fn need_json(is_json: bool) -> Result<(), Failure> {
 /// Reads the whole body. Returns whether its content type is JSON, and its bytes.
 async fn read(request: Request, app: &App) -> Result<(bool, Bytes), Failure> {
     let is_json = is_json(request.headers());
+    Ok((is_json, read_bytes(request, app).await?))
+}
+
+/// Reads the whole body.
+pub(crate) async fn read_bytes(request: Request, app: &App) -> Result<Bytes, Failure> {
     let limits = &app.config().limits;
     let visit = request.extensions().get::<Visit>().cloned();
     let body = request.into_body();
@@ -375,7 +402,7 @@ async fn read(request: Request, app: &App) -> Result<(bool, Bytes), Failure> {
     if let Some(visit) = visit {
         visit.keep(share);
     }
-    Ok((is_json, bytes))
+    Ok(bytes)
 }
 
 /// Receives a body of at most `limit` bytes, with its share of the memory.

@@ -18,6 +18,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::config::AccessLog;
 use crate::http::Visit;
+use crate::page;
 use crate::problem::Failure;
 use crate::telemetry::{self, TRACEPARENT, TraceContext};
 
@@ -26,7 +27,7 @@ const LONGEST_ID: usize = 64;
 const LONGEST_URI: usize = 8 << 10;
 
 /// Paths that need no token.
-const OPEN: [&str; 5] = ["/", "/healthz", "/readyz", "/openapi.json", "/docs"];
+const OPEN: [&str; 4] = ["/healthz", "/readyz", "/openapi.json", "/docs"];
 
 /// Routes whose GET has parameters.
 const WITH_QUERY: [&str; 9] = [
@@ -48,6 +49,11 @@ pub(crate) async fn front(State(app): State<App>, mut request: Request, next: Ne
     let span = tracing::info_span!("request", id = %exchange.id, trace_id = exchange.trace_id());
     let traces = exchange.trace.map(Some).into_iter().collect();
     let _in_flight = app.counts().begin();
+    // Scripts of the dashboard read problems as programs do.
+    let visit = (owns(&app, &exchange.path) && !exchange.path.starts_with("/page/")).then(|| {
+        let address = request.uri().path_and_query().map_or("/", |address| address.as_str());
+        (page::Preferences::of(request.headers()), address.to_owned())
+    });
     let answered = async {
         match admit(&app, &request, route) {
             Ok(caller) => {
@@ -58,6 +64,13 @@ pub(crate) async fn front(State(app): State<App>, mut request: Request, next: Ne
         }
     };
     let (response, caller) = answered.instrument(span).await;
+    let response = match visit {
+        Some((preferences, address)) => {
+            let frame = preferences.frame(&app, caller.as_ref(), &address);
+            page::protect(page::write_problem(response, &frame, &exchange.id))
+        }
+        None => response,
+    };
     exchange.end(&app, response, caller.as_ref())
 }
 
@@ -119,6 +132,11 @@ impl Exchange {
     }
 }
 
+/// Returns `true` if a path belongs to the dashboard, and that is enabled.
+fn owns(app: &App, path: &str) -> bool {
+    app.config().page && page::owns(path)
+}
+
 /// Returns the caller of a request, or why the request is refused.
 pub(crate) fn admit<B>(
     app: &App,
@@ -137,6 +155,10 @@ pub(crate) fn admit<B>(
     app.gate().check_browser(request.method(), request.headers())?;
     let path = request.uri().path();
     let caller = if OPEN.contains(&path) || path.starts_with("/problems/") {
+        app.gate().anyone()
+    } else if owns(app, path) {
+        page::admit(app, request.method(), path, request.headers())?
+    } else if path == "/" {
         app.gate().anyone()
     } else {
         app.gate().admit(request.headers()).map_err(|refusal| app.refuse(address, refusal))?

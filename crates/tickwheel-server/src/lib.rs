@@ -23,6 +23,7 @@
 //! | `events` | streams of what happens |
 //! | `bulk` | changes to every job that matches a filter |
 //! | `insight` | what operators see: overview, history, timing wheel |
+//! | `page` | the dashboard, for browsers |
 //! | `push` | HTTP targets that get the jobs of queues |
 //! | `telemetry` | traces for OpenTelemetry |
 //! | `idempotency` | puts that can be repeated |
@@ -50,6 +51,7 @@ mod insight;
 mod limits;
 mod metrics;
 mod openapi;
+mod page;
 mod problem;
 mod push;
 mod puts;

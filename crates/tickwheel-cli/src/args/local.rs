@@ -6,8 +6,8 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgMatches, Args, FromArgMatches, Subcommand};
-use tickwheel_server::config::OPTIONS;
+use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, Subcommand};
+use tickwheel_server::config::{OPTIONS, OptionSpec};
 use tickwheel_server::tokens::{Pattern, Scope};
 
 #[derive(Debug, Args)]
@@ -67,6 +67,15 @@ impl Args for ServerFlags {
                 // `--insecure` alone is enough.
                 arg = arg.num_args(0..=1).require_equals(true).default_missing_value("true");
             }
+            if option.value == "BOOLEAN" && option.default == "true" {
+                let name = format!("no-{}", option.flag());
+                let no = Arg::new(name.clone())
+                    .long(name)
+                    .action(ArgAction::SetTrue)
+                    .conflicts_with(option.name)
+                    .help(format!("The same as --{}=false", option.flag()));
+                return command.arg(arg).arg(no);
+            }
             command.arg(arg)
         })
     }
@@ -78,10 +87,19 @@ impl Args for ServerFlags {
 
 impl FromArgMatches for ServerFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = |name: &str| matches.get_one::<String>(name).cloned();
+        let is_off = |option: &OptionSpec| {
+            let no = matches.try_get_one::<bool>(&format!("no-{}", option.flag()));
+            no.is_ok_and(|no| no == Some(&true))
+        };
+        let given = |option: &OptionSpec| {
+            if is_off(option) {
+                return Some("false".to_owned());
+            }
+            matches.get_one::<String>(option.name).cloned()
+        };
         let flags = OPTIONS
             .iter()
-            .filter_map(|option| given(option.name).map(|value| (option.name.to_owned(), value)));
+            .filter_map(|option| given(option).map(|value| (option.name.to_owned(), value)));
         Ok(Self(flags.collect()))
     }
 

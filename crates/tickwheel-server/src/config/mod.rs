@@ -263,6 +263,7 @@ pub struct Otlp {
 /// let config = Config { listen: "127.0.0.1:0".parse().unwrap(), ..Config::default() };
 /// assert!(config.listen.ip().is_loopback());
 /// ```
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The address to listen on.
@@ -285,6 +286,8 @@ pub struct Config {
     pub reserve: u64,
     /// Opens a damaged directory with what can be read.
     pub salvage: bool,
+    /// Serves the dashboard at `/`.
+    pub page: bool,
     /// Which requests are logged.
     pub access_log: AccessLog,
     /// How long requests may take after the signal to stop.
@@ -416,6 +419,7 @@ fn config_of(all: &[Setting]) -> Result<Config, ConfigError> {
         cache: of("cache").size(1 << 20, 1 << 40)?,
         reserve: of("reserve").size(0, 1 << 30)?,
         salvage: of("salvage").boolean()?,
+        page: of("page").boolean()?,
         access_log: of("access_log").access_log()?,
         shutdown_grace: of("shutdown_grace").length(Duration::ZERO, HOUR)?,
         tls: tls_of(&of)?,

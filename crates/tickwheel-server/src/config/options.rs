@@ -66,6 +66,8 @@ options! {
         "Open a damaged directory with what can be read; copies of the rest are kept in `damaged/`, logged and counted";
     "clock", "system|manual", "system",
         "Source of time; `manual` is for tests: time moves only with `tickwheel clock advance`, on a loopback address and in a data directory of its own";
+    "page", "BOOLEAN", "true",
+        "Serve the dashboard to browsers at `/`; `--no-page` disables it";
     "access_log", "all|errors|none", "all",
         "Which requests are logged";
     "log", "text|json", "text",

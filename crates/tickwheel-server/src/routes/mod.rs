@@ -5,20 +5,20 @@ mod batch;
 mod bulk;
 mod clock;
 mod events;
-mod groups;
-mod insight;
-mod jobs;
-mod queues;
-mod schedules;
+pub(crate) mod groups;
+pub(crate) mod insight;
+pub(crate) mod jobs;
+pub(crate) mod queues;
+pub(crate) mod schedules;
 mod system;
-mod targets;
-mod worker;
+pub(crate) mod targets;
+pub(crate) mod worker;
 
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{get, post};
 use serde::Serialize;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -103,7 +103,6 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(system::readyz))
         .routes(routes!(system::metrics))
         .routes(routes!(system::openapi))
-        .routes(routes!(system::index))
         .routes(routes!(system::docs))
         .routes(routes!(system::problem))
         // The earlier names of two routes, which are no longer described.
@@ -113,7 +112,9 @@ pub(crate) fn all() -> OpenApiRouter<App> {
 
 /// Returns the service: the routes with the middleware around them.
 pub(crate) fn service(router: Router<App>, app: App) -> Router {
+    let index = Router::new().route("/", get(system::index));
     router
+        .merge(if app.config().page { crate::page::router() } else { index })
         .fallback(no_such_page)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(app.clone(), front))

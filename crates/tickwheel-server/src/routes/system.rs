@@ -138,11 +138,7 @@ pub(crate) async fn openapi(State(app): State<App>) -> Response {
     (headers, app.documents().openapi.clone()).into_response()
 }
 
-/// A page with links, for a browser.
-#[utoipa::path(
-    get, path = "/", tag = "system", operation_id = "index", security(()),
-    responses((status = 200, description = "A page", body = String, content_type = "text/html; charset=utf-8"))
-)]
+/// Serves a page with links, for a browser, while the dashboard is disabled.
 pub(crate) async fn index() -> Response {
     page(docs_page::index().into())
 }

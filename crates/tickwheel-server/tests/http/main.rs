@@ -12,6 +12,7 @@ mod insight;
 mod jobs;
 mod lifecycle;
 mod limits;
+mod page;
 mod pipeline;
 mod push;
 mod push_rate;

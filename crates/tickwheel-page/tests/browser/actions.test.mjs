@@ -1,0 +1,191 @@
+// Every action in a real browser, checked through the API.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { Browser, close, seeded, until } from "./rig.mjs";
+
+let server;
+let browser;
+before(async () => {
+  server = await seeded();
+  browser = await Browser.start();
+});
+after(async () => {
+  await browser?.stop();
+  await server?.stop();
+});
+
+const notice = (page) => page.locator(".notice").first().innerText();
+
+for (const javaScriptEnabled of [true, false]) {
+  const how = javaScriptEnabled ? "with" : "without";
+
+  test(`a queue is paused, resumed and changed ${how} JavaScript`, async () => {
+    const page = await browser.open(server, "/queues/mail", { javaScriptEnabled });
+    await page.click('form[action="/queues/mail/pause"] button');
+    assert.equal(await notice(page), "Paused.");
+    assert.equal((await server.api("GET", "/v1/queues/mail")).paused, true);
+    await page.click('form[action="/queues/mail/resume"] button');
+    assert.equal(await notice(page), "Resumed.");
+    await page.fill('input[name="max_attempts"]', "7");
+    await page.fill('input[name="rate"]', "50/1s");
+    await page.click('form[action="/queues/mail/settings"] button');
+    assert.equal(await notice(page), "Saved.");
+    const { settings } = await server.api("GET", "/v1/queues/mail");
+    assert.deepEqual([settings.max_attempts, settings.pacing.starts], [7, 50]);
+    await page.fill('input[name="lease"]', "soon");
+    await page.click('form[action="/queues/mail/settings"] button');
+    assert.match(await notice(page), /lease/);
+    assert.equal(await page.inputValue('input[name="lease"]'), "soon");
+    await close(page);
+  });
+
+  test(`a job is rescheduled, run and cancelled ${how} JavaScript`, async () => {
+    const { id } = await server.put("moves", { text: "x", delay: "1h", key: `k-${how}` });
+    const page = await browser.open(server, `/jobs/${id}`, { javaScriptEnabled });
+    await page.fill('input[name="delay"]', "3h");
+    await page.click(`form[action="/jobs/${id}/reschedule"] button`);
+    assert.match(await notice(page), /rescheduled/);
+    const due = (await server.api("GET", `/v1/jobs/${id}`)).due_ms;
+    assert.ok(due > Date.now() + 2 * 3600 * 1000);
+    await page.click(`form[action="/jobs/${id}/run"] button`);
+    assert.equal((await server.api("GET", `/v1/jobs/${id}`)).state, "ready");
+    await page.click(`form[action="/jobs/${id}/cancel"] button`);
+    assert.match(await notice(page), /cancelled/);
+    const answer = await fetch(`${server.url}/v1/jobs/${id}`);
+    assert.equal(answer.status, 404);
+    await close(page);
+  });
+
+  test(`a form puts a job and shows equivalent commands ${how} JavaScript`, async () => {
+    const page = await browser.open(server, "/put", { javaScriptEnabled });
+    await page.fill('input[name="queue"]', "forms");
+    await page.fill('input[name="delay"]', "45m");
+    await page.fill('input[name="key"]', `form-${how}`);
+    await page.fill('textarea[name="payload"]', '{"big": 12345678901234567890123}');
+    if (!javaScriptEnabled) await page.click('button[value="preview"]');
+    const cli = page.locator("#cli");
+    await cli.waitFor({ state: "visible" });
+    await until(async () => (await cli.innerText()).includes("--delay 45m"), "the command has the delay");
+    assert.match(await page.locator("#curl").innerText(), /curl .*\/v1\/queues\/forms\/jobs/);
+    await page.click('button[value="put"]');
+    await page.locator('.notice a[href^="/jobs/"]').click();
+    assert.match(await page.locator("pre.payload").innerText(), /"big": 12345678901234567890123/);
+    await close(page);
+  });
+
+  test(`dead jobs are removed after a question that names their number ${how} JavaScript`, async () => {
+    for (let job = 0; job < 2; job += 1) await server.putDead("graves", { text: "x" }, "no");
+    const page = await browser.open(server, "/queues/graves", { javaScriptEnabled });
+    await page.click('button[value="remove-dead"]');
+    assert.match(await page.locator(".question").innerText(), /Remove 2 dead jobs of graves/);
+    await page.click("button.danger");
+    assert.match(await notice(page), /2 jobs removed/);
+    assert.equal((await server.api("GET", "/v1/queues/graves")).jobs.dead, 0);
+    await close(page);
+  });
+}
+
+test("a dead job shows why it died, and is retried", async () => {
+  const id = await server.putDead("retries", { payload: { a: 1 } }, "connection refused");
+  const page = await browser.open(server, `/jobs/${id}`);
+  const text = await page.locator("main").innerText();
+  assert.match(text, /connection refused/);
+  assert.match(text, /Attempt 1/);
+  await page.click(`form[action="/jobs/${id}/retry"] button`);
+  assert.equal((await server.api("GET", `/v1/jobs/${id}`)).state, "ready");
+  await close(page);
+});
+
+test("jobs are found by id, key, prefix, state and due time", async () => {
+  const page = await browser.open(server, "/jobs");
+  const { id } = await server.api("GET", "/v1/queues/orders/keys/order-39");
+  await page.fill('input[name="id"]', `${id.replaceAll("-", "").slice(0, 12)}..${id.slice(-6)}`);
+  await page.click(".search button.primary");
+  await page.waitForURL(`**/jobs/${id}`);
+  for (const [field, value] of [["key", "order-39"], ["key_prefix", "order-3"]]) {
+    await page.goto("/jobs");
+    await page.fill(`input[name="${field}"]`, value);
+    await page.click(".search button.primary");
+    await page.waitForSelector(`a[href="/jobs/${id}"]`);
+  }
+  await page.goto("/jobs");
+  await page.selectOption('select[name="queue"]', "billing");
+  await page.selectOption('select[name="state"]', "dead");
+  await page.click(".search button.primary");
+  assert.equal(await page.locator("tbody tr").count(), 3);
+  await close(page);
+});
+
+test("selected jobs are cancelled after a question", async () => {
+  for (let job = 0; job < 3; job += 1) await server.put("picked", { text: "x", delay: "1h" });
+  const page = await browser.open(server, "/jobs?queue=picked");
+  await page.locator('input[name="job"]').nth(0).check();
+  await page.locator('input[name="job"]').nth(1).check();
+  await page.click('button[value="cancel"]');
+  assert.equal(await page.locator(".question").innerText(), "Cancel 2 jobs?");
+  await page.click("button.danger");
+  await page.waitForSelector("progress");
+  assert.match(await page.locator(".question").innerText(), /2 of 2 jobs cancelled/);
+  assert.equal((await server.api("GET", "/v1/queues/picked")).jobs.scheduled, 1);
+  await close(page);
+});
+
+test("queues are sorted and filtered while typing", async () => {
+  const page = await browser.open(server, "/queues");
+  await page.fill("#filter", "bill");
+  await page.waitForFunction(() => document.querySelectorAll("#queues tbody tr").length === 1);
+  await page.goto("/queues?sort=scheduled");
+  assert.equal(await page.locator("tbody th a").first().innerText(), "orders");
+  await close(page);
+});
+
+test("a group is paused", async () => {
+  await server.put("tenants", { text: "x", group: "acme & <co>" });
+  const page = await browser.open(server, "/queues/tenants");
+  await page.click('form[action="/queues/tenants/groups"] button');
+  assert.equal(await notice(page), "Paused.");
+  const { groups } = await server.api("GET", "/v1/queues/tenants/groups");
+  assert.deepEqual([groups[0].name, groups[0].paused], ["acme & <co>", true]);
+  await close(page);
+});
+
+test("a cron expression is explained while it is typed, and becomes a schedule", async () => {
+  const page = await browser.open(server, "/schedules");
+  await page.fill('input[name="cron"]', "0 9 * * MO");
+  await page.waitForSelector("#cron-check .notice.bad");
+  await page.fill('input[name="timezone"]', "Asia/Shanghai");
+  await page.fill('input[name="cron"]', "30 8 * * MON");
+  await page.waitForSelector("#cron-check .runs");
+  assert.match(await page.locator("#cron-check .runs li").first().innerText(), /Mon .* 08:30:00 CST/);
+  await page.fill('input[name="name"]', "weekly");
+  await page.fill('input[name="queue"]', "mail");
+  await page.fill('textarea[name="payload"]', "hello");
+  await page.click('button[value="save"]');
+  await page.waitForSelector("#schedule-weekly");
+  assert.equal((await server.api("GET", "/v1/schedules/weekly")).timezone, "Asia/Shanghai");
+  await page.click("#schedule-weekly form button.danger");
+  await page.click("button.danger");
+  assert.match(await notice(page), /removed/);
+  await close(page);
+});
+
+test("a target is tested, paused and resumed", async () => {
+  const page = await browser.open(server, "/targets");
+  await page.click('form[action="/targets/partner/test"] button');
+  await page.waitForSelector("text=Test of partner");
+  await page.goto("/targets");
+  await page.click('form[action="/targets/partner/pause"] button');
+  assert.equal((await server.api("GET", "/v1/targets/partner")).state, "paused");
+  await page.click('form[action="/targets/partner/resume"] button');
+  assert.notEqual((await server.api("GET", "/v1/targets/partner")).state, "paused");
+  await close(page);
+});
+
+test("every change is in the audit log", async () => {
+  const page = await browser.open(server, "/queues/reports");
+  await page.click('form[action="/queues/reports/pause"] button');
+  await until(async () => /audit.*queue\.pause.*reports/.test(server.log.replace(/\u001b\[[0-9;]*m/g, "")), "the pause is logged");
+  await close(page);
+});

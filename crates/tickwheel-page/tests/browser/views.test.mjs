@@ -1,0 +1,135 @@
+// Every view in a real browser: content, live numbers, pictures; and without JavaScript.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { Browser, close, liveState, picture, PATIENCE, seeded, Server, until } from "./rig.mjs";
+
+let server;
+let browser;
+before(async () => {
+  server = await seeded();
+  browser = await Browser.start();
+});
+after(async () => {
+  await browser?.stop();
+  await server?.stop();
+});
+
+const VIEWS = [
+  ["overview", "/", "All on time", "一切准时"],
+  ["queues", "/queues", "Filter by name", "按名称筛选"],
+  ["queue", "/queues/billing", "Retry dead jobs", "重试死亡任务"],
+  ["jobs", "/jobs", "Key begins with", "键前缀"],
+  ["errors", "/errors", "Errors", "错误"],
+  ["schedules", "/schedules", "New schedule", "新建定时计划"],
+  ["targets", "/targets", "In flight", "进行中"],
+  ["put", "/put", "Payload is", "内容类型"],
+  ["wheel", "/wheel", "Occupied slots", "占用的槽"],
+];
+
+for (const [name, path, english, chinese] of VIEWS) {
+  test(`the view ${name} shows its content in both languages, with and without JavaScript`, async () => {
+    for (const [locale, text] of [["en-US", english], ["zh-CN", chinese]]) {
+      for (const javaScriptEnabled of [true, false]) {
+        const page = await browser.open(server, path, { locale, javaScriptEnabled });
+        assert.equal(await page.locator("html").getAttribute("lang"), locale === "en-US" ? "en" : locale);
+        assert.ok((await page.locator("main").innerText()).includes(text), `${path} in ${locale}: ${text}`);
+        await close(page);
+      }
+    }
+  });
+}
+
+test("pictures of each view for the documents", { skip: process.env.TICKWHEEL_SCREENSHOTS ? false : "only with --screenshots" }, async () => {
+  for (const colorScheme of ["light", "dark"]) {
+    for (const [name, path] of VIEWS) {
+      const page = await browser.open(server, path, { colorScheme });
+      if (await page.locator("[data-page]").count()) await liveState(page, "live");
+      if (name === "overview") await page.waitForSelector(".chart canvas");
+      await picture(page, `page-${name}-${colorScheme}`);
+      await close(page);
+    }
+  }
+});
+
+test("numbers of the overview follow the server", async () => {
+  const page = await browser.open(server, "/");
+  await liveState(page, "live");
+  await page.waitForSelector(".chart canvas");
+  const dead = page.locator('tr[data-queue="billing"] [data-field="dead"]');
+  assert.equal(await dead.innerText(), "3");
+  await server.putDead("billing", { text: "x" }, "broken");
+  await page.waitForFunction(() => document.querySelector('tr[data-queue="billing"] [data-field="dead"]').textContent === "4");
+  await server.api("POST", "/v1/queues/orders/pause");
+  await page.waitForSelector('tr[data-queue="orders"] .badge.warn:not([hidden])');
+  await server.api("POST", "/v1/queues/orders/resume");
+  await server.put("brand-new", { text: "x", delay: "1h" });
+  await page.waitForSelector('tr[data-queue="brand-new"]');
+  await close(page);
+});
+
+test("an update can be paused, and continues", async () => {
+  const page = await browser.open(server, "/queues/mail");
+  await liveState(page, "live");
+  await page.click("#live-pause");
+  await liveState(page, "paused");
+  const before = await page.locator('[data-field="scheduled"]').innerText();
+  await server.put("mail", { text: "later", delay: "1h" });
+  await page.click("#live-pause");
+  await liveState(page, "live");
+  await page.waitForFunction((old) => document.querySelector('[data-field="scheduled"]').textContent !== old, before);
+  await close(page);
+});
+
+test("a page reconnects after the server was killed and started again", async () => {
+  const own = await Server.start();
+  await own.put("mail", { text: "survives", delay: "1h" });
+  const page = await browser.open(own, "/");
+  await liveState(page, "live");
+  const port = new URL(own.url).port;
+  await own.ended("SIGKILL");
+  await liveState(page, "lost");
+  assert.match(await page.locator("#live-text").innerText(), /disconnected/);
+  await own.run(port);
+  await liveState(page, "live");
+  assert.equal(await page.locator('[data-total="scheduled"]').innerText(), "1");
+  await page.context().close();
+  await own.stop();
+});
+
+test("charts show the history of minutes and hours, also of one queue", async () => {
+  const page = await browser.open(server, "/queues/mail");
+  await page.waitForSelector(".chart canvas");
+  const asked = page.waitForResponse((answer) => answer.url().includes("window=24h"));
+  await page.click('[data-window="24h"]');
+  assert.equal((await asked).status(), 200);
+  await page.waitForSelector(".chart canvas");
+  await close(page);
+});
+
+test("preferences stay: language, theme and time format", async () => {
+  const page = await browser.open(server, "/queues/orders");
+  await page.selectOption('select[name="language"]', "zh-CN");
+  await page.selectOption('select[name="theme"]', "dark");
+  await page.selectOption('select[name="times"]', "utc");
+  await page.click(".preferences button");
+  await page.waitForURL("**/queues/orders");
+  assert.equal(await page.locator("html").getAttribute("lang"), "zh-CN");
+  assert.equal(await page.locator("html").getAttribute("data-theme"), "dark");
+  const background = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  assert.equal(background, "rgb(13, 17, 23)");
+  await page.goto("/jobs?queue=orders&state=scheduled");
+  assert.match(await page.locator("tbody time").first().innerText(), /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/);
+  await close(page);
+});
+
+test("the first content of the overview is there at once", async () => {
+  const page = await browser.open(server, null);
+  await page.goto("/", { waitUntil: "commit" });
+  await page.waitForSelector("#health", { timeout: PATIENCE });
+  const timing = await page.evaluate(() => performance.getEntriesByType("navigation")[0].responseEnd);
+  console.log(`the page arrived after ${Math.round(timing)} ms`);
+  await until(async () => page.evaluate(() => document.readyState === "complete"), "the page is complete");
+  await close(page);
+});

@@ -1,0 +1,46 @@
+//! The overview, the wheel, and the data of charts and the live view.
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use tickwheel_page::{OverviewView, WheelView};
+
+use super::answer::html;
+use super::visitor::Visitor;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::extract::Params;
+use crate::problem::Failure;
+use crate::routes;
+
+pub(super) async fn index(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
+    let Json(overview) = routes::insight::overview(State(app), visitor.caller).await?;
+    Ok(html(OverviewView::new(&visitor.frame, &overview).html()))
+}
+
+pub(super) async fn wheel(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
+    let Json(wheel) = routes::insight::wheel(State(app), visitor.caller).await?;
+    Ok(html(WheelView::new(&visitor.frame, &wheel).html()))
+}
+
+/// Serves the live view to scripts: as `/v1/live`, by the cookie.
+pub(super) async fn live(State(app): State<App>, caller: Caller) -> Result<Response, Failure> {
+    routes::insight::live(State(app), caller).await
+}
+
+/// Serves the columns of the charts.
+pub(super) async fn history(
+    State(app): State<App>,
+    caller: Caller,
+    params: Params,
+) -> Result<Response, Failure> {
+    Ok(routes::insight::history(State(app), caller, params).await?.into_response())
+}
+
+/// Serves the counts of the wheel.
+pub(super) async fn wheel_data(
+    State(app): State<App>,
+    caller: Caller,
+) -> Result<Response, Failure> {
+    Ok(routes::insight::wheel(State(app), caller).await?.into_response())
+}

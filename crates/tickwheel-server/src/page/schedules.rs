@@ -1,0 +1,210 @@
+//! Schedules, with their next runs, and what a cron expression means.
+
+use axum::Json;
+use axum::extract::{Path, RawQuery, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::value::RawValue;
+use tickwheel_page::{
+    ConfirmView, CronCheck, Run, ScheduleCheckView, ScheduleForm, ScheduleRow, SchedulesView,
+};
+use tickwheel_queue::{Schedule, Timing};
+
+use super::answer::{changed, html, no_such_action};
+use super::form::Form;
+use super::queues::names;
+use super::visitor::Visitor;
+use crate::api::{Delay, ScheduleRequest};
+use crate::app::App;
+use crate::extract;
+use crate::problem::Failure;
+use crate::routes;
+use crate::tokens::Scope;
+use crate::wire::{IntoWire, rfc3339};
+
+/// Runs that are shown of each schedule.
+const RUNS: usize = 3;
+/// Runs that are shown of an expression that is being typed.
+const CHECKED_RUNS: usize = 5;
+
+/// Returns the next times of a cron schedule, in its own zone.
+fn runs_of(app: &App, cron: &tickwheel_queue::cron::Schedule, count: usize) -> Vec<Run> {
+    let times = cron.after(app.wall()).take(count);
+    times
+        .map(|time| Run {
+            due_ms: u64::try_from(time.timestamp().as_millisecond()).unwrap_or_default(),
+            in_zone: time.strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string(),
+        })
+        .collect()
+}
+
+async fn row(app: &App, visitor: &Visitor, schedule: Schedule) -> Result<ScheduleRow, Failure> {
+    let runs = match &schedule.timing {
+        _ if schedule.paused => Vec::new(),
+        Timing::Cron(cron) => runs_of(app, cron, RUNS),
+        Timing::Every(_) => {
+            let queues = app.queues_for(&visitor.caller, Scope::Read)?;
+            let times = queues.next_times(schedule.name.clone(), RUNS).await?;
+            let run = |time| Run {
+                due_ms: tickwheel_queue::Time::as_millis(time),
+                in_zone: rfc3339(time),
+            };
+            times.into_iter().map(run).collect()
+        }
+    };
+    Ok(ScheduleRow { schedule: schedule.into_wire(), runs })
+}
+
+/// The page, with a form that was refused or checked.
+async fn page(
+    app: &App,
+    visitor: &Visitor,
+    form: ScheduleForm,
+    check: Option<Result<CronCheck, String>>,
+    problem: Option<String>,
+) -> Result<Response, Failure> {
+    let schedules = app.queues_for(&visitor.caller, Scope::Read)?.schedules().await?;
+    let mut rows = Vec::with_capacity(schedules.len());
+    for schedule in schedules {
+        rows.push(row(app, visitor, schedule).await?);
+    }
+    let queues = names(app, &visitor.caller).await;
+    let mut view = SchedulesView::new(&visitor.frame, rows, form, queues);
+    if let Some(check) = check {
+        view = view.with_check(check);
+    }
+    let status = if problem.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
+    if let Some(problem) = problem {
+        view = view.with_problem(problem);
+    }
+    Ok((status, html(view.html())).into_response())
+}
+
+pub(super) async fn list(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
+    page(&app, &visitor, ScheduleForm::default(), None, None).await
+}
+
+/// Says what a cron expression means.
+fn explained(app: &App, cron: &str, zone: &str) -> Result<CronCheck, String> {
+    let zone = if zone.is_empty() { "UTC" } else { zone };
+    match Timing::cron(cron, zone) {
+        Ok(Timing::Cron(cron)) => {
+            Ok(CronCheck { explanation: cron.explain(), runs: runs_of(app, &cron, CHECKED_RUNS) })
+        }
+        Ok(Timing::Every(period)) => {
+            Ok(CronCheck { explanation: format!("Every {}", Delay(period)), runs: Vec::new() })
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Says what the expression of a form means, while the visitor types it.
+pub(super) async fn check(
+    State(app): State<App>,
+    visitor: Visitor,
+    RawQuery(query): RawQuery,
+) -> Result<Response, Failure> {
+    visitor.caller.has(Scope::Read)?;
+    let form = Form::of_query(query.as_deref());
+    let cron = form.trimmed("cron");
+    if cron.is_empty() {
+        return Ok(html(String::new()));
+    }
+    let check = explained(&app, &cron, &form.trimmed("timezone"));
+    Ok(html(ScheduleCheckView::new(&visitor.frame, check).html()))
+}
+
+fn request_of(form: &ScheduleForm) -> Result<ScheduleRequest, String> {
+    let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let every = match &form.every[..] {
+        "" => None,
+        every => Some(every.parse::<Delay>().map_err(|error| error.to_string())?),
+    };
+    let json = RawValue::from_string(form.payload.trim().to_owned()).ok();
+    Ok(ScheduleRequest {
+        queue: form.queue.clone(),
+        cron: given(&form.cron),
+        timezone: given(&form.timezone),
+        every,
+        text: if json.is_none() { Some(form.payload.clone()) } else { None },
+        payload: json,
+        ..ScheduleRequest::default()
+    })
+}
+
+pub(super) async fn put(
+    State(app): State<App>,
+    visitor: Visitor,
+    form: Form,
+) -> Result<Response, Failure> {
+    let filled = ScheduleForm {
+        name: form.trimmed("name"),
+        queue: form.trimmed("queue"),
+        cron: form.trimmed("cron"),
+        timezone: form.trimmed("timezone"),
+        every: form.trimmed("every"),
+        payload: form.multiline("payload"),
+    };
+    if form.get("do") == "check" {
+        let check =
+            (!filled.cron.is_empty()).then(|| explained(&app, &filled.cron, &filled.timezone));
+        return page(&app, &visitor, filled, check, None).await;
+    }
+    visitor.caller.has(Scope::Admin)?;
+    let request = match request_of(&filled) {
+        Ok(request) => request,
+        Err(why) => return page(&app, &visitor, filled, None, Some(why)).await,
+    };
+    let caller = visitor.caller.clone();
+    let outcome = async {
+        let name = extract::schedule_name(&filled.name)?;
+        routes::schedules::put(State(app.clone()), caller, name, extract::Body(request)).await
+    };
+    match outcome.await {
+        Ok((_, Json(schedule))) => {
+            let action = "schedule.put";
+            Ok(changed(&visitor.caller, action, &schedule.name, 1, "/schedules", "saved"))
+        }
+        Err(failure) if matches!(failure.problem.status, 400 | 413 | 422) => {
+            let why = failure.problem.detail.clone();
+            page(&app, &visitor, filled, None, Some(why)).await
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+pub(super) async fn confirm(
+    State(app): State<App>,
+    visitor: Visitor,
+    extract::ScheduleName(name): extract::ScheduleName,
+) -> Result<Response, Failure> {
+    visitor.caller.has(Scope::Admin)?;
+    let found = extract::ScheduleName(name.clone());
+    let _ = routes::schedules::get(State(app), visitor.caller, found).await?;
+    Ok(html(ConfirmView::of_schedule(&visitor.frame, &name).html()))
+}
+
+pub(super) async fn act(
+    State(app): State<App>,
+    Visitor { caller, .. }: Visitor,
+    Path((name, action)): Path<(String, String)>,
+    _form: Form,
+) -> Result<Response, Failure> {
+    let (state, schedule) = (State(app), extract::schedule_name(&name)?);
+    let done = match &action[..] {
+        "pause" => {
+            let _ = routes::schedules::pause(state, caller.clone(), schedule).await?;
+            "paused"
+        }
+        "resume" => {
+            let _ = routes::schedules::resume(state, caller.clone(), schedule).await?;
+            "resumed"
+        }
+        "remove" => {
+            let _ = routes::schedules::delete(state, caller.clone(), schedule).await?;
+            "removed-schedule"
+        }
+        other => return Err(no_such_action(other)),
+    };
+    Ok(changed(&caller, &format!("schedule.{action}"), &name, 1, "/schedules", done))
+}

@@ -1,0 +1,53 @@
+//! `cargo xtask browser`: the dashboard in a real browser.
+//!
+//! Debian's chromium, driven by playwright-core, which comes from npm into `target/browser` in a
+//! fixed version, as does axe-core. The tests start servers of their own from the binary in
+//! `TICKWHEEL_BIN`, on loopback.
+
+use crate::api_check;
+use crate::clients::require;
+use crate::process::{Failure, Invocation, root};
+
+const HOME: &str = "target/browser";
+const PACKAGES: [&str; 2] = ["playwright-core@1.65.1", "axe-core@4.14.0"];
+/// Prints the versions of the packages that are installed.
+const VERSIONS: &str = "for (const name of ['playwright-core', 'axe-core']) \
+                        console.log(name + '@' + require('./' + name + '/package.json').version)";
+
+/// Tests the dashboard, or the tests whose names contain a text. With `screenshots`, the pictures in
+/// `docs/images` are made again.
+pub(crate) fn run(name: Option<&str>, screenshots: bool) -> Result<(), Failure> {
+    install()?;
+    Invocation::cargo(api_check::BUILD).run()?;
+    let binary = root().join("target/debug/tickwheel").display().to_string();
+    let mut args = vec!["--test".to_owned(), "--test-concurrency=1".to_owned()];
+    args.extend(name.map(|name| format!("--test-name-pattern={name}")));
+    for file in ["views", "actions", "wheel", "hostile", "access", "accessibility"] {
+        args.push(format!("crates/tickwheel-page/tests/browser/{file}.test.mjs"));
+    }
+    Invocation::new("node", args)
+        .env("TICKWHEEL_BIN", binary)
+        .env("TICKWHEEL_BROWSER_MODULES", modules())
+        .env("TICKWHEEL_SCREENSHOTS", if screenshots { "docs/images" } else { "" })
+        .run()
+}
+
+fn modules() -> String {
+    root().join(HOME).join("node_modules").display().to_string()
+}
+
+fn install() -> Result<(), Failure> {
+    const NODE: &str = "process.exit(process.versions.node.split('.')[0] >= 20 ? 0 : 1)";
+    require("node", &["-e", NODE], "nodejs", "Node 20 or newer")?;
+    require("chromium", &["--version"], "chromium", "the browser chromium")?;
+    let check = format!("process.chdir({:?}); {VERSIONS}", modules())
+        .replace("require('./'", "require(process.cwd() + '/'");
+    let found = Invocation::new("node", ["-e", &check]).output().unwrap_or_default();
+    if !found.split_whitespace().eq(PACKAGES) {
+        require("npm", &["--version"], "npm", "npm")?;
+        let quiet = ["install", "--no-audit", "--no-fund", "--no-save", "--prefix", HOME];
+        Invocation::new("npm", quiet.into_iter().chain(PACKAGES)).run()?;
+    }
+    // Without a font for Chinese, a picture of the Chinese page shows boxes.
+    require("sh", &["-c", "fc-list :lang=zh | grep -q ."], "fonts-noto-cjk", "a font for Chinese")
+}

@@ -10,9 +10,9 @@ use crate::process::{Failure, Invocation, root};
 
 const HOME: &str = "target/browser";
 const PACKAGES: [&str; 2] = ["playwright-core@1.65.1", "axe-core@4.14.0"];
-/// Prints the versions of the packages that are installed.
+/// Prints the packages of a directory with their versions.
 const VERSIONS: &str = "for (const name of ['playwright-core', 'axe-core']) \
-                        console.log(name + '@' + require('./' + name + '/package.json').version)";
+                        console.log(`${name}@${require(`${process.argv[1]}/${name}/package.json`).version}`)";
 
 /// Tests the dashboard, or the tests whose names contain a text. With `screenshots`, the pictures in
 /// `docs/images` are made again.
@@ -40,9 +40,8 @@ fn install() -> Result<(), Failure> {
     const NODE: &str = "process.exit(process.versions.node.split('.')[0] >= 20 ? 0 : 1)";
     require("node", &["-e", NODE], "nodejs", "Node 20 or newer")?;
     require("chromium", &["--version"], "chromium", "the browser chromium")?;
-    let check = format!("process.chdir({:?}); {VERSIONS}", modules())
-        .replace("require('./'", "require(process.cwd() + '/'");
-    let found = Invocation::new("node", ["-e", &check]).output().unwrap_or_default();
+    let check = Invocation::new("node", ["-e", VERSIONS, &modules()]);
+    let found = check.output().unwrap_or_default();
     if !found.split_whitespace().eq(PACKAGES) {
         require("npm", &["--version"], "npm", "npm")?;
         let quiet = ["install", "--no-audit", "--no-fund", "--no-save", "--prefix", HOME];

@@ -19,6 +19,7 @@
 mod authorization;
 mod connections;
 mod creation;
+mod dashboard;
 mod files;
 mod full_disk;
 mod http;
@@ -44,8 +45,9 @@ use report::{Report, Scale};
 type Attack = fn(&Scale, &mut Report);
 
 /// Every attack, with its name.
-const ATTACKS: [(&str, Attack); 13] = [
+const ATTACKS: [(&str, Attack); 14] = [
     ("authorization", authorization::run),
+    ("dashboard", dashboard::run),
     ("races", races::run),
     ("tokens", tokens::run),
     ("queue-limit", queue_limit::run),

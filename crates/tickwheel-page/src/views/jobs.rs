@@ -1,7 +1,7 @@
 //! Search, one job, errors by text, and actions on many jobs.
 
 use askama::Template;
-use tickwheel_api::{Job, JobState};
+use tickwheel_api::{ErrorGroup, Job, JobState};
 
 use super::{path_with, render};
 use crate::show::first_line;
@@ -35,6 +35,8 @@ pub struct JobFilter {
     pub key_prefix: String,
     /// A part of the last error.
     pub error: String,
+    /// The text of an error, with numbers and ids folded.
+    pub error_group: String,
     /// The earliest due time.
     pub due_from: String,
     /// The latest due time.
@@ -43,13 +45,14 @@ pub struct JobFilter {
 
 impl JobFilter {
     /// Returns its fields with their names, except the id.
-    pub fn fields(&self) -> [(&'static str, &str); 7] {
+    pub fn fields(&self) -> [(&'static str, &str); 8] {
         [
             ("queue", &self.queue),
             ("state", &self.state),
             ("key", &self.key),
             ("key_prefix", &self.key_prefix),
             ("error", &self.error),
+            ("error_group", &self.error_group),
             ("due_from", &self.due_from),
             ("due_to", &self.due_to),
         ]
@@ -212,6 +215,15 @@ impl<'a> JobView<'a> {
 }
 
 /// Jobs that failed with the same error.
+///
+/// ```
+/// # let group: tickwheel_api::ErrorGroup = serde_json::from_str(r##"{"error": "card # declined",
+/// #   "count": 2, "dead": 2, "retrying": 0, "newest_ms": 5, "oldest_ms": 1, "queue": "billing",
+/// #   "example": "0190163d-8694-739b-aea5-966c26f8ad91", "example_error": "card 7 declined"}"##)?;
+/// let row = tickwheel_page::ErrorRow::of(group, "billing");
+/// assert_eq!(row.list_path, "/jobs?queue=billing&error_group=card%20%23%20declined");
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ErrorRow {
     /// The error, with numbers and ids folded.
@@ -220,12 +232,31 @@ pub struct ErrorRow {
     pub queue: String,
     /// The number of jobs.
     pub count: u64,
-    /// When the last of them failed, in milliseconds since 1970.
-    pub newest_ms: u64,
+    /// When the last of them failed, in milliseconds since 1970, if that is known.
+    pub newest_ms: Option<u64>,
+    /// The path of one of the jobs.
+    pub example_path: String,
     /// The path of the list of these jobs.
     pub list_path: String,
-    /// The path that asks whether to retry them.
-    pub retry_path: String,
+    /// The path that asks whether to retry those that are dead; `None` if none is.
+    pub retry_path: Option<String>,
+}
+
+impl ErrorRow {
+    /// Returns the line of a group. `queue` is the queue that was asked for, or empty for all.
+    pub fn of(group: ErrorGroup, queue: &str) -> Self {
+        let filter = [("queue", queue), ("error_group", &group.error[..])];
+        let retry = [("all", "true"), ("action", "retry")].into_iter().chain(filter);
+        Self {
+            list_path: path_with("/jobs", filter),
+            retry_path: (group.dead > 0).then(|| path_with("/jobs/bulk", retry)),
+            example_path: format!("/jobs/{}", group.example),
+            error: group.error,
+            queue: group.queue,
+            count: group.count,
+            newest_ms: group.newest_ms,
+        }
+    }
 }
 
 /// Why jobs fail: errors by text.

@@ -132,6 +132,50 @@ test("selected jobs are cancelled after a question", async () => {
   await close(page);
 });
 
+for (const javaScriptEnabled of [true, false]) {
+  test(`all jobs that match are changed in steps, ${javaScriptEnabled ? "with" : "without"} JavaScript`, async () => {
+    const queue = javaScriptEnabled ? "many" : "many-more";
+    const jobs = [];
+    for (let job = 0; job < 2500; job += 1) jobs.push({ queue, text: "x", delay: "1h", key: `${job % 5 === 0 ? "odd" : "even"}-${job}` });
+    await server.api("POST", "/v1/jobs/batch", { items: jobs });
+    const page = await browser.open(server, `/jobs?queue=${queue}&key_prefix=even-`, { javaScriptEnabled });
+    await page.check("#select-all");
+    await page.click('button[value="run"]');
+    assert.equal((await page.locator(".question").innerText()).replace(/\s/g, " "), "Run 2 000 jobs now?");
+    await page.click("button.danger");
+    await page.waitForSelector("text=2\u202f000 of 2\u202f000 jobs set to run now");
+    const { jobs: counts } = await server.api("GET", `/v1/queues/${queue}`);
+    assert.deepEqual([counts.scheduled, counts.ready], [500, 2000]);
+    await close(page);
+  });
+}
+
+test("errors are grouped, and a group is retried at once", async () => {
+  for (let job = 0; job < 3; job += 1) await server.putDead("wires", { text: "x" }, `line ${100 + job} is dead`);
+  await server.putDead("wires", { text: "x" }, "another reason");
+  const page = await browser.open(server, "/errors?queue=wires");
+  const row = page.locator("tr", { hasText: "line # is dead" });
+  assert.equal(await row.locator("td.num").first().innerText(), "3");
+  await row.locator("text=Show").click();
+  assert.equal(await page.locator("tbody tr").count(), 3);
+  await page.goto("/errors?queue=wires");
+  await page.locator("tr", { hasText: "line # is dead" }).locator("text=Retry").click();
+  assert.equal(await page.locator(".question").innerText(), "Retry 3 jobs?");
+  await page.click("button.danger");
+  await page.waitForSelector("text=3 of 3 jobs retried");
+  const { jobs } = await server.api("GET", "/v1/queues/wires");
+  assert.deepEqual([jobs.ready, jobs.dead], [3, 1]);
+  await close(page);
+});
+
+test("finished jobs are found by key and by error", async () => {
+  const page = await browser.open(server, "/jobs?key=invoice-1");
+  assert.equal(await page.locator("tbody tr").count(), 1);
+  await page.goto("/jobs?error=DECLINED");
+  assert.equal(await page.locator("tbody tr").count(), 3);
+  await close(page);
+});
+
 test("queues are sorted and filtered while typing", async () => {
   const page = await browser.open(server, "/queues");
   await page.fill("#filter", "bill");
@@ -186,6 +230,6 @@ test("a target is tested, paused and resumed", async () => {
 test("every change is in the audit log", async () => {
   const page = await browser.open(server, "/queues/reports");
   await page.click('form[action="/queues/reports/pause"] button');
-  await until(async () => /audit.*queue\.pause.*reports/.test(server.log.replace(/\u001b\[[0-9;]*m/g, "")), "the pause is logged");
+  await until(async () => /audit .*queue\.pause.*reports/.test(server.log.replace(/\u001b\[[0-9;]*m/g, "")), "the pause is logged");
   await close(page);
 });

@@ -179,9 +179,9 @@ export async function seeded() {
 }
 
 /** Saves a picture for the documents, if they are being made. */
-export async function picture(page, name) {
+export async function picture(what, name) {
   const folder = process.env.TICKWHEEL_SCREENSHOTS;
   if (!folder) return;
   mkdirSync(folder, { recursive: true });
-  await page.screenshot({ path: join(folder, `${name}.png`) });
+  await what.screenshot({ path: join(folder, `${name}.png`) });
 }

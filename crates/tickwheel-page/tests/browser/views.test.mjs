@@ -41,16 +41,42 @@ for (const [name, path, english, chinese] of VIEWS) {
   });
 }
 
-test("pictures of each view for the documents", { skip: process.env.TICKWHEEL_SCREENSHOTS ? false : "only with --screenshots" }, async () => {
-  for (const colorScheme of ["light", "dark"]) {
-    for (const [name, path] of VIEWS) {
-      const page = await browser.open(server, path, { colorScheme });
-      if (await page.locator("[data-page]").count()) await liveState(page, "live");
-      if (name === "overview") await page.waitForSelector(".chart canvas");
-      await picture(page, `page-${name}-${colorScheme}`);
-      await close(page);
-    }
+/** Jobs as a busy service has them: many soon, fewer later, some peaks on whole seconds. */
+async function busy() {
+  const own = await Server.start();
+  const jobs = [];
+  for (let job = 0; job < 9000; job += 1) {
+    const spread = (job * 7919) % 9000;
+    const delay = job % 6 === 0 ? 5000 * (1 + (spread % 58)) : 1000 + Math.round(290000 * (spread / 9000) ** 1.5);
+    jobs.push({ queue: ["orders", "mail", "billing"][job % 3], text: "x", delay: `${delay}ms` });
   }
+  for (let job = 0; job < 900; job += 1) jobs.push({ queue: "reports", text: "far", delay: `${10 + (job % 40)}d` });
+  await own.api("POST", "/v1/jobs/batch", { items: jobs });
+  return own;
+}
+
+test("pictures of each view for the documents", { skip: process.env.TICKWHEEL_SCREENSHOTS ? false : "only with --screenshots" }, async () => {
+  const job = (await server.api("GET", "/v1/queues/billing/jobs?state=dead")).jobs[0].id;
+  for (const [name, path] of [...VIEWS, ["job", `/jobs/${job}`]]) {
+    const page = await browser.open(server, path, { colorScheme: "light" });
+    if (await page.locator("[data-page]").count()) await liveState(page, "live");
+    if (name === "overview") await page.waitForSelector(".chart canvas");
+    await picture(page, `page-${name}`);
+    await close(page);
+  }
+  const own = await busy();
+  const page = await browser.open(own, "/wheel", { colorScheme: "dark" });
+  await liveState(page, "live");
+  await page.waitForFunction(() => Number(document.getElementById("wheel").dataset.frames) > 150);
+  await picture(page, "page-wheel");
+  await picture(page.locator("#wheel"), "wheel-live");
+  await page.goto("/");
+  await liveState(page, "live");
+  await page.waitForSelector(".chart canvas");
+  await page.waitForFunction(() => Number(document.querySelector("canvas[data-wheel]").dataset.frames) > 150);
+  await picture(page, "page-overview-dark");
+  await close(page);
+  await own.stop();
 });
 
 test("numbers of the overview follow the server", async () => {

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { Browser, close, liveState, picture, Server, until } from "./rig.mjs";
+import { Browser, close, liveState, Server, until } from "./rig.mjs";
 
 let server;
 let browser;
@@ -53,7 +53,6 @@ test("the wheel turns: frames follow each other, and things are drawn", async ()
     return warm;
   });
   assert.ok(colours > 100, `${colours} glowing pixels`);
-  await picture(page, "page-wheel");
   await close(page);
 });
 

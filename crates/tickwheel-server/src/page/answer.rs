@@ -47,7 +47,7 @@ pub(super) fn changed(
 /// Logs what a visitor changed.
 pub(super) fn audit(caller: &Caller, action: &str, subject: &str, count: u64) {
     let token = caller.id();
-    tracing::info!(target: "tickwheel_server::audit", token, action, subject, count, "changed");
+    tracing::info!(target: "tickwheel_server::audit", token, action, subject, count, "audit");
 }
 
 /// Returns where a visitor may be sent after a form: a path of this server, or `/`.

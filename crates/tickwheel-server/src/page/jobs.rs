@@ -4,7 +4,7 @@ use axum::extract::{Path, RawQuery, State};
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use tickwheel_page::{ErrorRow, ErrorsView, JobFilter, JobRow, JobView, JobsView, short_id};
-use tickwheel_queue::{Error, JobId, JobRef, List, PageToken, ShortId};
+use tickwheel_queue::{Error, ErrorList, JobId, List, PageToken, ShortId};
 
 use super::answer::{changed, html, no_such_action, redirect};
 use super::form::Form;
@@ -36,6 +36,7 @@ pub(super) fn filter_of(form: &Form) -> JobFilter {
         key: form.get("key").to_owned(),
         key_prefix: form.get("key_prefix").to_owned(),
         error: form.get("error").to_owned(),
+        error_group: form.get("error_group").to_owned(),
         due_from: form.trimmed("due_from"),
         due_to: form.trimmed("due_to"),
     }
@@ -61,9 +62,11 @@ pub(super) fn list_of(filter: &JobFilter, queue: &str) -> Result<List, Failure> 
     if let Some(to) = time("due_to", &filter.due_to)? {
         list.due_to = to.into_queue();
     }
-    if !filter.key_prefix.is_empty() {
-        list.key_prefix = Some(filter.key_prefix.clone());
-    }
+    let given = |text: &String| (!text.is_empty()).then(|| text.clone());
+    list.key = given(&filter.key);
+    list.key_prefix = given(&filter.key_prefix);
+    list.error = given(&filter.error);
+    list.error_group = given(&filter.error_group);
     list.limit = PAGE;
     list.bytes = PAGE_BYTES;
     Ok(list)
@@ -114,11 +117,6 @@ async fn search(
             .map(str::parse::<PageToken>)
             .transpose()
             .map_err(|error| invalid("page", &error))?;
-        if !filter.key.is_empty() {
-            let job = queues.get(JobRef::from(((*name).clone(), filter.key.clone()))).await?;
-            found.rows.extend(job.map(|job| JobRow::of(&job.into_wire())));
-            continue;
-        }
         let page = queues.list(list).await?;
         found.damaged += page.damaged.len() as u64;
         found.rows.extend(page.jobs.into_iter().map(|job| JobRow::of(&job.into_wire())));
@@ -258,11 +256,14 @@ pub(super) async fn act(
 /// Returns why the jobs of a queue fail, the most frequent error first, and whether not all jobs
 /// were read.
 pub(super) async fn error_rows(
-    _app: &App,
-    _caller: &Caller,
-    _queue: &str,
+    app: &App,
+    caller: &Caller,
+    queue: &str,
 ) -> Result<(Vec<ErrorRow>, bool), Failure> {
-    Ok((Vec::new(), false))
+    let list = if queue.is_empty() { ErrorList::all() } else { ErrorList::of(queue) };
+    let found = routes::bulk::grouped(app, caller, list).await?;
+    let rows = found.groups.into_iter().map(|group| ErrorRow::of(group, queue)).collect();
+    Ok((rows, !found.complete || found.others > 0))
 }
 
 pub(super) async fn errors(

@@ -78,7 +78,7 @@ pub(crate) fn router() -> Router<App> {
         .route("/queues/{queue}/{action}", post(queues::act))
         .route("/jobs", get(jobs::list))
         .route("/errors", get(jobs::errors))
-        .route("/jobs/bulk", get(bulk::ask_again).post(bulk::ask))
+        .route("/jobs/bulk", get(bulk::ask_by_address).post(bulk::ask))
         .route("/jobs/bulk/run", post(bulk::run))
         .route("/jobs/{id}", get(jobs::show))
         .route("/jobs/{id}/payload", get(jobs::payload))

@@ -2,7 +2,7 @@
 //! added in [`openapi`](crate::openapi).
 
 mod batch;
-mod bulk;
+pub(crate) mod bulk;
 mod clock;
 mod events;
 pub(crate) mod groups;

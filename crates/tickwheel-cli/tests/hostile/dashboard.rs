@@ -60,12 +60,16 @@ struct Visitor<'a> {
 impl Visitor<'_> {
     fn send(&self, method: &str, path: &str, form: &str, origin: &str) -> Answer {
         let mut request = self.client.head(method, path);
-        request += &format!("cookie: tickwheel_token={}\r\nconnection: close\r\n", self.cookie);
-        request += origin;
+        request.extend([
+            "cookie: tickwheel_token=",
+            self.cookie,
+            "\r\nconnection: close\r\n",
+            origin,
+        ]);
         if method == "POST" {
-            let length = form.len();
+            let length = form.len().to_string();
             request += "content-type: application/x-www-form-urlencoded\r\n";
-            request += &format!("content-length: {length}\r\n");
+            request.extend(["content-length: ", &length, "\r\n"]);
         }
         request += "\r\n";
         let mut stream = self.client.connect().expect("a connection");

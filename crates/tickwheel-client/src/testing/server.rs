@@ -9,12 +9,12 @@ use crate::{Client, Error};
 
 /// The settings of a [`Server`].
 ///
-/// ```no_run
+/// ```
 /// use tickwheel_client::testing::Server;
 ///
-/// let server = Server::builder().system_clock().argument("--limits-rate").argument("50").start()?;
-/// println!("{}", server.url());
-/// # Ok::<(), std::io::Error>(())
+/// fn start_with_a_rate_limit() -> std::io::Result<Server> {
+///     Server::builder().system_clock().argument("--limits-rate").argument("50").start()
+/// }
 /// ```
 #[derive(Clone, Debug)]
 pub struct ServerBuilder {
@@ -63,20 +63,21 @@ impl ServerBuilder {
 /// A real server on a manual clock, with a data directory of its own. Dropping it kills the process
 /// and removes the directory.
 ///
-/// ```no_run
+/// ```
 /// use std::time::Duration;
+/// use tickwheel_client::NewJob;
 /// use tickwheel_client::api::ReserveRequest;
 /// use tickwheel_client::testing::Server;
-/// use tickwheel_client::NewJob;
 ///
-/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-/// let server = Server::start()?;
-/// let client = server.client()?;
-/// client.put(NewJob::text("orders", "42").delay(Duration::from_secs(30 * 60))).await?;
-/// client.advance(Duration::from_secs(31 * 60)).await?;
-/// assert_eq!(client.reserve("orders", ReserveRequest::default()).await?.len(), 1);
-/// # Ok(())
-/// # }
+/// // A test; it needs the binary `tickwheel`.
+/// async fn an_unpaid_order_is_closed() -> Result<(), Box<dyn std::error::Error>> {
+///     let server = Server::start()?;
+///     let client = server.client()?;
+///     client.put(NewJob::text("orders", "42").delay(Duration::from_secs(30 * 60))).await?;
+///     client.advance(Duration::from_secs(31 * 60)).await?;
+///     assert_eq!(client.reserve("orders", ReserveRequest::default()).await?.len(), 1);
+///     Ok(())
+/// }
 /// ```
 #[derive(Debug)]
 pub struct Server {

@@ -77,6 +77,13 @@ pub enum Command {
 }
 
 /// The line of a `put`.
+///
+/// ```
+/// use tickwheel_server::beanstalk::{Command, Put, parse_line};
+///
+/// let put = Put { pri: 10, delay: 60, ttr: 30, bytes: 5 };
+/// assert_eq!(parse_line(b"put 10 60 30 5"), Ok(Command::Put(put)));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Put {
     /// The priority; 0 is the most urgent.

@@ -1,7 +1,7 @@
 //! A cluster of NATS servers that sync every write.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -63,9 +63,7 @@ pub struct NatsServer {
 }
 
 impl NatsCluster {
-    /// Starts servers whose data is in a folder, and waits until each accepts connections.
-    ///
-    /// `JetStream` is ready a little later, when the servers have elected a leader.
+    /// Starts servers whose data is in a folder, and waits until `JetStream` is ready.
     ///
     /// # Errors
     ///
@@ -124,6 +122,7 @@ impl NatsCluster {
         }
         for server in &mut cluster.servers {
             server.await_port()?;
+            server.await_health()?;
         }
         Ok(cluster)
     }
@@ -177,6 +176,15 @@ impl NatsServer {
         self.process.as_ref().expect("every server of a cluster is started")
     }
 
+    /// Waits until the server knows the leader of the cluster.
+    fn await_health(&mut self) -> io::Result<()> {
+        while !is_healthy(self.monitor_port).unwrap_or(false) {
+            self.process.as_mut().map_or(Ok(()), ServerProcess::check)?;
+            sleep(POLL_PAUSE);
+        }
+        Ok(())
+    }
+
     fn await_port(&mut self) -> io::Result<()> {
         while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
             self.process.as_mut().map_or(Ok(()), ServerProcess::check)?;
@@ -184,4 +192,13 @@ impl NatsServer {
         }
         Ok(())
     }
+}
+
+/// Asks a server for `/healthz`.
+fn is_healthy(monitor_port: u16) -> io::Result<bool> {
+    let mut stream = TcpStream::connect(("127.0.0.1", monitor_port))?;
+    stream.write_all(b"GET /healthz HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer.lines().next().is_some_and(|status| status.contains(" 200 ")))
 }

@@ -28,9 +28,10 @@ mod options;
 mod stream;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_nats::Client;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use self::api::{CREATE_IN_USE, StreamConfig, StreamInfo};
 use self::monitor::Checked;
@@ -43,6 +44,9 @@ pub use stream::NatsLog;
 /// Appending without the headers of a publish would not fit: room for those that we send, and for
 /// those that the server adds when it hands a message out.
 const HEADER_BYTES: usize = 1024;
+
+/// Between two attempts of an operation.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// A connection to NATS servers, for any number of logs.
 ///
@@ -118,16 +122,25 @@ impl Nats {
         let shared = Arc::clone(&self.shared);
         let name = name.to_owned();
         self.run(async move {
-            let created: Result<StreamInfo, _> =
-                api::request(&shared.client, subject, &config, shared.options.timeout).await;
-            match created {
-                // A repeated request with the same id has created it the first time.
-                Ok(info) if info.config.id() == config.id() => Ok(()),
-                Ok(_) => Err(LogError::Exists(format!("the stream {name}"))),
-                Err(error) if error.code == CREATE_IN_USE => {
-                    Err(LogError::Exists(format!("the stream {name}")))
+            let deadline = Instant::now() + shared.options.timeout;
+            loop {
+                // Repeating it is safe: a stream with the same id was created by an earlier request.
+                let limit = shared.options.attempt_timeout;
+                let created: Result<StreamInfo, _> =
+                    api::request(&shared.client, subject.clone(), &config, limit).await;
+                match created {
+                    Ok(info) if info.config.id() == config.id() => return Ok(()),
+                    Ok(_) => return Err(LogError::Exists(format!("the stream {name}"))),
+                    Err(error) if error.code == CREATE_IN_USE => {
+                        return Err(LogError::Exists(format!("the stream {name}")));
+                    }
+                    Err(error) if Instant::now() + RETRY_PAUSE >= deadline => {
+                        let why = format!("cannot create the stream {name}: {error}");
+                        return Err(LogError::Unavailable(why));
+                    }
+                    // Servers that were just started have no leader yet.
+                    Err(_) => sleep(RETRY_PAUSE).await,
                 }
-                Err(error) => Err(LogError::Unavailable(format!("cannot create {name}: {error}"))),
             }
         })
     }
@@ -144,7 +157,16 @@ impl Nats {
         check_name(name)?;
         let (shared, stream) = (Arc::clone(&self.shared), name.to_owned());
         let info = self.run(async move {
-            api::stream_info(&shared.client, &stream, shared.options.timeout).await
+            let deadline = Instant::now() + shared.options.timeout;
+            loop {
+                let limit = shared.options.attempt_timeout;
+                match api::stream_info(&shared.client, &stream, limit).await {
+                    Err(LogError::Unavailable(_)) if Instant::now() + RETRY_PAUSE < deadline => {
+                        sleep(RETRY_PAUSE).await;
+                    }
+                    info => return info,
+                }
+            }
         })?;
         let safe = info.config.check(name, self.shared.options.replicas);
         safe.map_err(|what| LogError::Unsafe(format!("the stream {name}: {what}")))?;
@@ -233,7 +255,7 @@ fn panicked() -> LogError {
 
 /// Gives a future a time limit.
 async fn within<T>(
-    limit: std::time::Duration,
+    limit: Duration,
     what: &str,
     work: impl Future<Output = T>,
 ) -> Result<T, LogError> {

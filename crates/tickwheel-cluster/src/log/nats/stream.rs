@@ -13,15 +13,13 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::api::{self, MESSAGE_TOO_LARGE, PublishAck, Purged, StreamInfo, WRONG_LAST_SEQUENCE};
-use super::{HEADER_BYTES, Shared, panicked, stream_id, within};
+use super::{HEADER_BYTES, RETRY_PAUSE, Shared, panicked, stream_id, within};
 use crate::log::{AppendError, AppendId, Entry, Log, LogError, LogState, Position, StreamId};
 
 /// How many records one request reads at most.
 const MAX_READ_RECORDS: u32 = 512;
 /// Announcements of records may get lost, so a wait ends after this time in any case.
 const MAX_WAIT: Duration = Duration::from_millis(500);
-/// Between two attempts of an append.
-const RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 const MSG_ID: &str = "Nats-Msg-Id";
 const EXPECTED_STREAM: &str = "Nats-Expected-Stream";

@@ -4,7 +4,7 @@ mod rig;
 
 use std::path::Path;
 
-use rig::{Server, run, tickwheel};
+use rig::{Server, run, tickwheel, until};
 
 /// A certificate for 127.0.0.1 and its key, in two files.
 fn certify(folder: &Path, is_authority: bool) -> (String, String) {
@@ -55,6 +55,24 @@ fn a_certificate_of_ones_own_is_trusted_if_it_is_named() {
     let (stranger, _) = certify(elsewhere.path(), false);
     assert!(server.run(&["ls", "--ca", &stranger]).code(1).contains("cannot be trusted"));
     server.run(&["ls", "--ca", "no such file"]).code(2);
+}
+
+#[test]
+fn a_worker_trusts_the_same_certificate() {
+    let pem = tempfile::tempdir().unwrap();
+    let (certificate, key) = certify(pem.path(), false);
+    let server = start(&certificate, &key);
+    let id = server.run(&["put", "q", "x", "--json", "--ca", &certificate]).json()["id"].clone();
+    let id = id.as_str().unwrap();
+    let mut worker = server
+        .command()
+        .args(["work", "q", "--ca", &certificate, "--", "true"])
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    until(|| server.run(&["get", id, "--ca", &certificate]).code == 3);
+    worker.kill().unwrap();
+    worker.wait().unwrap();
 }
 
 #[test]

@@ -10,6 +10,13 @@ pub const MAX_LINE_BYTES: usize = 224;
 pub const MAX_TUBE_BYTES: usize = 200;
 
 /// A command, without the body of a `put`.
+///
+/// ```
+/// use tickwheel_server::beanstalk::{Command, parse_line};
+///
+/// let release = Command::Release { id: 7, pri: 1_024, delay: 60 };
+/// assert_eq!(parse_line(b"release 7 1024 60"), Ok(release));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Put a job.

@@ -8,6 +8,17 @@ use bytes::{Buf, Bytes, BytesMut};
 use super::command::{Command, MAX_LINE_BYTES, Put, Refusal, parse_line};
 
 /// What a client asks for.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use tickwheel_server::beanstalk::{Decoder, Refusal, Request};
+///
+/// let mut buffer = BytesMut::from(&b"put 0 0 60 70000\r\n"[..]);
+/// buffer.extend_from_slice(&[b'x'; 70_000]);
+/// buffer.extend_from_slice(b"\r\n");
+/// let request = Decoder::new(65_535).next(&mut buffer, |_| true);
+/// assert_eq!(request, Some(Request::Refused(Refusal::JobTooBig)));
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     /// A command that is a line.

@@ -1,6 +1,6 @@
 //! The beanstalkd protocol, on a port of its own and on the same queues.
 //!
-//! - [`command`] and [`decoder`] turn bytes into requests, without I/O.
+//! - `command` and `decoder` turn bytes into requests, without I/O.
 //! - `session` is one connection: it reads and writes (`transfer`), and keeps answers in order
 //!   (`pending`).
 //! - `worker` has the commands that reserve jobs and say what became of them.

@@ -92,14 +92,14 @@ fn a_command_gets_the_payload_and_its_output_is_the_result() {
     let server = Server::start();
     server.run(&["queue", "set", "q", "--keep-done", "1h"]).code(0);
     let headers = ["--key", "k 1", "--header", "content-type=text/x", "--header", "b=2"];
-    let first = put(&server, r#"{"n": 1}"#, &headers);
+    let first = put(&server, r#"{"n":1}"#, &headers);
     let second = put(&server, "plain", &["--as", "text"]);
     let script = "printf '%s|%s|%s|%s|%s|%s|' \"$TICKWHEEL_JOB_ID\" \"$TICKWHEEL_JOB_QUEUE\" \
                   \"$TICKWHEEL_JOB_KEY\" \"$TICKWHEEL_JOB_ATTEMPT\" \
                   \"$TICKWHEEL_HEADER_CONTENT_TYPE\" \"$TICKWHEEL_HEADER_B\"; cat";
     let worker = Worker::start(&server, &["--result", "stdout"], script);
     let job = until_state(&server, &first, "done");
-    assert_eq!(job["result"], format!("{first}|q|k 1|1|text/x|2|{{\"n\": 1}}"));
+    assert_eq!(job["result"], format!("{first}|q|k 1|1|text/x|2|{{\"n\":1}}"));
     until_state(&server, &second, "done");
     assert!(worker.has_said(&format!("job {first} attempt 1: done after")));
     worker.signal("TERM");

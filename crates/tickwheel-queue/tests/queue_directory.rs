@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use tickwheel_queue::cron::Misfire;
 use tickwheel_queue::{
-    Error, JobId, Limit, Limits, List, NewJob, NewSchedule, OnConflict, OpenError, Queues, State,
-    Timing,
+    Error, FollowUp, GroupList, GroupPatch, IdempotencyKey, JobId, Keep, Limit, Limits, List,
+    NewJob, NewSchedule, OnConflict, OpenError, Order, Pacing, QueueSettings, Queues, Retention,
+    Retry, RetryPolicy, SettingsPatch, State, Time, Timing,
 };
 
 use folder::{copy, cut_zeroes, find, journals};
@@ -355,14 +356,77 @@ fn the_directory_of_format_1_with_schedules_opens() {
     check_schedules(&queues);
 }
 
+/// A directory that an early version of format 2 wrote. It must stay readable for ever as well.
+#[test]
+fn the_directory_of_format_2_opens() {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-2");
+    let folder = tempfile::tempdir().unwrap();
+    copy(&fixture, folder.path());
+    let queues = Queues::open(folder.path()).unwrap();
+    check_format_2(&queues);
+    check_fixture(&queues);
+    drop(queues);
+    check_format_2(&Queues::open(folder.path()).unwrap());
+}
+
+fn once() -> (IdempotencyKey, [NewJob; 1]) {
+    let lifetime = Duration::from_secs(86_400 * 36_500);
+    let job = NewJob::new("pushed", "once").group("g").at(Time::MAX);
+    (IdempotencyKey::new("once").fingerprint("print").lifetime(lifetime), [job])
+}
+
+/// Adds what format 1 did not have.
+fn add_format_2(queues: &Queues) {
+    queues.put_target("partner", "definition").wait().unwrap();
+    queues.put_target_state("partner", "state").wait().unwrap();
+    let patch = SettingsPatch {
+        target: Some(Some("partner".to_owned())),
+        order: Some(Order::Priority),
+        fair_groups: Some(true),
+        ..SettingsPatch::default()
+    };
+    queues.patch_settings("pushed", patch).wait().unwrap();
+    let (key, jobs) = once();
+    queues.put_once(key, jobs).wait().unwrap();
+    queues.patch_group("pushed", "g", GroupPatch::default().paused(true)).wait().unwrap();
+    let retention = Retention { done: Keep::FOREVER, ..Retention::default() };
+    let settings = QueueSettings { retention, ..QueueSettings::default() };
+    queues.configure("results", settings).wait().unwrap();
+    let job = NewJob::new("results", "x").key("r").on_success(FollowUp::to("next"));
+    let id = queues.put(job).wait().unwrap().id;
+    let worker = queues.as_worker("worker 1");
+    let lease = worker.reserve("results", 1, None).wait().unwrap()[0].lease;
+    queues.fail(lease, "not yet", Retry::After(Duration::ZERO)).wait().unwrap();
+    let lease = worker.reserve("results", 1, None).wait().unwrap()[0].lease;
+    assert_eq!(lease.id, id);
+    queues.ack_with_result(lease, "42").wait().unwrap();
+}
+
+fn check_format_2(queues: &Queues) {
+    let target = queues.target("partner").wait().unwrap().unwrap();
+    assert_eq!((&target.definition[..], &target.state[..]), (&b"definition"[..], &b"state"[..]));
+    let pushed = queues.queue("pushed").wait().unwrap().unwrap();
+    assert_eq!((pushed.settings.order, pushed.settings.fair_groups), (Order::Priority, true));
+    assert_eq!(pushed.settings.target.as_deref(), Some("partner"));
+    let (key, jobs) = once();
+    assert!(queues.put_once(key, jobs).wait().unwrap().is_replay);
+    let groups = queues.groups(GroupList::of("pushed")).wait().unwrap().groups;
+    assert_eq!((groups.len(), groups[0].waiting, groups[0].settings.paused), (1, 1, true));
+    let done = &queues.list(List::of("results")).wait().unwrap().jobs[0];
+    let done = queues.get(done.id).wait().unwrap().unwrap();
+    assert_eq!((done.state, done.result.as_deref()), (State::Done, Some(&b"42"[..])));
+    assert_eq!((done.history.len(), done.history[0].worker.as_deref()), (2, Some("worker 1")));
+    let next = queues.list(List::of("next")).wait().unwrap().jobs;
+    assert_eq!((next.len(), &next[0].payload[..]), (1, &b"42"[..]));
+}
+
 /// Writes the fixture anew; see `tests/fixtures/README.md`.
 #[test]
 #[ignore = "writes the fixture of this version"]
 fn write_the_fixture() {
-    use tickwheel_queue::{Keep, Pacing, QueueSettings, Retention, Retry, RetryPolicy, Time};
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-2");
     fs::create_dir_all(&path).unwrap();
-    let queues = Queues::open(&path).unwrap();
+    let queues = Queues::builder().reserve(0).open(&path).unwrap();
     let retention =
         Retention { done: Keep::FOREVER, cancelled: Keep::FOREVER, ..Retention::default() };
     let settings = QueueSettings {
@@ -395,6 +459,8 @@ fn write_the_fixture() {
     queues.put(NewJob::new("paused", "ready")).wait().unwrap();
     queues.pause("paused").wait().unwrap();
     check_fixture(&queues);
+    add_format_2(&queues);
+    check_format_2(&queues);
     drop(queues);
     cut_zeroes(&journal(&path));
 }

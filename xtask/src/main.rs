@@ -7,7 +7,11 @@
 mod api_check;
 mod beanstalk;
 mod bench;
+<<<<<<< HEAD
 mod browser;
+=======
+mod burst_chart;
+>>>>>>> d0b1cf0 (Draw the chart of the guide from a recorded run)
 mod clients;
 mod cluster;
 mod crash;
@@ -25,6 +29,7 @@ mod soak;
 mod test;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::builder::PossibleValuesParser;
@@ -128,6 +133,15 @@ enum Chore {
     },
     /// Start three NATS servers on loopback (installs them into target/)
     Cluster,
+    /// Record a burst of jobs for a push target, and draw the chart of docs/guides
+    BurstChart {
+        /// The binary to record; built by default
+        #[arg(long, value_name = "PATH")]
+        program: Option<PathBuf>,
+        /// Draw the run that was recorded last
+        #[arg(long, conflicts_with = "program")]
+        redraw: bool,
+    },
     /// Check the documents: READMEs agree, links resolve, public types have examples
     Docs,
     /// Build every published crate from its package, and the library with its oldest Rust
@@ -160,6 +174,7 @@ fn main() -> ExitCode {
         Chore::Clients { language } => clients::run(language.as_deref()),
         Chore::Browser { name, screenshots } => browser::run(name.as_deref(), screenshots),
         Chore::Cluster => cluster::run(),
+        Chore::BurstChart { program, redraw } => burst_chart::run(program, redraw),
         Chore::Docs => docs_check::run(),
         Chore::Package => package::run(),
         Chore::Deny { offline } => deny::run(offline),

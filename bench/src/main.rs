@@ -16,6 +16,7 @@ mod meter;
 mod names;
 mod pace;
 mod process;
+mod push;
 mod queue;
 mod report;
 mod scratch;
@@ -56,6 +57,8 @@ enum Subject {
     Queue(queue::Options),
     /// The service against the queue in it and against Redis, PostgreSQL and beanstalkd
     Server(server::Options),
+    /// Push delivery: its speed, its cost beside a worker, and the rates of many targets
+    Push(push::Options),
     /// One run of one system in this process, its outcome as JSON on standard output
     #[command(hide = true)]
     WheelRun(wheel::Run),
@@ -74,6 +77,9 @@ enum Subject {
     /// The same for the service
     #[command(hide = true)]
     ServerRun(server::Run),
+    /// The target of push deliveries
+    #[command(hide = true)]
+    PushTarget(push::Run),
 }
 
 fn main() -> ExitCode {
@@ -84,6 +90,8 @@ fn main() -> ExitCode {
         Subject::Pace(options) => pace::compare(&options),
         Subject::Queue(options) => queue::compare(&options),
         Subject::Server(options) => server::compare(&options),
+        Subject::Push(options) => push::compare(&options),
+        Subject::PushTarget(run) => run.execute(),
         Subject::WheelRun(run) => run.execute(),
         Subject::TimerRun(run) => run.execute(),
         Subject::AsyncRun(run) => run.execute(),

@@ -14,7 +14,7 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 const ROOM: usize = 16 << 10;
 
 /// A connection to the service.
-pub(super) struct Connection {
+pub(crate) struct Connection {
     stream: TcpStream,
     host: String,
     request: Vec<u8>,
@@ -22,14 +22,14 @@ pub(super) struct Connection {
 }
 
 /// What the service answered.
-pub(super) struct Answer<'a> {
-    pub(super) status: u16,
-    pub(super) body: &'a [u8],
+pub(crate) struct Answer<'a> {
+    pub(crate) status: u16,
+    pub(crate) body: &'a [u8],
 }
 
 impl Answer<'_> {
     /// Refuses any other status.
-    pub(super) fn expect(self, status: u16) -> Result<Self> {
+    pub(crate) fn expect(self, status: u16) -> Result<Self> {
         if self.status == status {
             return Ok(self);
         }
@@ -38,15 +38,20 @@ impl Answer<'_> {
 }
 
 impl Connection {
-    pub(super) fn open(port: u16) -> Result<Self> {
+    pub(crate) fn open(port: u16) -> Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port))?;
         stream.set_nodelay(true)?;
         let host = format!("127.0.0.1:{port}");
         Ok(Self { stream, host, request: Vec::new(), answer: Vec::new() })
     }
 
+    /// The port that it goes to.
+    pub(crate) fn port(&self) -> u16 {
+        self.stream.peer_addr().map_or(0, |address| address.port())
+    }
+
     /// Asks, with JSON unless the body is empty, and waits for the answer.
-    pub(super) fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> Result<Answer<'_>> {
+    pub(crate) fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> Result<Answer<'_>> {
         self.request.clear();
         let (host, length) = (&self.host, body.len());
         write!(self.request, "{method} {path} HTTP/1.1\r\nhost: {host}\r\n")?;

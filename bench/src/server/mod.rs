@@ -14,14 +14,14 @@
 mod export;
 mod figure;
 mod goals;
-mod http;
+pub(crate) mod http;
 mod measure;
 mod options;
 mod ours;
 mod pending;
 mod picture;
 mod plan;
-mod program;
+pub(crate) mod program;
 mod rounds;
 mod run;
 mod summary;

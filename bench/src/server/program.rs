@@ -15,7 +15,7 @@ use crate::queue::servers::process::{Process, free_port};
 const REPOSITORY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Builds the binary like a newcomer would, and tells where it is.
-pub(super) fn build() -> Result<PathBuf> {
+pub(crate) fn build() -> Result<PathBuf> {
     eprintln!("building the service");
     let mut command = Command::new("cargo");
     command.args(["build", "--release", "--package", "tickwheel-cli", "--bin", "tickwheel"]);

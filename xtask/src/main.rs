@@ -7,11 +7,8 @@
 mod api_check;
 mod beanstalk;
 mod bench;
-<<<<<<< HEAD
 mod browser;
-=======
 mod burst_chart;
->>>>>>> d0b1cf0 (Draw the chart of the guide from a recorded run)
 mod clients;
 mod cluster;
 mod crash;

@@ -12,11 +12,13 @@ mod burst_chart;
 mod clients;
 mod cluster;
 mod crash;
+mod deb;
 mod deny;
 mod docs_check;
 mod examples_check;
 mod fuzz;
 mod hostile;
+mod manifests;
 mod package;
 mod process;
 mod sanitize;
@@ -143,6 +145,10 @@ enum Chore {
     Docs,
     /// Build every published crate from its package, and the library with its oldest Rust
     Package,
+    /// Build the Debian package and look into it (installs cargo-deb; needs dpkg-deb)
+    Deb,
+    /// Check the Kubernetes manifests against the schemas (installs kubernetes-validate)
+    Manifests,
     /// Check licences, sources and advisories of all dependencies (installs cargo-deny)
     Deny {
         /// Leave out the advisories, which need the network
@@ -174,6 +180,8 @@ fn main() -> ExitCode {
         Chore::BurstChart { program, redraw } => burst_chart::run(program, redraw),
         Chore::Docs => docs_check::run(),
         Chore::Package => package::run(),
+        Chore::Deb => deb::run(),
+        Chore::Manifests => manifests::run(),
         Chore::Deny { offline } => deny::run(offline),
         Chore::Semver { baseline } => semver::run(baseline),
     };

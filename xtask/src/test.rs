@@ -13,6 +13,7 @@ use crate::api_check;
 use crate::browser;
 use crate::clients;
 use crate::docs_check;
+use crate::manifests;
 use crate::package;
 use crate::process::{Failure, Invocation, paint, root};
 
@@ -36,6 +37,7 @@ enum Work {
     Api,
     Clients,
     Browser,
+    Manifests,
 }
 
 /// The names of all parts.
@@ -96,6 +98,9 @@ impl Step {
             }
             Work::Browser => {
                 browser::run(None, false).inspect_err(|_| how_to_run_again("cargo xtask browser"))
+            }
+            Work::Manifests => {
+                manifests::run().inspect_err(|_| how_to_run_again("cargo xtask manifests"))
             }
             Work::Clients => {
                 clients::run(None).inspect_err(|_| how_to_run_again("cargo xtask clients"))
@@ -171,6 +176,11 @@ fn steps() -> Vec<Step> {
             // `cargo xtask package` also compiles them.
             vec![cargo(&format!("{} --no-verify", package::PACK))],
         ),
+        Step {
+            part: "manifests",
+            name: "manifests: Kubernetes knows every field",
+            work: Work::Manifests,
+        },
         commands(
             "cluster",
             "cluster: the conformance suite on NATS and PostgreSQL",

@@ -129,9 +129,7 @@ B reserve
 A use mail
 C watch mail
 C ignore default
-C reserve-with-timeout 5
-C stats-job <i>
-C delete <i>
+B delete <i>
 A put 0 0 2 4|soon = <j>
 B reserve
 B reserve-with-timeout 5

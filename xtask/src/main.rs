@@ -18,6 +18,7 @@ mod docs_check;
 mod examples_check;
 mod fuzz;
 mod hostile;
+mod jepsen;
 mod manifests;
 mod package;
 mod process;
@@ -102,6 +103,15 @@ enum Chore {
         #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..))]
         seconds: u32,
     },
+    /// Kill and stop nodes and NATS servers of a real cluster under load, and check what clients saw
+    Jepsen {
+        /// For how long
+        #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
+        minutes: u32,
+        /// The seed of the faults; random without this
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+    },
     /// Simulate a cluster with crashes, pauses, lost answers and skewed clocks
     ///
     /// A run depends on its seed alone. `cargo xtask test` runs the first 1,000 seeds.
@@ -172,6 +182,7 @@ fn main() -> ExitCode {
         Chore::Crash { rounds } => crash::run(rounds),
         Chore::Soak { clients, seconds } => soak::run(clients, seconds),
         Chore::Hostile { attack, rounds, short } => hostile::run(attack, rounds, short),
+        Chore::Jepsen { minutes, seed } => jepsen::run(minutes, seed),
         Chore::Simulate { seeds, first, seed } => simulate::run(seeds, first, seed),
         Chore::Api { seconds } => api_check::run(seconds),
         Chore::Clients { language } => clients::run(language.as_deref()),

@@ -183,8 +183,11 @@ fn steps() -> Vec<Step> {
         },
         commands(
             "cluster",
-            "cluster: the conformance suite on NATS and PostgreSQL",
-            vec![cargo("test --package tickwheel-cluster --all-features --test real_logs")],
+            "cluster: the conformance suite on NATS and PostgreSQL, and a cluster under faults",
+            vec![
+                cargo("test --package tickwheel-cluster --all-features --test real_logs"),
+                cargo("test --package tickwheel-cli --all-features --test jepsen"),
+            ],
         ),
         Step {
             part: "clients",

@@ -33,7 +33,7 @@ mod seed;
 mod store;
 
 pub use environment::{Environment, Machine};
-pub use node::{LocalNetwork, Message, Node, Owner, PartitionStatus, Transport};
+pub use node::{LocalNetwork, Message, NatsTransport, Node, Owner, PartitionStatus, Transport};
 pub use partition::{MAX_READ_AGE, Opener, Partition, State};
 pub use peers::{HEARTBEAT_INTERVAL, Heartbeat, MAX_CLOCK_SKEW, MAX_SILENCE, Peers, ReplicaBeat};
 pub use position::Applied;

@@ -30,7 +30,16 @@ const REFUSALS: (u32, u32) = (20, 1);
 pub(crate) struct App(Arc<Shared>);
 
 struct Shared {
+    common: Arc<Common>,
     queues: Queues,
+    shutdown: Shutdown,
+    old_markers: OldMarkers,
+    push: Arc<Push>,
+    insight: Insight,
+}
+
+/// What a service has whether or not it has queues: a node of a cluster gets and loses them.
+pub(crate) struct Common {
     config: Config,
     manual_time: Option<Arc<ManualTime>>,
     gate: Arc<Gate>,
@@ -39,10 +48,7 @@ struct Shared {
     memory: Memory,
     shutdown: Shutdown,
     counts: HttpCounts,
-    old_markers: OldMarkers,
     documents: Documents,
-    push: Arc<Push>,
-    insight: Insight,
     telemetry: Telemetry,
 }
 
@@ -59,38 +65,70 @@ pub(crate) struct Documents {
     pub(crate) page: bytes::Bytes,
 }
 
-impl App {
-    #[allow(clippy::too_many_arguments, reason = "each is one part of the service, given once")]
+impl Common {
     pub(crate) fn new(
-        queues: Queues,
         config: Config,
         manual_time: Option<Arc<ManualTime>>,
         gate: Arc<Gate>,
         shutdown: Shutdown,
         routes: Vec<String>,
         documents: Documents,
-        old_markers: OldMarkers,
-        push: Arc<Push>,
-        memory: Memory,
         telemetry: Telemetry,
-    ) -> Self {
+    ) -> Arc<Self> {
         let rate = config.limits.rate;
-        Self(Arc::new(Shared {
-            queues,
+        Arc::new(Self {
             manual_time,
             gate,
             requests: Buckets::new(rate, rate),
             refusals: Buckets::new(REFUSALS.0, REFUSALS.1),
-            memory,
+            memory: Memory::new(config.limits.memory),
             shutdown,
             counts: HttpCounts::new(routes),
-            old_markers,
             documents,
-            push,
-            insight: Insight::default(),
             telemetry,
             config,
-        }))
+        })
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.config
+    }
+
+    pub(crate) fn gate(&self) -> &Arc<Gate> {
+        &self.gate
+    }
+
+    /// Returns the signal that ends the process.
+    pub(crate) fn shutdown(&self) -> &Shutdown {
+        &self.shutdown
+    }
+
+    pub(crate) fn counts(&self) -> &HttpCounts {
+        &self.counts
+    }
+
+    /// Returns the memory budget of bodies and answers in flight.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// Returns the recorder of traces.
+    pub(crate) fn telemetry(&self) -> &Telemetry {
+        &self.telemetry
+    }
+}
+
+impl App {
+    /// Adds queues to a service. `shutdown` is the signal that ends its use of them.
+    pub(crate) fn new(
+        common: Arc<Common>,
+        queues: Queues,
+        old_markers: OldMarkers,
+        push: Arc<Push>,
+        shutdown: Shutdown,
+    ) -> Self {
+        let insight = Insight::default();
+        Self(Arc::new(Shared { common, queues, shutdown, old_markers, push, insight }))
     }
 
     /// Returns the queues, for operations of the service itself.
@@ -116,16 +154,16 @@ impl App {
 
     /// Returns the recorder of traces.
     pub(crate) fn telemetry(&self) -> &Telemetry {
-        &self.0.telemetry
+        self.0.common.telemetry()
     }
 
     pub(crate) fn config(&self) -> &Config {
-        &self.0.config
+        &self.0.common.config
     }
 
     /// Returns the limits of jobs.
     pub(crate) fn queue_limits(&self) -> &tickwheel_queue::Limits {
-        &self.0.config.queue_limits
+        &self.0.common.config.queue_limits
     }
 
     /// Returns the present in whole milliseconds, as the queue does.
@@ -135,16 +173,16 @@ impl App {
 
     /// Returns the present with fractions of a millisecond.
     pub(crate) fn wall(&self) -> SystemTime {
-        wall(self.0.manual_time.as_deref())
+        wall(self.0.common.manual_time.as_deref())
     }
 
     /// Returns the manual clock, if the service uses one.
     pub(crate) fn manual_time(&self) -> Option<&Arc<ManualTime>> {
-        self.0.manual_time.as_ref()
+        self.0.common.manual_time.as_ref()
     }
 
     pub(crate) fn gate(&self) -> &Arc<Gate> {
-        &self.0.gate
+        &self.0.common.gate
     }
 
     pub(crate) fn shutdown(&self) -> &Shutdown {
@@ -152,12 +190,12 @@ impl App {
     }
 
     pub(crate) fn counts(&self) -> &HttpCounts {
-        &self.0.counts
+        &self.0.common.counts
     }
 
     /// Returns the memory budget of bodies and answers in flight.
     pub(crate) fn memory(&self) -> &Memory {
-        &self.0.memory
+        &self.0.common.memory
     }
 
     pub(crate) fn old_markers(&self) -> OldMarkers {
@@ -165,13 +203,13 @@ impl App {
     }
 
     pub(crate) fn documents(&self) -> &Documents {
-        &self.0.documents
+        &self.0.common.documents
     }
 
     /// Refuses a client that exceeds its rate limit.
     pub(crate) fn check_rate(&self, caller: &Caller, address: IpAddr) -> Result<(), Failure> {
         let Some(wait) = self.wait_for_rate(caller, address) else { return Ok(()) };
-        let rate = self.0.config.limits.rate;
+        let rate = self.0.common.config.limits.rate;
         let why = format!("more than {rate} requests in a second: wait for {wait:?}");
         Err(Failure::new(Code::RateLimited, why).retry_after(wait.as_secs() + 1))
     }
@@ -182,7 +220,7 @@ impl App {
             Caller::Token(known) => Client::Token(known.token.id.clone()),
             Caller::Anyone(_) => Client::Address(neighbourhood(address)),
         };
-        self.0.requests.take(client, Instant::now()).err()
+        self.0.common.requests.take(client, Instant::now()).err()
     }
 
     /// Returns the answer to a request without a valid token: why it is refused, or that its
@@ -190,7 +228,7 @@ impl App {
     /// long to be guessed, and a client with a wrong one must not lock out others behind the same
     /// proxy.
     pub(crate) fn refuse(&self, address: IpAddr, refusal: Failure) -> Failure {
-        if self.0.refusals.take(neighbourhood(address), Instant::now()).is_ok() {
+        if self.0.common.refusals.take(neighbourhood(address), Instant::now()).is_ok() {
             return refusal;
         }
         let why = "too many requests without a valid token came from this address: wait a second";

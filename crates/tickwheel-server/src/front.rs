@@ -22,7 +22,7 @@ use crate::page;
 use crate::problem::Failure;
 use crate::telemetry::{self, TRACEPARENT, TraceContext};
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const LONGEST_ID: usize = 64;
 const LONGEST_URI: usize = 8 << 10;
 
@@ -206,7 +206,7 @@ fn incoming_trace(headers: &HeaderMap) -> Option<TraceContext> {
 }
 
 /// Returns the client's request id, if it can be logged unchanged.
-fn request_id(headers: &HeaderMap) -> String {
+pub(crate) fn request_id(headers: &HeaderMap) -> String {
     let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
     let is_fine = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
     match given {
@@ -228,7 +228,7 @@ fn new_id() -> String {
 }
 
 /// Writes the problem of an answer as its body.
-fn write_problem<B: From<Vec<u8>>>(
+pub(crate) fn write_problem<B: From<Vec<u8>>>(
     mut response: axum::http::Response<B>,
     id: &str,
     path: &str,

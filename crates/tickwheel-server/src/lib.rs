@@ -18,6 +18,7 @@
 //! | [`diagnosis`] | a checkup of a data directory and its machine |
 //! | [`config`] | what the service is told at its start, and by whom |
 //! | [`tokens`] | who may do what, with which queues |
+//! | `cluster` | the service as a node of a cluster |
 //! | `routes` | what is served at which path |
 //! | `front` | what happens to every request |
 //! | `events` | streams of what happens |
@@ -38,6 +39,7 @@ pub mod backup;
 pub mod beanstalk;
 mod bulk;
 pub mod clock;
+mod cluster;
 pub mod config;
 pub mod diagnosis;
 mod docs_page;
@@ -67,6 +69,8 @@ mod wire;
 /// What requests and answers look like as JSON.
 pub use tickwheel_api as api;
 
+#[doc(hidden)] // For tests of clusters.
+pub use cluster::ClusterBackend;
 pub use config::Config;
 pub use server::{Server, StartError};
 pub use shutdown::Shutdown;

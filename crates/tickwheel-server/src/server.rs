@@ -10,20 +10,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Router;
+use tickwheel_cluster::log::LogError;
 use tickwheel_queue::{OpenError, Queues};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-use crate::app::{App, Documents};
+use crate::app::{App, Common, Documents};
 use crate::auth::Gate;
 use crate::beanstalk::Port;
 use crate::clock::{ClockError, ManualTime};
+use crate::cluster::{self, ClusterBackend, ClusterNode};
 use crate::config::Config;
 use crate::http::connections::Connections;
 use crate::http::descriptors::Descriptors;
 use crate::http::listener::Door;
-use crate::http::memory::Memory;
 use crate::idempotency::OldMarkers;
 use crate::push::Push;
 use crate::shutdown::Shutdown;
@@ -64,6 +66,8 @@ pub enum StartError {
     Tls(TlsError),
     /// The clock cannot be used.
     Clock(ClockError),
+    /// The log of the cluster cannot be used.
+    Cluster(LogError),
 }
 
 impl fmt::Display for StartError {
@@ -96,6 +100,7 @@ impl fmt::Display for StartError {
             Self::Tokens(error) => error.fmt(f),
             Self::Tls(error) => error.fmt(f),
             Self::Clock(error) => error.fmt(f),
+            Self::Cluster(error) => write!(f, "the cluster's log: {error}"),
         }
     }
 }
@@ -124,8 +129,7 @@ pub struct Server {
     config: Config,
     listener: TcpListener,
     address: SocketAddr,
-    queues: Queues,
-    old_markers: OldMarkers,
+    source: Source,
     manual_time: Option<Arc<ManualTime>>,
     gate: Arc<Gate>,
     certificate: Option<(Arc<Certificate>, TlsAcceptor)>,
@@ -162,6 +166,15 @@ impl Server {
     ///
     /// If the service cannot start; the error says why and what to do.
     pub async fn bind(config: Config) -> Result<Self, StartError> {
+        Self::bind_on(config, None).await
+    }
+
+    /// As [`bind`](Self::bind), on a log and a network of the caller's, for tests of clusters.
+    #[doc(hidden)]
+    pub async fn bind_on(
+        config: Config,
+        backend: Option<ClusterBackend>,
+    ) -> Result<Self, StartError> {
         let at = |error| StartError::Listen(config.listen, error);
         let listener = TcpListener::bind(config.listen).await.map_err(at)?;
         let address = listener.local_addr().map_err(at)?;
@@ -176,8 +189,9 @@ impl Server {
         };
         let descriptors = Descriptors::raise(config.limits.connections);
         let opening = config.clone();
-        let opened = tokio::task::spawn_blocking(move || open(&opening, descriptors.store_files()));
-        let (gate, certificate, queues, old_markers, manual_time) = match opened.await {
+        let opened =
+            tokio::task::spawn_blocking(move || open(&opening, descriptors.store_files(), backend));
+        let (gate, certificate, source, manual_time) = match opened.await {
             Ok(opened) => opened?,
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         };
@@ -185,8 +199,7 @@ impl Server {
             config,
             listener,
             address,
-            queues,
-            old_markers,
+            source,
             manual_time,
             gate,
             certificate,
@@ -257,111 +270,214 @@ impl Server {
             config,
             listener,
             address,
-            queues,
-            old_markers,
+            source,
             manual_time,
             gate,
             certificate,
             descriptors,
             beanstalk,
         } = self;
-        let (router, api) = routes::all().split_for_parts();
+        let (routes, api) = routes::all().split_for_parts();
         let document = openapi::finish(&api);
         let documents = Documents {
             page: docs_page::render(&document).into(),
             openapi: serde_json::to_vec(&document).unwrap_or_default().into(),
         };
         let names = openapi::routes(&document);
-        let memory = Memory::new(config.limits.memory);
         let (telemetry, export) = Telemetry::new(&config);
-        let pushing = Push::open(queues.clone(), &config, memory.clone(), telemetry.clone());
-        let push = match pushing.await {
-            Ok(push) => push,
-            Err(error) => {
-                tracing::error!(%error, "the push targets cannot be read");
-                return;
-            }
-        };
-        let app = App::new(
-            queues,
-            config,
-            manual_time,
-            gate,
-            shutdown.clone(),
-            names,
-            documents,
-            old_markers,
-            Arc::clone(&push),
-            memory,
-            telemetry,
-        );
+        let common = Common::new(config, manual_time, gate, shutdown, names, documents, telemetry);
         let (stop_export, stopping) = tokio::sync::oneshot::channel::<()>();
         let exporting = tokio::spawn(export.run(async {
             // It stops when the other end is dropped, too.
             let _ = stopping.await;
         }));
         let mut chores = JoinSet::new();
-        chores.spawn(Arc::clone(app.gate()).keep_reading());
-        // What happens from now on is counted.
-        insight::take_sample(&app).await;
-        chores.spawn(insight::keep_sampling(app.clone()));
-        chores.spawn(insight::live::keep_sending(app.clone()));
+        chores.spawn(Arc::clone(common.gate()).keep_reading());
         let acceptor = certificate.map(|(certificate, acceptor)| {
             chores.spawn(certificate.keep_reading());
             acceptor
         });
-        descriptors.log(app.config().limits.connections);
-        tracing::info!(%address, tls = acceptor.is_some(), "serving");
-        let router = routes::service(router, app.clone());
-        let open = Connections::new(descriptors.connections);
-        let door = Door::new(router, acceptor, Arc::clone(&open), app.clone());
-        let mut connections = JoinSet::new();
-        let mut sessions = JoinSet::new();
-        let speak_beanstalk = async {
-            if let Some((listener, address)) = beanstalk {
-                tracing::info!(%address, "serving the beanstalkd protocol");
-                Port::new(app.clone(), open).accept(listener, &mut sessions).await;
+        descriptors.log(common.config().limits.connections);
+        let limit = descriptors.connections;
+        let entrance = Entrance { listener, address, acceptor, limit, beanstalk };
+        match source {
+            Source::Own(queues, old_markers) => {
+                entrance.serve_alone(&common, routes, queues, old_markers).await;
             }
-        };
-        tokio::join!(door.accept(listener, &mut connections), speak_beanstalk);
-        drop(door);
-        let grace = app.config().shutdown_grace;
-        let hurried = async {
-            tokio::select! {
-                () = shutdown.hurried() => {}
-                () = tokio::time::sleep(grace) => {}
-            }
-        };
-        tokio::join!(
-            push.stop(hurried),
-            finish(&mut connections, &shutdown, grace),
-            finish(&mut sessions, &shutdown, grace)
-        );
+            Source::Cluster(backend) => entrance.serve_as_node(&common, routes, backend).await,
+        }
         chores.shutdown().await;
         drop(stop_export);
         if exporting.await.is_err() {
             tracing::error!("the export of traces failed");
         }
-        drop(push);
+        tracing::info!("stopped");
+    }
+}
+
+/// Where requests come in.
+struct Entrance {
+    listener: TcpListener,
+    address: SocketAddr,
+    acceptor: Option<TlsAcceptor>,
+    /// How many connections there may be.
+    limit: usize,
+    /// For the beanstalkd protocol.
+    beanstalk: Option<(TcpListener, SocketAddr)>,
+}
+
+impl Entrance {
+    /// Serves queues of its own.
+    async fn serve_alone(
+        self,
+        common: &Arc<Common>,
+        routes: Router<App>,
+        queues: Queues,
+        old_markers: OldMarkers,
+    ) {
+        let shutdown = common.shutdown().clone();
+        let opening = Service::open(common, routes, queues, old_markers, shutdown);
+        let service = match opening.await {
+            Ok(service) => service,
+            Err(error) => {
+                tracing::error!(%error, "the push targets cannot be read");
+                return;
+            }
+        };
+        let app = Some(service.app.clone());
+        let (mut connections, mut sessions) = self.accept(common, service.router(), app).await;
+        let (shutdown, grace) = (common.shutdown(), common.config().shutdown_grace);
+        tokio::join!(
+            service.stop_push(hurried(shutdown, grace)),
+            finish(&mut connections, shutdown, grace),
+            finish(&mut sessions, shutdown, grace)
+        );
+        service.close(std::future::ready(())).await;
+    }
+
+    /// Serves as a node of a cluster.
+    async fn serve_as_node(
+        self,
+        common: &Arc<Common>,
+        routes: Router<App>,
+        backend: ClusterBackend,
+    ) {
+        let address = cluster::address(common.config(), self.address);
+        let node = match ClusterNode::start(common, routes, backend, &address) {
+            Ok(node) => node,
+            Err(error) => {
+                tracing::error!(%error, "the node does not start");
+                return;
+            }
+        };
+        let (mut connections, _) = self.accept(common, node.router(), None).await;
+        // The partition is handed over at once: other nodes answer what comes from now on.
+        let stopping = tokio::task::spawn_blocking(move || node.stop());
+        let grace = common.config().shutdown_grace;
+        let ((), stopped) =
+            tokio::join!(finish(&mut connections, common.shutdown(), grace), stopping);
+        if stopped.is_err() {
+            tracing::error!("the node could not be stopped properly");
+        }
+    }
+
+    /// Accepts connections until the service is told to stop; returns those that are left, and the
+    /// sessions of the beanstalkd protocol.
+    async fn accept(
+        self,
+        common: &Arc<Common>,
+        router: Router,
+        app: Option<App>,
+    ) -> (JoinSet<()>, JoinSet<()>) {
+        let Self { listener, address, acceptor, limit, beanstalk } = self;
+        tracing::info!(%address, tls = acceptor.is_some(), "serving");
+        let open = Connections::new(limit);
+        let (mut connections, mut sessions) = (JoinSet::new(), JoinSet::new());
+        let speak_beanstalk = async {
+            if let (Some((listener, address)), Some(app)) = (beanstalk, app.clone()) {
+                tracing::info!(%address, "serving the beanstalkd protocol");
+                Port::new(app, Arc::clone(&open)).accept(listener, &mut sessions).await;
+            }
+        };
+        let door = Door::new(router, acceptor, Arc::clone(&open), Arc::clone(common), app.clone());
+        tokio::join!(door.accept(listener, &mut connections), speak_beanstalk);
+        (connections, sessions)
+    }
+}
+
+/// Ends with a second signal, or with the grace.
+async fn hurried(shutdown: &Shutdown, grace: Duration) {
+    tokio::select! {
+        () = shutdown.hurried() => {}
+        () = tokio::time::sleep(grace) => {}
+    }
+}
+
+/// Queues and what works on them: the routes, push delivery, and samples for operators.
+pub(crate) struct Service {
+    app: App,
+    router: Router,
+    chores: JoinSet<()>,
+}
+
+impl Service {
+    /// Starts to work on queues, until the signal is given.
+    pub(crate) async fn open(
+        common: &Arc<Common>,
+        routes: Router<App>,
+        queues: Queues,
+        old_markers: OldMarkers,
+        shutdown: Shutdown,
+    ) -> Result<Self, tickwheel_queue::Error> {
+        let memory = common.memory().clone();
+        let telemetry = common.telemetry().clone();
+        let push = Push::open(queues.clone(), common.config(), memory, telemetry).await?;
+        let app = App::new(Arc::clone(common), queues, old_markers, push, shutdown);
+        let mut chores = JoinSet::new();
+        // What happens from now on is counted.
+        insight::take_sample(&app).await;
+        chores.spawn(insight::keep_sampling(app.clone()));
+        chores.spawn(insight::live::keep_sending(app.clone()));
+        let router = routes::service(routes, app.clone());
+        Ok(Self { app, router, chores })
+    }
+
+    pub(crate) fn router(&self) -> Router {
+        self.router.clone()
+    }
+
+    async fn stop_push(&self, grace: impl Future<Output = ()>) {
+        self.app.push().stop(grace).await;
+    }
+
+    /// Ends push delivery, after a grace, and closes the queues.
+    pub(crate) async fn close(self, grace: impl Future<Output = ()>) {
+        self.stop_push(grace).await;
+        let Self { app, router, mut chores } = self;
+        chores.shutdown().await;
+        drop(router);
         // Closing waits for the disk.
         let closing = tokio::task::spawn_blocking(move || drop(app));
         if closing.await.is_err() {
             tracing::error!("the queue could not be closed properly");
         }
-        tracing::info!("stopped");
     }
 }
 
-type Opened = (
-    Arc<Gate>,
-    Option<(Arc<Certificate>, TlsAcceptor)>,
-    Queues,
-    OldMarkers,
-    Option<Arc<ManualTime>>,
-);
+/// Where the queues come from.
+enum Source {
+    Own(Queues, OldMarkers),
+    Cluster(ClusterBackend),
+}
 
-/// Everything that reads files.
-fn open(config: &Config, files: usize) -> Result<Opened, StartError> {
+type Opened = (Arc<Gate>, Option<(Arc<Certificate>, TlsAcceptor)>, Source, Option<Arc<ManualTime>>);
+
+/// Everything that reads files, or waits for other machines.
+fn open(
+    config: &Config,
+    files: usize,
+    backend: Option<ClusterBackend>,
+) -> Result<Opened, StartError> {
     let data = |error| StartError::Data(config.data.clone(), error);
     if config.data.exists() && !config.data.is_dir() {
         return Err(data(io::Error::from(io::ErrorKind::NotADirectory)));
@@ -388,8 +504,28 @@ fn open(config: &Config, files: usize) -> Result<Opened, StartError> {
         None => None,
     };
     make_private(&config.data).map_err(data)?;
+    if let Some(cluster) = &config.cluster {
+        let backend = match backend {
+            Some(backend) => backend,
+            None => ClusterBackend::connect(cluster).map_err(StartError::Cluster)?,
+        };
+        return Ok((Arc::new(gate), certificate, Source::Cluster(backend), None));
+    }
     let manual_time = ManualTime::open(config).map_err(StartError::Clock)?;
-    let mut queues = Queues::builder()
+    let mut builder = queue_builder(config).open_files(files).salvage(config.salvage);
+    if let Some(time) = &manual_time {
+        builder = builder.clock(time.clock().clone());
+    }
+    let queues = builder.open(config.data.join("queue")).map_err(StartError::Queue)?;
+    let now = crate::app::begun(crate::app::wall(manual_time.as_ref()));
+    let old_markers = OldMarkers::find(&queues, now).map_err(StartError::Markers)?;
+    let source = Source::Own(queues, old_markers);
+    Ok((Arc::new(gate), certificate, source, manual_time.map(Arc::new)))
+}
+
+/// Returns the settings of queues that the configuration decides.
+pub(crate) fn queue_builder(config: &Config) -> tickwheel_queue::Builder {
+    Queues::builder()
         .durability(config.durability)
         // Callers over HTTP come back too late to be waited for: an answer and a request are between.
         .patience(Duration::ZERO)
@@ -397,17 +533,8 @@ fn open(config: &Config, files: usize) -> Result<Opened, StartError> {
         .near(config.near)
         .cache(config.cache)
         .reserve(config.reserve)
-        .open_files(files)
         .measure(crate::wire::encoded_len)
-        .salvage(config.salvage)
-        .limits(config.queue_limits);
-    if let Some(time) = &manual_time {
-        queues = queues.clock(time.clock().clone());
-    }
-    let queues = queues.open(config.data.join("queue")).map_err(StartError::Queue)?;
-    let now = crate::app::begun(crate::app::wall(manual_time.as_ref()));
-    let old_markers = OldMarkers::find(&queues, now).map_err(StartError::Markers)?;
-    Ok((Arc::new(gate), certificate, queues, old_markers, manual_time.map(Arc::new)))
+        .limits(config.queue_limits)
 }
 
 /// Lets connections finish; those that take too long are dropped.

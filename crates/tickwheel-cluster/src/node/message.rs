@@ -64,6 +64,16 @@ pub trait Transport: Send + fmt::Debug {
     fn receive(&mut self, timeout: Duration) -> Vec<Message>;
 }
 
+impl<T: Transport + ?Sized> Transport for Box<T> {
+    fn send(&mut self, to: Option<&str>, message: Message) {
+        (**self).send(to, message);
+    }
+
+    fn receive(&mut self, timeout: Duration) -> Vec<Message> {
+        (**self).receive(timeout)
+    }
+}
+
 /// A network inside a process, for tests. Clones are the same network.
 ///
 /// ```

@@ -7,10 +7,12 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `message` | what nodes send each other, and the trait [`Transport`] |
+//! | `nats` | messages over NATS |
 //! | `seeding` | rows for a replica that is too far behind, asked for piece by piece |
 //! | `worker` | the thread of a partition |
 
 mod message;
+mod nats;
 mod seeding;
 mod worker;
 
@@ -29,6 +31,7 @@ use crate::replica::{Counters, ReplicaError};
 use crate::store::SharedReplica;
 
 pub use message::{LocalNetwork, Message, Transport};
+pub use nats::NatsTransport;
 use seeding::{Pieces, SeedServer};
 use worker::Worker;
 
@@ -68,7 +71,7 @@ const MAX_REPORT_AGE: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Node {
     shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// The owner of a partition, as far as a node knows.
@@ -170,7 +173,7 @@ impl Node {
             is_stopping: AtomicBool::new(false),
             wake: (Mutex::new(()), Condvar::new()),
         });
-        let mut node = Self { shared: Arc::clone(&shared), threads: Vec::new() };
+        let node = Self { shared: Arc::clone(&shared), threads: Mutex::default() };
         let (outgoing, to_send) = mpsc::channel();
         let mut inboxes = BTreeMap::new();
         for partition in partitions {
@@ -187,9 +190,9 @@ impl Node {
         Ok(node)
     }
 
-    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    fn spawn(&self, name: &str, run: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         let thread = std::thread::Builder::new().name(name.to_owned());
-        self.threads.push(thread.spawn(run)?);
+        lock(&self.threads).push(thread.spawn(run)?);
         Ok(())
     }
 
@@ -238,6 +241,13 @@ impl Node {
         }
     }
 
+    /// Returns `true` if this node proved less than [`MAX_READ_AGE`] ago that it owns a partition.
+    /// Does not wait: while an append is under way, it returns `false`.
+    pub fn is_fresh(&self, partition: u32) -> bool {
+        let replica = self.shared.replicas.get(&partition).and_then(SharedReplica::try_lock);
+        replica.is_some_and(|replica| replica.is_fresh(MAX_READ_AGE))
+    }
+
     /// Asks the thread of a partition to hand it to a node, or to any that is alive. Does nothing
     /// if this node does not own it.
     pub fn hand_off(&self, partition: u32, to: Option<&str>) {
@@ -245,15 +255,12 @@ impl Node {
         self.shared.wake.1.notify_all();
     }
 
-    /// Hands all partitions to other nodes, and ends the threads.
-    pub fn stop(mut self) {
-        self.end();
-    }
-
-    fn end(&mut self) {
+    /// Hands all partitions to other nodes, and ends the threads. Blocks until they have ended.
+    pub fn stop(&self) {
         self.shared.is_stopping.store(true, Ordering::Relaxed);
         self.shared.wake.1.notify_all();
-        for thread in self.threads.drain(..) {
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        for thread in threads {
             if thread.join().is_err() {
                 tracing::error!("a thread of the node panicked");
             }
@@ -263,7 +270,7 @@ impl Node {
 
 impl Drop for Node {
     fn drop(&mut self) {
-        self.end();
+        self.stop();
     }
 }
 

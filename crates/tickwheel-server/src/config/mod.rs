@@ -255,6 +255,36 @@ pub struct Otlp {
     pub sample_percent: u64,
 }
 
+/// The node of a cluster that the service is.
+///
+/// ```
+/// use tickwheel_server::config;
+///
+/// let flags = [("cluster", "nats://a,nats://b,nats://c"), ("node", "node-1")];
+/// let flags = flags.map(|(name, value)| (name.to_owned(), value.to_owned()));
+/// let settings = config::load(&flags, [], None)?;
+/// let cluster = settings.config().cluster.as_ref().unwrap();
+/// assert_eq!((cluster.servers.len(), &cluster.node[..]), (3, "node-1"));
+/// # Ok::<(), config::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// The addresses of the NATS servers.
+    pub servers: Vec<String>,
+    /// The monitoring addresses of the NATS servers; none for those at the usual port.
+    pub monitors: Vec<String>,
+    /// The name of the cluster, which is that of its stream.
+    pub name: String,
+    /// Create the stream if there is none.
+    pub create: bool,
+    /// Accept servers that acknowledge writes before they sync them.
+    pub allow_lazy_sync: bool,
+    /// The name of this node.
+    pub node: String,
+    /// Where other nodes reach this one, if that is not the address to listen on.
+    pub address: Option<String>,
+}
+
 /// The configuration of the service.
 ///
 /// ```
@@ -302,6 +332,8 @@ pub struct Config {
     pub push: Push,
     /// Where traces are sent, if they are.
     pub otlp: Option<Otlp>,
+    /// The node of a cluster that the service is, if it is one.
+    pub cluster: Option<Cluster>,
     /// Uses a manual clock, which requests advance and the data directory keeps.
     pub manual_clock: bool,
     /// A clock that the embedding program moves, instead of the system's.
@@ -452,6 +484,7 @@ fn config_of(all: &[Setting]) -> Result<Config, ConfigError> {
             connections: of("push.connections").number(1, 100_000)? as usize,
         },
         otlp: otlp_of(&of)?,
+        cluster: cluster_of(&of)?,
         manual_clock: of("clock").is_manual()?,
         clock: None,
     })
@@ -486,6 +519,57 @@ fn otlp_of<'a>(of: &impl Fn(&str) -> Value<'a>) -> Result<Option<Otlp>, ConfigEr
     }
     let service = of("otlp.service").0.value.clone();
     Ok(Some(Otlp { endpoint: endpoint.http_url()?, service, sample_percent }))
+}
+
+fn cluster_of<'a>(of: &impl Fn(&str) -> Value<'a>) -> Result<Option<Cluster>, ConfigError> {
+    let (servers, node) = (of("cluster"), of("node"));
+    if servers.is_empty() {
+        return Ok(None);
+    }
+    for (option, why) in [
+        ("tls.cert", "nodes of a cluster serve plain HTTP: let a proxy in front of them speak TLS"),
+        ("beanstalk", "nodes of a cluster do not speak the beanstalkd protocol"),
+        ("salvage", "a damaged node of a cluster gets its jobs from the others: remove its data"),
+    ] {
+        let value = of(option);
+        if !value.is_empty() && value.0.value != "false" {
+            return Err(value.wrong(why));
+        }
+    }
+    if of("clock").is_manual()? {
+        return Err(of("clock").wrong("a node of a cluster needs the system's clock"));
+    }
+    let name = |value: &Value<'a>| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let text = &value.0.value;
+        if (1..=64).contains(&text.len()) && text.chars().all(is_plain) {
+            return Ok(text.clone());
+        }
+        Err(value.wrong("a name has 1 to 64 letters, digits, `-` and `_`"))
+    };
+    let list = |value: &Value<'a>| -> Vec<String> {
+        value
+            .0
+            .value
+            .split(',')
+            .map(str::trim)
+            .filter(|it| !it.is_empty())
+            .map(str::to_owned)
+            .collect()
+    };
+    let address = of("node_address");
+    if !address.is_empty() && !address.0.value.starts_with("http://") {
+        return Err(address.wrong("must begin with http://"));
+    }
+    Ok(Some(Cluster {
+        servers: list(&servers),
+        monitors: list(&of("cluster_monitors")),
+        name: name(&of("cluster_name"))?,
+        create: of("cluster_create").boolean()?,
+        allow_lazy_sync: of("cluster_allow_lazy_sync").boolean()?,
+        node: name(&node)?,
+        address: (!address.is_empty()).then(|| address.0.value.trim_end_matches('/').to_owned()),
+    }))
 }
 
 #[cfg(test)]

@@ -92,6 +92,20 @@ options! {
         "Name of this service in traces";
     "otlp.sample", "PERCENT", "100",
         "Share of traces that is recorded, for jobs that are put without a `traceparent`: 0 to 100";
+    "cluster", "LIST", "",
+        "Addresses of NATS servers, with commas between: `nats://a,nats://b,nats://c`; with them the service is a node of a cluster";
+    "cluster_name", "NAME", "tickwheel",
+        "Name of the cluster, which is that of its NATS stream";
+    "cluster_create", "BOOLEAN", "false",
+        "Create the stream of a new cluster if there is none; a stream that lost its records is never replaced silently";
+    "cluster_monitors", "LIST", "",
+        "Monitoring addresses of all NATS servers, with commas between; without this, port 8222 of each server";
+    "cluster_allow_lazy_sync", "BOOLEAN", "false",
+        "Accept NATS servers that acknowledge writes before they sync them; a power failure can then lose acknowledged jobs";
+    "node", "NAME", "",
+        "Name of this node, which no other node of the cluster has";
+    "node_address", "URL", "",
+        "Where other nodes reach this one; without this, `http://` and the address of `listen`";
     "limits.body", "SIZE", "8MiB",
         "Bytes of a request's body";
     "limits.header", "SIZE", "32KiB",

@@ -32,7 +32,7 @@ use super::connections::{Answering, Connections, Place};
 use super::pipeline;
 use super::stall::Impatient;
 use crate::api::{Code, Problem};
-use crate::app::App;
+use crate::app::{App, Common};
 
 /// A client that does not finish its handshake within this time is given up.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -49,7 +49,9 @@ pub(crate) struct Door {
     acceptor: Option<TlsAcceptor>,
     connections: Arc<Connections>,
     refusals: Arc<Semaphore>,
-    app: App,
+    common: Arc<Common>,
+    /// Puts go straight to its queues. A node of a cluster has none of its own.
+    app: Option<App>,
 }
 
 impl Door {
@@ -58,15 +60,16 @@ impl Door {
         router: Router,
         acceptor: Option<TlsAcceptor>,
         connections: Arc<Connections>,
-        app: App,
+        common: Arc<Common>,
+        app: Option<App>,
     ) -> Self {
         let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
-        Self { router, acceptor, connections, refusals, app }
+        Self { router, acceptor, connections, refusals, common, app }
     }
 
     /// Accepts connections until the service is told to stop.
     pub(crate) async fn accept(&self, listener: TcpListener, tasks: &mut JoinSet<()>) {
-        let shutdown = self.app.shutdown().clone();
+        let shutdown = self.common.shutdown().clone();
         let mut begun = pin!(shutdown.begun());
         loop {
             let accepted = async {
@@ -94,7 +97,7 @@ impl Door {
         // Answers are small and complete: waiting for more to send would only delay them.
         let _ = stream.set_nodelay(true);
         let Some(place) = self.connections.enter(address) else {
-            self.app.counts().refuse();
+            self.common.counts().refuse();
             tracing::warn!(%address, "too many connections are busy");
             if self.acceptor.is_none()
                 && let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned()
@@ -103,8 +106,12 @@ impl Door {
             }
             return;
         };
-        let connection =
-            Connection { router: self.router.clone(), app: self.app.clone(), place: place.into() };
+        let connection = Connection {
+            router: self.router.clone(),
+            common: Arc::clone(&self.common),
+            app: self.app.clone(),
+            place: place.into(),
+        };
         tasks.spawn(connection.run(stream, self.acceptor.clone()));
     }
 }
@@ -153,7 +160,8 @@ async fn is_plain_http(stream: &TcpStream) -> std::io::Result<bool> {
 /// One connection.
 struct Connection {
     router: Router,
-    app: App,
+    common: Arc<Common>,
+    app: Option<App>,
     place: Arc<Place>,
 }
 
@@ -175,7 +183,7 @@ impl Connection {
             acceptor.accept(stream).await.map(Some)
         };
         let handshake = tokio::time::timeout(HANDSHAKE, handshake);
-        let shutdown = self.app.shutdown().clone();
+        let shutdown = self.common.shutdown().clone();
         let outcome: Result<std::io::Result<_>, _> = tokio::select! {
             outcome = handshake => outcome,
             () = shutdown.begun() => return,
@@ -189,13 +197,15 @@ impl Connection {
     }
 
     async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(&self, stream: S) {
-        let _counted = self.app.counts().connect();
-        let limits = self.app.config().limits;
+        let _counted = self.common.counts().connect();
+        let limits = self.common.config().limits;
         let mut stream = Impatient::new(stream, limits.write_timeout, self.place.stall());
-        let Some(received) = pipeline::serve(&self.app, &self.place, &mut stream).await else {
-            return;
-        };
-        stream.unread(received);
+        if let Some(app) = &self.app {
+            let Some(received) = pipeline::serve(app, &self.place, &mut stream).await else {
+                return;
+            };
+            stream.unread(received);
+        }
         let service = service_fn(|request| self.answer(request));
         let mut connection = pin!(
             http1::Builder::new()
@@ -204,7 +214,7 @@ impl Connection {
                 .max_header_size(limits.header)
                 .serve_connection(TokioIo::new(stream), service)
         );
-        let shutdown = self.app.shutdown();
+        let shutdown = self.common.shutdown();
         let outcome = tokio::select! {
             biased;
             outcome = connection.as_mut() => outcome,

@@ -39,7 +39,11 @@ impl Service {
     pub(crate) async fn on(folder: TempDir, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = config(folder.path());
         change(&mut config);
-        let server = Server::bind(config).await.unwrap();
+        Self::run(folder, Server::bind(config).await.unwrap())
+    }
+
+    /// Runs a service that listens.
+    pub(crate) fn run(folder: TempDir, server: Server) -> Self {
         let (address, shutdown) = (server.local_addr(), Shutdown::new());
         let beanstalk = server.beanstalk_addr();
         let serving = tokio::spawn(server.run(shutdown.clone()));

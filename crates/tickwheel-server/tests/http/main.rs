@@ -5,6 +5,7 @@ mod beanstalk;
 mod beanstalk_workers;
 mod client;
 mod clock;
+mod cluster;
 mod events;
 mod groups;
 mod idempotency;

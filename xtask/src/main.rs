@@ -140,7 +140,7 @@ enum Chore {
         #[arg(long)]
         screenshots: bool,
     },
-    /// Start three NATS servers on loopback (installs them into target/)
+    /// Start three NATS servers and three nodes on loopback (installs NATS into target/)
     Cluster,
     /// Record a burst of jobs for a push target, and draw the chart of docs/guides
     BurstChart {

@@ -1,4 +1,4 @@
-//! Messages between nodes over the subjects of NATS, without JetStream: they may be lost.
+//! Messages between nodes over the subjects of NATS, without `JetStream`: they may be lost.
 //!
 //! A message is the length of a JSON document (four bytes, little-endian), the document, and the
 //! bytes of a piece of a seed.
@@ -64,7 +64,7 @@ impl NatsTransport {
             let deadline = Instant::now() + SUBSCRIBE_TIMEOUT;
             let subscribed = poll_until(deadline, |context| subscribing.as_mut().poll(context));
             match subscribed {
-                Some(Ok(subscriber)) => Ok(subscriber),
+                Some(Ok(messages)) => Ok(messages),
                 Some(Err(error)) => Err(LogError::Unavailable(error.to_string())),
                 None => Err(LogError::Unavailable("subscribing takes too long".into())),
             }

@@ -438,8 +438,7 @@ impl Service {
         insight::take_sample(&app).await;
         chores.spawn(insight::keep_sampling(app.clone()));
         chores.spawn(insight::live::keep_sending(app.clone()));
-        let router = routes::service(routes, app.clone());
-        Ok(Self { app, router, chores })
+        Ok(Self { router: routes::service(routes, app.clone()), app, chores })
     }
 
     pub(crate) fn router(&self) -> Router {

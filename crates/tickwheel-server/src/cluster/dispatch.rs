@@ -202,14 +202,11 @@ impl Dispatcher {
             Ok(bytes.freeze())
         };
         let _receiving = visit.as_ref().map(Visit::receiving);
-        let body = match tokio::time::timeout(limits.body_timeout, receiving).await {
-            Ok(body) => body?,
-            Err(_) => {
-                let why = format!("the body did not arrive within {:?}", limits.body_timeout);
-                return Err(Failure::new(Code::IncompleteBody, why));
-            }
+        let Ok(body) = tokio::time::timeout(limits.body_timeout, receiving).await else {
+            let why = format!("the body did not arrive within {:?}", limits.body_timeout);
+            return Err(Failure::new(Code::IncompleteBody, why));
         };
-        Ok(Whole { parts, body, _share: share })
+        Ok(Whole { parts, body: body?, _share: share })
     }
 }
 

@@ -595,11 +595,13 @@ mod tests {
         assert_eq!(config.listen.port(), 3);
         assert_eq!(config.horizon, Duration::from_secs(3));
         assert!(config.insecure);
-        let origins: Vec<_> =
-            settings.all()[..3].iter().map(|setting| setting.origin.to_string()).collect();
-        assert_eq!(origins[0], "flag --listen");
-        assert_eq!(origins[1], "default");
-        assert_eq!(origins[2], format!("{}:3", file.display()));
+        let origin = |name: &str| {
+            let setting = settings.all().iter().find(|setting| setting.name == name);
+            setting.unwrap().origin.to_string()
+        };
+        assert_eq!(origin("listen"), "flag --listen");
+        assert_eq!(origin("data"), "default");
+        assert_eq!(origin("insecure"), format!("{}:3", file.display()));
     }
 
     #[test]

@@ -26,14 +26,14 @@ const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Messages between the nodes of a cluster over NATS.
 ///
-/// ```no_run
+/// ```
 /// use tickwheel_cluster::NatsTransport;
-/// use tickwheel_cluster::log::{Nats, NatsOptions};
+/// use tickwheel_cluster::log::{LogError, Nats, NatsOptions};
 ///
-/// let nats = Nats::connect(NatsOptions::new(["nats://a", "nats://b", "nats://c"]))?;
-/// let transport = NatsTransport::connect(&nats, "tickwheel", "node-1")?;
-/// # drop(transport);
-/// # Ok::<(), tickwheel_cluster::log::LogError>(())
+/// fn join(node: &str) -> Result<NatsTransport, LogError> {
+///     let nats = Nats::connect(NatsOptions::new(["nats://a", "nats://b", "nats://c"]))?;
+///     NatsTransport::connect(&nats, "tickwheel", node)
+/// }
 /// ```
 pub struct NatsTransport {
     client: Client,

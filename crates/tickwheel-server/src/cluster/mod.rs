@@ -45,6 +45,19 @@ const PARTITION: u32 = 0;
 const OWNER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a node shares with the others: the log, and a way to send messages.
+///
+/// ```
+/// use std::sync::Arc;
+/// use tickwheel_cluster::log::{LogError, Nats, NatsOptions};
+/// use tickwheel_cluster::NatsTransport;
+/// use tickwheel_server::ClusterBackend;
+///
+/// fn backend(options: NatsOptions, node: &str) -> Result<ClusterBackend, LogError> {
+///     let nats = Nats::connect(options)?;
+///     let transport = Box::new(NatsTransport::connect(&nats, "tickwheel", node)?);
+///     Ok(ClusterBackend { log: Arc::new(nats.open("tickwheel")?), transport })
+/// }
+/// ```
 pub struct ClusterBackend {
     /// The log of the partition.
     pub log: Arc<dyn Log>,

@@ -116,7 +116,10 @@ fn a_target_is_added_tested_and_used() {
     let watched = server.run(&["target", "watch", "-n", "1"]).text();
     assert!(watched.contains("paused") && watched.contains("partner"), "{watched}");
     server.run(&["target", "resume", "partner"]).code(0);
-    server.run(&["queue", "set", "orders", "--no-target"]).code(0);
+    server.run(&["target", "rm", "partner"]).code(4);
+    for queue in ["orders", "calls.partner"] {
+        server.run(&["queue", "set", queue, "--no-target"]).code(0);
+    }
     server.run(&["target", "rm", "partner"]).code(0);
     server.run(&["target", "show", "partner"]).code(3);
 }

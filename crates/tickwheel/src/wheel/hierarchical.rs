@@ -159,13 +159,11 @@ impl<T> HierarchicalWheel<T> {
     /// use tickwheel::wheel::HierarchicalWheel;
     ///
     /// let mut wheel = HierarchicalWheel::new();
-    /// wheel.insert(1_000, "demoted in time");
-    /// let place = |wheel: &HierarchicalWheel<&str>| {
-    ///     wheel.slots().next().map(|slot| (slot.level, slot.first, slot.last))
-    /// };
-    /// assert_eq!(place(&wheel), Some((1, 768, 1_023)));
-    /// assert!(wheel.pop_due(800).is_none());
-    /// assert_eq!(place(&wheel), Some((0, 1_000, 1_000)));
+    /// wheel.insert(200, "near");
+    /// wheel.insert(1_000, "far");
+    /// wheel.insert(1_001, "far");
+    /// let slots: Vec<_> = wheel.slots().map(|slot| (slot.first, slot.last, slot.count())).collect();
+    /// assert_eq!(slots, [(200, 200, 1), (768, 1_023, 2)]);
     /// ```
     pub fn slots(&self) -> Slots<'_, T> {
         Slots { wheel: self, next: 0 }

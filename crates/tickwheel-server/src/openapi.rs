@@ -247,6 +247,9 @@ fn complete(path: &str, operation: &mut Value) {
     if has_params || has_body || path.starts_with("/v1/") {
         problems.push((400, "The body is not JSON, or a parameter or header is invalid"));
     }
+    if has_params {
+        problems.push((414, "The address is longer than 8 KiB"));
+    }
     if !is_open {
         problems.push((401, "A valid token is required"));
         problems.push((500, "Internal error"));

@@ -27,8 +27,8 @@ const NOTES: [&str; 7] = [
     "All are on stable storage when they answer: `durability = sync`, `Durability::Sync`, \
      `appendfsync always`, `synchronous_commit = on`, `-f0`. How the peers are used is told in the \
      notes of `cargo xtask bench queue`.",
-    "16 sent ahead: Redis and beanstalkd get 16 puts on a connection, each a command of its own, \
-     and then their 16 answers are read: 1,024 on their way. Our means for that is a batch.",
+    "16 sent ahead: 16 puts are sent on a connection, each a request or command of its own, and \
+     then their 16 answers are read: 1,024 on their way.",
     "Late: from the millisecond that a job is due until a worker has it, reserving included. 5,000 \
      jobs a second are put in fives, due two seconds later. Eight workers wait for up to 100 (with \
      the service: `reserve` with a `wait` of 200 ms) and acknowledge them together.",

@@ -50,9 +50,8 @@ impl Connection {
         self.stream.peer_addr().map_or(0, |address| address.port())
     }
 
-    /// Asks, with JSON unless the body is empty, and waits for the answer.
-    pub(crate) fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> Result<Answer<'_>> {
-        self.request.clear();
+    /// Adds a request to those that are sent next, with JSON unless the body is empty.
+    fn add(&mut self, method: &str, path: &str, body: &[u8]) -> Result<()> {
         let (host, length) = (&self.host, body.len());
         write!(self.request, "{method} {path} HTTP/1.1\r\nhost: {host}\r\n")?;
         if length > 0 {
@@ -60,6 +59,44 @@ impl Connection {
         }
         self.request.extend_from_slice(b"\r\n");
         self.request.extend_from_slice(body);
+        Ok(())
+    }
+
+    /// Sends several posts at once, and waits for their answers, which must have this status.
+    pub(crate) fn post_each<'a>(
+        &mut self,
+        path: &str,
+        bodies: impl IntoIterator<Item = &'a [u8]>,
+        status: u16,
+    ) -> Result<()> {
+        self.request.clear();
+        let mut left = 0;
+        for body in bodies {
+            self.add("POST", path, body)?;
+            left += 1;
+        }
+        self.stream.write_all(&self.request)?;
+        let (mut start, mut filled) = (0, 0);
+        while left > 0 {
+            let Some(head) = Head::read(&self.answer[start..filled])? else {
+                filled += self.read(filled)?;
+                continue;
+            };
+            let (body, end) = (start + head.length, start + head.length + head.body);
+            while filled < end {
+                filled += self.read(filled)?;
+            }
+            Answer { status: head.status, body: &self.answer[body..end] }.expect(status)?;
+            (start, left) = (end, left - 1);
+        }
+        ensure!(filled == start, "the service sent more than its answers");
+        Ok(())
+    }
+
+    /// Asks, with JSON unless the body is empty, and waits for the answer.
+    pub(crate) fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> Result<Answer<'_>> {
+        self.request.clear();
+        self.add(method, path, body)?;
         self.stream.write_all(&self.request)?;
         let mut filled = 0;
         let head = loop {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::http::Connection;
-use crate::queue::contender::{Caller, Contender, LEASE, PATIENCE};
+use crate::queue::contender::{Caller, Contender, LEASE, PATIENCE, Pipelined};
 use crate::queue::job::Job;
 
 const QUEUE: &str = "bench";
@@ -103,6 +103,17 @@ fn describe(body: &mut Vec<u8>, job: &Job, is_single: bool) -> Result<()> {
     body.extend_from_slice(&job.payload);
     body.push(b'}');
     Ok(())
+}
+
+impl Pipelined for ServiceCaller {
+    fn put_each(&mut self, jobs: Vec<Job>) -> Result<()> {
+        let describe = |job: &Job| {
+            let mut body = Vec::new();
+            describe(&mut body, job, true).map(|()| body)
+        };
+        let bodies: Vec<_> = jobs.iter().map(describe).collect::<Result<_>>()?;
+        self.connection.post_each(PUT, bodies.iter().map(Vec::as_slice), 201)
+    }
 }
 
 impl Caller for ServiceCaller {

@@ -31,13 +31,15 @@ pub(crate) fn build() -> Result<PathBuf> {
 }
 
 /// The arguments of the service on a port, with its data in a folder.
-fn arguments(port: u16, folder: &Path, durability: &str) -> [String; 5] {
+fn arguments(port: u16, folder: &Path, durability: &str) -> [String; 6] {
     [
         "serve".to_owned(),
         format!("--listen=127.0.0.1:{port}"),
         format!("--data={}", folder.join("data").display()),
         format!("--durability={durability}"),
         "--access-log=errors".to_owned(),
+        // All connections come from one address.
+        "--limits-rate=0".to_owned(),
     ]
 }
 
@@ -66,8 +68,6 @@ impl Program {
         let (port, beanstalk) = (free_port()?, free_port()?);
         let mut arguments = arguments(port, folder, "sync").to_vec();
         arguments.push(format!("--beanstalk=127.0.0.1:{beanstalk}"));
-        // Every command is a request, and all connections come from one address.
-        arguments.push("--limits-rate=0".to_owned());
         let mut process = Process::start(&[], binary, &arguments, folder, Signal::KILL)?;
         let client = process.await_client(|| Beanstalkd::connect(beanstalk))?;
         Ok((Self(process), client))

@@ -50,7 +50,7 @@ fn measure(system: System, plan: &Plan) -> Result<Figures> {
         System::Service if plan.workload == Workload::Pending => pending::measure(plan),
         System::Service => {
             let (_program, service, _) = Program::start(&plan.binary, folder, "sync")?;
-            workload(&service, plan)
+            workload_ahead(&service, plan)
         }
         System::Beanstalk => {
             let (_program, client) = Program::start_beanstalk(&plan.binary, folder)?;

@@ -327,8 +327,8 @@ impl Queues {
         self.ask(Ask::Sample(since, names), response::sample)
     }
 
-    /// Returns what the timing wheel holds, as counts. They are made when asked for, which takes
-    /// about a millisecond for 100,000 jobs on the wheel.
+    /// Returns the number of jobs in each slot of the timing wheel. Counting visits every job on the
+    /// wheel, so it takes time in proportion to their number.
     ///
     /// See [`WheelInfo`] for an example.
     pub fn wheel(&self) -> Answer<WheelInfo> {
@@ -344,7 +344,7 @@ impl Queues {
     }
 
     /// Counts the waiting jobs of each queue by their due time: up to each of the given times, in
-    /// ascending order, and later. Walks the index in steps, about half a million jobs in a second.
+    /// ascending order, and later. Scans the rows of all waiting jobs, in steps.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};

@@ -211,7 +211,7 @@ fn a_server_at_rest_has_nothing_wrong() {
 #[test]
 fn a_server_in_trouble_says_where() {
     let server = Server::start_with(&["--push-allow", "127.0.0.1"]);
-    // Ready for years, and nobody takes it.
+    // A job that has been ready for years, in a queue without workers.
     server.run(&["put", "lonely", "x", "--at", "2020-01-01T00:00:00Z"]).code(0);
     server.run(&["put", "asleep", "x"]).code(0);
     server.run(&["queue", "pause", "asleep"]).code(0);

@@ -152,7 +152,7 @@ fn a_timeout_kills_the_whole_process_group() {
     let pid = std::fs::read_to_string(&file).expect("the command has begun");
     let stat = format!("/proc/{}/stat", pid.trim());
     until(|| match std::fs::read_to_string(&stat) {
-        // A zombie is dead as well: whoever adopted it has not looked yet.
+        // A zombie has ended as well; its parent has not collected it yet.
         Ok(stat) => stat.contains(") Z "),
         Err(_) => true,
     });

@@ -9,9 +9,8 @@
 //! Halted ◀──── the log contradicts the replica ◀───────────┘
 //! ```
 //!
-//! [`Partition::tick`] does the next thing and returns; whoever drives it, a thread or a
-//! simulation, calls it again and again. Ownership itself is decided by the log alone: a tick only
-//! decides whether to *try*.
+//! [`Partition::tick`] makes the next step and returns. A thread or a simulation calls it
+//! repeatedly. The log alone decides about ownership: a tick only decides whether to *try*.
 
 use std::fmt;
 use std::time::Duration;
@@ -237,7 +236,7 @@ impl<Q> Partition<Q> {
                 return None;
             }
         } else if !applied.is_handed_off || applied.handed_to.is_empty() {
-            // Nobody owns it. The preferred node need not wait.
+            // The partition has no owner, so the preferred node need not wait.
             silent_since = silent_since.saturating_sub(MAX_SILENCE);
         }
         let candidates = peers.candidates(self.number, now);

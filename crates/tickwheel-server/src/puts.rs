@@ -95,8 +95,8 @@ pub(crate) fn plan(
 }
 
 impl Aim {
-    /// Makes sure that the queue of the job delivers to the target. Whoever may not manage targets
-    /// may not choose one for a job either.
+    /// Makes sure that the queue of the job delivers to the target. A caller that may not manage
+    /// targets may not choose one for a job either.
     async fn take(&self, app: &App, caller: &Caller, aimed: &str) -> Result<(), Failure> {
         let invalid = |why| Failure::field(Code::InvalidField, "/target", why);
         let Self { target, queue } = self;

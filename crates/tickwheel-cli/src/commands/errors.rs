@@ -70,8 +70,8 @@ pub(crate) fn kick(context: &Context, name: &str, args: &KickArgs) -> Result<(),
     Ok(())
 }
 
-/// Does steps until there are no more, or so many jobs were changed. Shows progress if the number of
-/// all jobs is known.
+/// Repeats steps until none is left, or until the limit of changed jobs is reached. Shows progress
+/// if the number of matching jobs is known.
 fn all_steps(
     context: &Context,
     name: &str,

@@ -119,7 +119,7 @@ async fn work(connection: &Connection, args: &WorkArgs) -> Result<(), Failure> {
 
 /// Writes a line to standard error.
 fn say(line: &str) {
-    // Nobody may read it any more.
+    // A failed write is ignored: standard error may be closed.
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
@@ -158,7 +158,7 @@ impl Signals {
         Ok(Self { count })
     }
 
-    /// Waits until there were so many signals.
+    /// Waits until at least `signals` signals have arrived.
     async fn at_least(&self, signals: u32) {
         at_least(self.count.clone(), signals).await;
     }

@@ -23,7 +23,7 @@ pub enum Command {
     Put(Put),
     /// Choose the tube for the next puts.
     Use(String),
-    /// Reserve a job, and wait for one: for so many seconds, or for ever.
+    /// Reserve a job, waiting for one: this many seconds, or without a limit.
     Reserve(Option<u32>),
     /// Reserve this job.
     ReserveJob(u64),
@@ -75,7 +75,7 @@ pub enum Command {
     ListTubeUsed,
     /// List the watched tubes.
     ListTubesWatched,
-    /// Hold the jobs of a tube back for so many seconds.
+    /// Pause the deliveries of a tube for this many seconds.
     PauseTube(String, u32),
     /// Close the connection.
     Quit,

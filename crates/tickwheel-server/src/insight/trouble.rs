@@ -92,7 +92,7 @@ pub(super) fn of_queue(queue: &QueueOverview) -> Option<Trouble> {
     Some(Trouble { queue: Some(queue.name.clone()), ..trouble(TroubleCode::JobsWait, message) })
 }
 
-/// A target that gets nothing though nobody paused it.
+/// Returns the trouble of a target that gets no requests although it is not paused.
 pub(super) fn of_target(target: &Target, now_ms: u64) -> Option<Trouble> {
     let why = target.reason.as_deref().unwrap_or("no reason is known");
     let message = match (target.state, target.next_probe_ms) {

@@ -76,7 +76,7 @@ fn own_name() -> String {
     format!("tickwheel-bench-{}-{}", now.as_millis(), std::process::id())
 }
 
-/// Refuses to flood a queue that somebody uses. Returns `true` if the queue exists.
+/// Refuses to send load to a queue that is in use. Returns `true` if the queue exists.
 fn check_queue(client: &Client, name: &str, args: &BenchArgs) -> Result<bool, Failure> {
     let queue = match client.get(&Path::new(&["queues", name])) {
         Ok(answer) => answer.read::<Queue>()?,

@@ -7,13 +7,14 @@ use std::ffi::OsString;
 use crate::process::{Failure, Invocation};
 
 /// Each benchmark is a folder of bench/src and a subcommand of its program.
-const KNOWN: [(&str, &str); 6] = [
+const KNOWN: &[(&str, &str)] = &[
     ("wheel", "the two timing wheels against DelayQueue, BinaryHeap, BTreeMap and another wheel"),
     ("timer", "the timer against Netty, the JDK, Go, tokio and async-io"),
     ("async", "sleep, timeout, interval and delay queue against tokio, async-io and futures-timer"),
     ("pace", "pacing for a million keys, and the check alone against governor"),
     ("queue", "the durable queue against Redis, PostgreSQL and beanstalkd"),
     ("server", "the service against the queue in it, Redis, PostgreSQL and beanstalkd"),
+    ("push", "push delivery against a worker loop, and the rates of a thousand targets"),
 ];
 
 pub(crate) fn run(args: Vec<OsString>) -> Result<(), Failure> {
@@ -54,7 +55,7 @@ mod tests {
     #[test]
     fn every_known_benchmark_is_there() {
         for (name, _) in KNOWN {
-            assert!(check(Some(&name.into())).is_ok());
+            assert!(check(Some(&OsString::from(name))).is_ok());
             assert!(root().join("bench/src").join(name).join("mod.rs").exists(), "{name}");
         }
     }
@@ -65,7 +66,7 @@ mod tests {
         assert_eq!(
             refused(Some("nonsense".into())),
             "there is no benchmark `nonsense`: there are `wheel`, `timer`, `async`, `pace`, \
-             `queue`, `server`"
+             `queue`, `server`, `push`"
         );
         assert!(refused(None).contains("`timer`"));
     }

@@ -9,11 +9,14 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
 use crate::process::{Failure, Invocation, root};
 
 const VERSION: &str = "4.32.5";
+/// How long a server may take until it listens.
+const START_LIMIT: Duration = Duration::from_mins(2);
 /// Streams never end, which is what they are for.
 const STREAMS: [&str; 4] =
     ["/v1/events", "/v1/live", "/v1/queues/{queue}/events", "/v1/target-events"];
@@ -123,9 +126,15 @@ impl Server {
         let mut server = Self { child, url: String::new(), log: place.join("server.log") };
         let mut lines = BufReader::new(server.child.stderr.take().expect("it is piped"));
         let log = File::create(&server.log).map_err(unusable)?;
-        server.url = address(&mut lines, &log).map_err(failed)?;
-        // What it says from now on goes on into its log.
-        std::thread::spawn(move || io::copy(&mut lines, &mut &log));
+        let (sender, found) = mpsc::channel();
+        std::thread::spawn(move || {
+            // The receiver is gone once the limit has passed.
+            let _ = sender.send(address(&mut lines, &log));
+            io::copy(&mut lines, &mut &log)
+        });
+        let found = found.recv_timeout(START_LIMIT);
+        let found = found.map_err(|_| Failure::Limit(shown.to_owned(), START_LIMIT))?;
+        server.url = found.map_err(failed)?;
         Ok(server)
     }
 }

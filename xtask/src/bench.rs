@@ -25,7 +25,7 @@ pub(crate) fn run(args: Vec<OsString>) -> Result<(), Failure> {
     }
     check(args.first())?;
     let fixed = ["run", "--release", "--manifest-path", "bench/Cargo.toml", "--"];
-    Invocation::cargo(fixed.into_iter().map(OsString::from).chain(args)).run()
+    Invocation::cargo(fixed.into_iter().map(OsString::from).chain(args)).without_limit().run()
 }
 
 fn check(name: Option<&OsString>) -> Result<(), Failure> {

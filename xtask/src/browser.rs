@@ -5,7 +5,7 @@
 //! `TICKWHEEL_BIN`, on loopback.
 
 use crate::api_check;
-use crate::clients::require;
+use crate::clients::{NODE_TEST, require, require_node};
 use crate::process::{Failure, Invocation, root};
 
 const HOME: &str = "target/browser";
@@ -20,7 +20,8 @@ pub(crate) fn run(name: Option<&str>, screenshots: bool) -> Result<(), Failure> 
     install()?;
     Invocation::cargo(api_check::BUILD).run()?;
     let binary = root().join("target/debug/tickwheel").display().to_string();
-    let mut args = vec!["--test".to_owned(), "--test-concurrency=1".to_owned()];
+    let mut args = NODE_TEST.map(str::to_owned).to_vec();
+    args.push("--test-concurrency=1".to_owned());
     args.extend(name.map(|name| format!("--test-name-pattern={name}")));
     for file in ["views", "actions", "wheel", "hostile", "access", "accessibility"] {
         args.push(format!("crates/tickwheel-page/tests/browser/{file}.test.mjs"));
@@ -37,8 +38,7 @@ fn modules() -> String {
 }
 
 fn install() -> Result<(), Failure> {
-    const NODE: &str = "process.exit(process.versions.node.split('.')[0] >= 20 ? 0 : 1)";
-    require("node", &["-e", NODE], "nodejs", "Node 20 or newer")?;
+    require_node()?;
     require("chromium", &["--version"], "chromium", "the browser chromium")?;
     let check = Invocation::new("node", ["-e", VERSIONS, &modules()]);
     let found = check.output().unwrap_or_default();

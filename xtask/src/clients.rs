@@ -13,6 +13,10 @@ use crate::api_check::{self, Server};
 use crate::beanstalk;
 use crate::process::{Failure, Invocation, root};
 
+/// Runs tests in Node. A file of tests that takes longer is ended, and whatever a test leaves open
+/// does not keep Node running.
+pub(crate) const NODE_TEST: [&str; 3] = ["--test", "--test-timeout=900000", "--test-force-exit"];
+
 struct Language {
     name: &'static str,
     test: fn(binary: &str) -> Result<(), Failure>,
@@ -63,8 +67,7 @@ fn python(binary: &str) -> Result<(), Failure> {
 fn typescript(binary: &str) -> Result<(), Failure> {
     const HOME: &str = "target/typescript";
     const PACKAGES: [&str; 2] = ["typescript@5.9.3", "@types/node@20.19.25"];
-    const NEEDS: &str = "process.exit(process.versions.node.split('.')[0] >= 20 ? 0 : 1)";
-    require("node", &["-e", NEEDS], "nodejs", "Node 20 or newer")?;
+    require_node()?;
     let tsc = root().join(HOME).join("node_modules/typescript/bin/tsc").display().to_string();
     let version = Invocation::new("node", [&tsc[..], "--version"]).output();
     if !version.is_ok_and(|text| text.trim() == "Version 5.9.3") {
@@ -83,7 +86,8 @@ fn typescript(binary: &str) -> Result<(), Failure> {
         .map_err(|error| Failure::Read(manifest.display().to_string(), error))?;
     let files = ["api", "client", "conformance", "snippets", "soak", "worker"];
     let tests = files.map(|name| format!("{out}/tests/{name}.test.js"));
-    Invocation::new("node", ["--test".to_owned()].into_iter().chain(tests))
+    let options = NODE_TEST.map(str::to_owned);
+    Invocation::new("node", options.into_iter().chain(tests))
         .env("TICKWHEEL_BIN", binary)
         .env("TICKWHEEL_TSC", tsc)
         .run()
@@ -202,9 +206,8 @@ fn generator_for_python() -> Result<String, Failure> {
 fn generator_for_typescript() -> Result<String, Failure> {
     const PACKAGES: [&str; 3] =
         ["@hey-api/openapi-ts@0.95.0", "typescript@5.9.3", "@types/node@20.19.25"];
-    const NEEDS: &str = "process.exit(process.versions.node.split('.')[0] >= 20 ? 0 : 1)";
     let home = "target/generated/npm";
-    require("node", &["-e", NEEDS], "nodejs", "Node 20 or newer")?;
+    require_node()?;
     let manifest = format!("{home}/node_modules/@hey-api/openapi-ts/package.json");
     let check = format!("grep -q '\"version\": \"0.95.0\"' {manifest}");
     if Invocation::new("sh", ["-c", &check]).output().is_err() {
@@ -223,6 +226,13 @@ fn signatures(_: &str) -> Result<(), Failure> {
     require_java()?;
     let test = ["test", "--workspace", "--all-features", "--test", "http", "the_examples_verify"];
     Invocation::cargo(test).env("PATH", path_with_go()?).env("TICKWHEEL_EVERY_LANGUAGE", "1").run()
+}
+
+/// Makes sure that there is a Node whose runner of tests knows [`NODE_TEST`].
+pub(crate) fn require_node() -> Result<(), Failure> {
+    const NEEDS: &str = "const [major, minor] = process.versions.node.split('.').map(Number); \
+                         process.exit(major > 20 || (major === 20 && minor >= 14) ? 0 : 1)";
+    require("node", &["-e", NEEDS], "nodejs", "Node 20.14 or newer")
 }
 
 /// Makes sure that a program is there: if the check fails, installs the Debian package, and fails

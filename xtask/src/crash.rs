@@ -8,5 +8,5 @@ use crate::process::{Failure, Invocation};
 pub(crate) fn run(rounds: u32) -> Result<(), Failure> {
     let rounds = rounds.to_string();
     let fixed = ["test", "--release", "--package", "tickwheel-queue", "--test", "crash", "--"];
-    Invocation::cargo(fixed.into_iter().chain(["--rounds", &rounds])).run()
+    Invocation::cargo(fixed.into_iter().chain(["--rounds", &rounds])).without_limit().run()
 }

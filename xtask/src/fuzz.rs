@@ -22,7 +22,9 @@ pub(crate) fn run(target: &str, seconds: u32) -> Result<(), Failure> {
     let limit = format!("-max_total_time={seconds}");
     // Long inputs from the start: by itself the fuzzer would stay with short ones for minutes.
     let length = ["-len_control=0", "-max_len=1500"];
-    Invocation::nightly_cargo(["fuzz", "run", target, "--", &limit, length[0], length[1]]).run()
+    Invocation::nightly_cargo(["fuzz", "run", target, "--", &limit, length[0], length[1]])
+        .without_limit()
+        .run()
 }
 
 /// The names of the files in `fuzz/fuzz_targets`.

@@ -13,5 +13,5 @@ pub(crate) fn run(attack: Option<String>, rounds: Option<u32>, short: bool) -> R
     for (name, value) in [("--attack", attack), ("--rounds", rounds.map(|it| it.to_string()))] {
         args.extend(value.into_iter().flat_map(|value| [name.to_owned(), value]));
     }
-    Invocation::cargo(args).run()
+    Invocation::cargo(args).without_limit().run()
 }

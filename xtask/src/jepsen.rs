@@ -13,5 +13,5 @@ pub(crate) fn run(minutes: u32, seed: Option<u64>) -> Result<(), Failure> {
     if let Some(seed) = seed {
         arguments.extend(["--seed".to_owned(), seed.to_string()]);
     }
-    Invocation::cargo(arguments).run()
+    Invocation::cargo(arguments).without_limit().run()
 }

@@ -12,6 +12,7 @@ mod burst_chart;
 mod clients;
 mod cluster;
 mod crash;
+mod deadline;
 mod deb;
 mod deny;
 mod docs_check;

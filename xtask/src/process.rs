@@ -1,14 +1,21 @@
 //! Starting other programs.
 //!
 //! Ground rules: every program runs in the root of the repository with the caller's terminal and
-//! environment, and a command prints as something that can be pasted into a shell there.
+//! environment, and a command prints as something that can be pasted into a shell there. A program
+//! that takes longer than its limit is killed, so that no chore waits for ever.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+use crate::deadline;
+
+/// How long a program may take unless its invocation sets another limit.
+const LIMIT: Duration = Duration::from_mins(20);
 
 /// Why a chore did not succeed.
 #[derive(Debug)]
@@ -17,6 +24,8 @@ pub(crate) enum Failure {
     Start(String, io::Error),
     /// The program ran and reported failure.
     Exit(String, ExitStatus),
+    /// The program took longer than this, and was killed.
+    Limit(String, Duration),
     /// A file or directory could not be read.
     Read(String, io::Error),
     /// Something that the program needs is not there; the text says how to get it.
@@ -30,6 +39,11 @@ impl fmt::Display for Failure {
         match self {
             Self::Start(command, error) => write!(f, "cannot start `{command}`: {error}"),
             Self::Exit(command, status) => write!(f, "`{command}` failed ({status})"),
+            Self::Limit(command, limit) => write!(
+                f,
+                "`{command}` did not end within {}: it was killed, with every process that it started",
+                shown_limit(*limit)
+            ),
             Self::Read(path, error) => write!(f, "cannot read {path}: {error}"),
             Self::Missing(what) => f.write_str(what),
             Self::Findings(list) => f.write_str(&list.join("\n       ")),
@@ -37,13 +51,21 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A program with its arguments and what it needs added to the environment.
+fn shown_limit(limit: Duration) -> String {
+    match limit.as_secs() {
+        seconds if seconds >= 60 && seconds % 60 == 0 => format!("{} minutes", seconds / 60),
+        _ => format!("{limit:?}"),
+    }
+}
+
+/// A program with its arguments, what it needs added to the environment, and its time limit.
 #[derive(Debug)]
 pub(crate) struct Invocation {
     program: OsString,
     shown_as: &'static str,
     args: Vec<OsString>,
     envs: Vec<(&'static str, String)>,
+    limit: Duration,
 }
 
 impl Invocation {
@@ -82,6 +104,7 @@ impl Invocation {
             shown_as: program,
             args: args.into_iter().map(Into::into).collect(),
             envs: Vec::new(),
+            limit: LIMIT,
         }
     }
 
@@ -90,22 +113,35 @@ impl Invocation {
         self
     }
 
+    /// Kills the program when this time has passed; 20 minutes by default.
+    pub(crate) fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Lets the program run as long as it takes: its user chose how long that is, and watches it.
+    pub(crate) fn without_limit(self) -> Self {
+        self.limit(Duration::MAX)
+    }
+
     /// Runs the program to its end; what it prints goes to the terminal.
     pub(crate) fn run(&self) -> Result<(), Failure> {
-        match self.command().status() {
-            Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(Failure::Exit(self.to_string(), status)),
-            Err(error) => Err(Failure::Start(self.to_string(), error)),
-        }
+        self.finish(self.command()).map(drop)
     }
 
     /// Runs the program and gives back what it wrote to standard output.
     pub(crate) fn output(&self) -> Result<String, Failure> {
-        match self.command().output() {
-            Ok(output) if output.status.success() => {
-                Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-            }
-            Ok(output) => Err(Failure::Exit(self.to_string(), output.status)),
+        let mut command = self.command();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let output = self.finish(command)?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn finish(&self, command: Command) -> Result<Output, Failure> {
+        match deadline::output(command, self.limit) {
+            Ok(Some(output)) if output.status.success() => Ok(output),
+            Ok(Some(output)) => Err(Failure::Exit(self.to_string(), output.status)),
+            Ok(None) => Err(Failure::Limit(self.to_string(), self.limit)),
             Err(error) => Err(Failure::Start(self.to_string(), error)),
         }
     }
@@ -158,7 +194,7 @@ impl Tool {
         let crate_version = format!("{}@{}", self.name, self.version);
         // Does nothing, and asks no registry, if this version is installed already.
         let install = ["install", &crate_version, "--locked", "--root", "target/tools"];
-        Invocation::cargo(install).run()?;
+        Invocation::cargo(install).limit(Duration::from_mins(45)).run()?;
         Ok(root().join("target/tools/bin").join(self.name))
     }
 }
@@ -220,5 +256,22 @@ mod tests {
     fn a_missing_program_is_named() {
         let failure = Invocation::new("no-such-program", ["-x"]).run().unwrap_err();
         assert!(failure.to_string().starts_with("cannot start `no-such-program -x`"));
+    }
+
+    #[test]
+    fn a_program_that_takes_too_long_is_named_with_its_limit() {
+        let sleep = Invocation::new("sleep", ["600"]).limit(Duration::from_millis(1));
+        let killed = "it was killed, with every process that it started";
+        for failure in [sleep.run().unwrap_err(), sleep.output().unwrap_err()] {
+            assert_eq!(
+                failure.to_string(),
+                format!("`sleep 600` did not end within 1ms: {killed}")
+            );
+        }
+        let failure = Failure::Limit("node --test".to_owned(), LIMIT);
+        assert_eq!(
+            failure.to_string(),
+            format!("`node --test` did not end within 20 minutes: {killed}")
+        );
     }
 }

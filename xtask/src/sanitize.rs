@@ -36,4 +36,5 @@ fn tests(host: &str, choice: &[&str]) -> Invocation {
     ];
     Invocation::nightly_cargo(fixed.iter().chain(choice).copied())
         .env("RUSTFLAGS", "-Zsanitizer=address")
+        .without_limit()
 }

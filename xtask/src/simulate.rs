@@ -15,5 +15,6 @@ pub(crate) fn run(seeds: u64, first: u64, seed: Option<u64>) -> Result<(), Failu
             .env("TICKWHEEL_SEEDS", seeds.to_string())
             .env("TICKWHEEL_FIRST_SEED", first.to_string()),
     }
+    .without_limit()
     .run()
 }

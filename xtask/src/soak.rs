@@ -8,5 +8,5 @@ pub(crate) fn run(clients: u32, seconds: u32) -> Result<(), Failure> {
     let (clients, seconds) = (clients.to_string(), seconds.to_string());
     let test = ["test", "--release", "--package", "tickwheel-cli", "--test", "load", "--"];
     let args = ["soak", "--clients", &clients, "--seconds", &seconds];
-    Invocation::cargo(test.into_iter().chain(args)).run()
+    Invocation::cargo(test.into_iter().chain(args)).without_limit().run()
 }

@@ -2,7 +2,7 @@
 //!
 //! The steps run in order of how soon they can fail, and the first failure ends the run. A step
 //! that sets `RUSTFLAGS` has a target folder of its own: otherwise it would discard what the step
-//! before it compiled.
+//! before it compiled. A command that takes longer than its limit is killed, and its step fails.
 //!
 //! `cargo xtask test PART` runs one step, or the tests of one crate or test program, which the
 //! full run covers with those of the whole workspace.
@@ -20,6 +20,9 @@ use crate::process::{Failure, Invocation, paint, root};
 /// Workspaces beside the main one. They are held to the same format, but not compiled here:
 /// bench/ builds its peers and fuzz/ needs a nightly compiler.
 const OTHER_WORKSPACES: [&str; 3] = ["xtask/no-std-check", "bench", "fuzz"];
+
+/// How long the tests of the workspace may take, on a machine that compiles everything first.
+const WORKSPACE_LIMIT: Duration = Duration::from_mins(45);
 
 /// How long the API is tried.
 const API_SECONDS: u32 = 90;
@@ -137,7 +140,7 @@ fn steps() -> Vec<Step> {
         commands(
             "workspace",
             "tests and doc tests",
-            vec![cargo("test --workspace --all-features")],
+            vec![cargo("test --workspace --all-features").limit(WORKSPACE_LIMIT)],
         ),
         commands(
             "no-default-features",

@@ -1,9 +1,8 @@
 // Signing in, scopes, and tokens that are removed.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
 
-import { Browser, close, liveState, picture, Server } from "./rig.mjs";
+import { after, before, Browser, close, discard, liveState, picture, Server, test } from "./rig.mjs";
 
 const admin = { name: "ops", scope: "admin" };
 const reader = { name: "watcher", scope: "read", queue: "a-*" };
@@ -75,7 +74,7 @@ test("the live page of a removed token asks to sign in", async () => {
   await liveState(page, "live");
   server.removeToken("gone");
   await page.waitForURL("**/login*");
-  await page.context().close();
+  await discard(page);
 });
 
 test("a form of another site changes nothing", async () => {
@@ -89,5 +88,5 @@ test("a form of another site changes nothing", async () => {
   }, other);
   assert.ok(["opaque", "refused"].includes(status), status);
   assert.equal((await server.api("GET", "/v1/queues/a-own", undefined, admin.secret)).paused, false);
-  await page.context().close();
+  await discard(page);
 });

@@ -1,9 +1,8 @@
 // axe-core on every view, in both languages and themes; narrow screens; the keyboard.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
 
-import { AXE, Browser, close, liveState, seeded } from "./rig.mjs";
+import { after, AXE, before, Browser, close, liveState, seeded, test } from "./rig.mjs";
 
 let server;
 let browser;

@@ -1,9 +1,8 @@
 // Payloads, keys, names and errors that try to be more than text.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
 
-import { Browser, close, liveState, Server } from "./rig.mjs";
+import { after, before, Browser, close, discard, liveState, Server, test } from "./rig.mjs";
 
 const SCRIPT = "<script>alert(1)</script><img src=x onerror=alert(2)>\"'><svg onload=alert(3)>{{7*7}}";
 const BIDI = "start \u202egnissim\u202c end \u2066x\u2069 \u0007";
@@ -79,5 +78,5 @@ test("an inline script would not run", async () => {
   });
   assert.equal(ran, false);
   assert.ok(page.problems.some((problem) => problem.includes("Content Security Policy")), page.problems.join());
-  await page.context().close();
+  await discard(page);
 });

@@ -1,4 +1,5 @@
-// Servers and browsers for the tests of the dashboard. Everything stays on loopback.
+// Servers and browsers for the tests of the dashboard. Everything stays on loopback, and every wait
+// has a limit.
 
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
@@ -6,6 +7,7 @@ import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import * as runner from "node:test";
 
 const modules = createRequire(join(process.env.TICKWHEEL_BROWSER_MODULES, "x.js"));
 const { chromium } = modules("playwright-core");
@@ -16,8 +18,39 @@ const FLAGS = [
   "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
   "--disable-background-networking", "--disable-component-update", "--disable-sync",
 ];
+/** A signal ends the tests at once: Chromium ends with its connection. */
+const SIGNALS = { handleSIGINT: false, handleSIGTERM: false, handleSIGHUP: false };
 /** Nothing takes this long, even on a busy machine. */
 export const PATIENCE = 60000;
+
+/** How long a whole test may take. */
+const TEST_LIMIT = 5 * PATIENCE;
+
+/** A test with a limit: some calls to the browser have none of their own. */
+export function test(name, ...rest) {
+  const run = rest.pop();
+  return runner.test(name, { timeout: TEST_LIMIT, ...rest.pop() }, run);
+}
+export const before = (run) => runner.before(run, { timeout: TEST_LIMIT });
+export const after = (run) => runner.after(run, { timeout: TEST_LIMIT });
+
+/** The outcome of a promise, or an error that says what took too long. */
+function within(promise, what) {
+  let timer;
+  const limit = new Promise((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what} takes longer than ${PATIENCE / 1000} s`)), PATIENCE);
+  });
+  return Promise.race([promise, limit]).finally(() => clearTimeout(timer));
+}
+
+/** Ends a process and waits until it is gone. */
+function end(child, kill, what) {
+  // A process that has ended sends no event.
+  if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve();
+  const gone = new Promise((resolve) => { child.once("exit", resolve); });
+  kill();
+  return within(gone, `the end of ${what}`);
+}
 
 /** A real server with a data directory of its own. */
 export class Server {
@@ -34,7 +67,7 @@ export class Server {
     const args = ["serve", "--listen", `127.0.0.1:${port}`, "--data", join(this.data, "data"), ...this.args];
     this.child = spawn(BINARY, args, { stdio: ["ignore", "ignore", "pipe"] });
     this.log = "";
-    await new Promise((resolve, reject) => {
+    const listening = new Promise((resolve, reject) => {
       this.child.once("exit", (code) => reject(new Error(`the server ended with ${code}: ${this.log}`)));
       this.child.stderr.on("data", (text) => {
         this.log += text;
@@ -45,20 +78,18 @@ export class Server {
         }
       });
     });
+    await within(listening, "the start of the server");
     this.child.removeAllListeners("exit");
   }
 
   newToken({ name, scope, queue }) {
     const args = ["token", "new", "--name", name, "--scope", scope, "--data", join(this.data, "data")];
     if (queue) args.push("--queue", queue);
-    const ran = spawnSync(BINARY, args, { encoding: "utf8" });
-    assert.equal(ran.status, 0, ran.stderr);
-    return ran.stdout.trim();
+    return run(args).trim();
   }
 
   removeToken(name) {
-    const ran = spawnSync(BINARY, ["token", "rm", name, "--data", join(this.data, "data")], { encoding: "utf8" });
-    assert.equal(ran.status, 0, ran.stderr);
+    run(["token", "rm", name, "--data", join(this.data, "data")]);
   }
 
   async api(method, path, body, token) {
@@ -67,6 +98,7 @@ export class Server {
     if (token) headers.authorization = `Bearer ${token}`;
     const answer = await fetch(this.url + path, {
       method, headers, body: body === undefined ? undefined : JSON.stringify(body),
+      signal: AbortSignal.timeout(PATIENCE),
     });
     const text = await answer.text();
     assert.ok(answer.ok, `${method} ${path}: ${answer.status} ${text}`);
@@ -87,9 +119,7 @@ export class Server {
   }
 
   ended(signal) {
-    const gone = new Promise((resolve) => { this.child.once("exit", resolve); });
-    this.child.kill(signal);
-    return gone;
+    return end(this.child, () => this.child.kill(signal), "the server");
   }
 
   async stop() {
@@ -98,21 +128,37 @@ export class Server {
   }
 }
 
+/** Runs a command of the binary and returns what it prints. */
+function run(args) {
+  const ran = spawnSync(BINARY, args, { encoding: "utf8", timeout: PATIENCE, killSignal: "SIGKILL" });
+  assert.equal(ran.status, 0, ran.error ?? ran.stderr);
+  return ran.stdout;
+}
+
 /** A browser; its pages report every error and every request that leaves the server. */
 export class Browser {
   static async start() {
     const browser = new Browser();
-    browser.chromium = await chromium.launch({ executablePath: "/usr/bin/chromium", args: FLAGS });
+    await browser.launch();
     return browser;
   }
 
+  /** Starts Chromium as a process that can be killed, and connects to it. */
+  async launch() {
+    const options = { executablePath: "/usr/bin/chromium", args: FLAGS, timeout: PATIENCE, ...SIGNALS };
+    this.host = await within(chromium.launchServer(options), "the start of the browser");
+    const connection = chromium.connect(this.host.wsEndpoint(), { timeout: PATIENCE });
+    this.chromium = await within(connection, "the connection to the browser");
+  }
+
   async open(server, path, options = {}) {
-    const context = await this.chromium.newContext({
+    const opening = this.chromium.newContext({
       baseURL: server.url, locale: "en-US", timezoneId: "Europe/Berlin",
       viewport: { width: 1360, height: 900 }, ...options,
     });
+    const context = await within(opening, "a new context");
     context.setDefaultTimeout(PATIENCE);
-    const page = await context.newPage();
+    const page = await within(context.newPage(), "a new page");
     page.problems = [];
     page.on("pageerror", (error) => page.problems.push(`error: ${error.message}`));
     page.on("console", (message) => {
@@ -123,7 +169,8 @@ export class Browser {
       }
     });
     page.on("request", (request) => {
-      if (!request.url().startsWith(server.url) && !request.url().startsWith("data:")) {
+      const isForeign = ![server.url, "data:", "about:blank"].some((own) => request.url().startsWith(own));
+      if (isForeign) {
         page.problems.push(`foreign request: ${request.url()}`);
       }
     });
@@ -135,15 +182,24 @@ export class Browser {
     return page;
   }
 
+  /** Kills the browser with all of its processes: one that is asked to close may never answer. */
   stop() {
-    return this.chromium.close();
+    const child = this.host.process();
+    return end(child, () => process.kill(-child.pid, "SIGKILL"), "the browser");
   }
+}
+
+/** Closes a page with its context. A context that is closed while its page still navigates, after a
+ * click for example, may never answer; so the page first goes where nothing is loaded. */
+export async function discard(page) {
+  await page.goto("about:blank");
+  await within(page.context().close(), "the end of a page");
 }
 
 /** Closes a page, which must have had no problem. */
 export async function close(page) {
   const { problems } = page;
-  await page.context().close();
+  await discard(page);
   assert.deepEqual(problems, []);
 }
 

@@ -1,9 +1,8 @@
 // Every view in a real browser: content, live numbers, pictures; and without JavaScript.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
 
-import { Browser, close, liveState, picture, PATIENCE, seeded, Server, until } from "./rig.mjs";
+import { after, before, Browser, close, discard, liveState, PATIENCE, picture, seeded, Server, test, until } from "./rig.mjs";
 
 let server;
 let browser;
@@ -120,7 +119,7 @@ test("a page reconnects after the server was killed and started again", async ()
   await own.run(port);
   await liveState(page, "live");
   assert.equal(await page.locator('[data-total="scheduled"]').innerText(), "1");
-  await page.context().close();
+  await discard(page);
   await own.stop();
 });
 

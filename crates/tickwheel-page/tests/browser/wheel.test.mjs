@@ -1,9 +1,8 @@
 // The drawing of the wheel: its counts against the API, its slots, its motion.
 
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
 
-import { Browser, close, liveState, Server, until } from "./rig.mjs";
+import { after, before, Browser, close, liveState, Server, test, until } from "./rig.mjs";
 
 let server;
 let browser;

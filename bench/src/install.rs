@@ -1,4 +1,4 @@
-//! Running the programs that install and build what peers need.
+//! Runs the programs that install and build what peers need.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,8 +6,8 @@ use std::process::Command;
 use anyhow::{Result, bail, ensure};
 use rustix::process::geteuid;
 
-/// Runs a command to its end and gives back what it wrote to standard output. If it fails, the
-/// error has the last line that it wrote.
+/// Runs a command to its end and returns its standard output. The error of a command that fails has
+/// the last line that it wrote.
 pub(crate) fn run(command: &mut Command) -> Result<String> {
     let output = match command.output() {
         Ok(output) => output,
@@ -16,7 +16,7 @@ pub(crate) fn run(command: &mut Command) -> Result<String> {
     if !output.status.success() {
         let wrote = if output.stderr.is_empty() { &output.stdout } else { &output.stderr };
         let wrote = String::from_utf8_lossy(wrote);
-        let last = wrote.trim().lines().last().unwrap_or("it says nothing");
+        let last = wrote.trim().lines().last().unwrap_or("it printed nothing");
         bail!("{} failed ({}): {last}", shown(command), output.status);
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -28,7 +28,7 @@ fn shown(command: &Command) -> String {
     format!("`{}`", words.join(" "))
 }
 
-/// Whether a program is there and starts.
+/// Returns `true` if a program exists and starts.
 pub(crate) fn starts(program: &str, argument: &str) -> bool {
     Command::new(program).arg(argument).output().is_ok_and(|output| output.status.success())
 }

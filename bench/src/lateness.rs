@@ -1,7 +1,8 @@
-//! How late each task ran, by index. Static, so that a task captures nothing but its 16 bytes.
+//! Records how late each task ran, by index. The records are static, so that a task captures
+//! nothing but its 16 bytes.
 //!
-//! A task writes to its own place and counts itself; so as many counts as places, with no place
-//! empty, means that each ran once.
+//! A task writes to its own place and increments a counter. If the counter equals the number of
+//! places and no place is empty, each task ran once.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{LazyLock, OnceLock};
@@ -14,7 +15,7 @@ const NOT_RUN: i64 = i64::MIN;
 const BLOCKED: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The index of the task that shows that everything before it has been done.
+/// The index of the task that runs after everything before it is done.
 const SENTINEL: u64 = u64::MAX;
 /// Set in the index of a task that blocks.
 const BLOCKS: u64 = 1 << 40;
@@ -24,7 +25,7 @@ static LATENESS: OnceLock<Box<[AtomicI64]>> = OnceLock::new();
 static RAN: AtomicUsize = AtomicUsize::new(0);
 static SENTINEL_RAN: AtomicBool = AtomicBool::new(false);
 
-/// What is scheduled: it knows its index and when it is due, and records how late it ran.
+/// A task with its index and deadline, which records how late it runs.
 #[derive(Clone, Copy)]
 pub(crate) struct Task {
     index: u64,
@@ -33,12 +34,12 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// A task whose deadline is out of sight.
+    /// Returns a task that is cancelled before it runs.
     pub(crate) fn far(index: usize) -> Self {
         Self { index: index as u64, deadline: 0 }
     }
 
-    /// A task that is due after `delay` from now.
+    /// Returns a task that is due after `delay` from now.
     pub(crate) fn due(index: usize, delay: Duration, blocks: bool) -> Self {
         let index = index as u64 | if blocks { BLOCKS } else { 0 };
         Self { index, deadline: now() + delay.as_nanos() as u64 }
@@ -72,18 +73,18 @@ impl Task {
     }
 }
 
-/// Nanoseconds since this was first asked, by the monotonic clock.
+/// Returns nanoseconds since the first call, by the monotonic clock.
 pub(crate) fn now() -> u64 {
     BEGAN.elapsed().as_nanos() as u64
 }
 
-/// Makes room for so many tasks.
+/// Allocates the places of all tasks.
 pub(crate) fn prepare(tasks: usize) {
     let places = (0..tasks).map(|_| AtomicI64::new(NOT_RUN)).collect();
     assert!(LATENESS.set(places).is_ok(), "a process has one run");
 }
 
-/// Waits until the task that was made by [`Task::sentinel`] has run.
+/// Waits until the task of [`Task::sentinel`] has run.
 pub(crate) fn await_sentinel() -> Result<()> {
     let asked = Instant::now();
     while !SENTINEL_RAN.load(Ordering::Acquire) {
@@ -93,7 +94,7 @@ pub(crate) fn await_sentinel() -> Result<()> {
     Ok(())
 }
 
-/// Waits until every task has run, and makes sure that each ran once.
+/// Waits until every task has run, and checks that each ran once.
 pub(crate) fn await_all(last_deadline: u64) -> Result<()> {
     let tasks = LATENESS.get().map_or(0, |all| all.len());
     sleep(Duration::from_nanos(last_deadline.saturating_sub(now())));
@@ -110,7 +111,7 @@ pub(crate) fn await_all(last_deadline: u64) -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds of lateness in order, without the tasks that are left out.
+/// Returns the sorted lateness in nanoseconds, without tasks that `left_out` names.
 pub(crate) fn sorted(left_out: impl Fn(usize) -> bool) -> Vec<i64> {
     let kept = all().iter().enumerate().filter(|(index, _)| !left_out(*index));
     let mut sorted: Vec<i64> = kept.map(|(_, late)| late.load(Ordering::Relaxed)).collect();

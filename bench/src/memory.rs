@@ -1,14 +1,12 @@
-//! How many bytes this thread has allocated and not yet freed; memory that is ready for use; and how
-//! much of it the process has.
+//! Measures memory: bytes that this thread has allocated, and resident memory of the process.
 //!
-//! A global allocator that passes everything on to the system's and adds up sizes. The sum is a
-//! plain thread-local cell: an addition without `lock` prefix or initialisation check, about a
-//! nanosecond an allocation beside the 20 or more that the allocation itself takes, and the same
-//! for every system. `realloc` and `alloc_zeroed` are passed on as such, so growing a large block
-//! still moves pages instead of copying them.
+//! A global allocator calls the system's and adds up sizes. The sum is a plain thread-local cell: an
+//! addition without `lock` prefix or initialisation check. It takes about a nanosecond beside the 20
+//! or more of the allocation, and the same for every system. `realloc` and `alloc_zeroed` are passed
+//! on as such, so growing a large block still moves pages instead of copying them.
 //!
-//! It counts what was asked for. What the system's allocator adds to each block (8 to 16 bytes)
-//! is not in the sum, which flatters systems that allocate a block for each timer.
+//! The sum has the requested sizes. The system's allocator adds 8 to 16 bytes to each block, which
+//! are not counted. That flatters systems that allocate a block for each timer.
 
 #![allow(unsafe_code)]
 
@@ -23,29 +21,29 @@ thread_local! {
     static LIVE: Cell<isize> = const { Cell::new(0) };
 }
 
-/// Bytes that this thread has allocated minus bytes that it has freed.
+/// Returns the bytes that this thread has allocated minus those that it has freed.
 pub(crate) fn live_bytes() -> isize {
     LIVE.get()
 }
 
-/// Touches so much memory, and gives it back. A virtual machine may have returned free memory to
-/// its host, in huge pages; the first to touch that again would wait for the host.
+/// Touches so much memory and frees it. A virtual machine may have returned free memory to its host,
+/// in huge pages; the first process to touch that again would wait for the host.
 pub(crate) fn touch(bytes: usize) {
     if let Ok(mut block) = MmapMut::map_anon(bytes) {
-        // Advice only: a kernel that does not take it changes nothing.
+        // The kernel may ignore the advice.
         let _ = block.advise(Advice::HugePage);
         block.fill(1);
     }
 }
 
-/// How much memory the process has, in bytes.
+/// Returns the resident memory of the process in bytes.
 pub(crate) fn resident() -> Result<u64> {
     let status =
         fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
     Ok(sum_of(&status, "VmRSS") * 1_024)
 }
 
-/// The sum of the numbers of all lines whose name ends with `name`.
+/// Returns the sum of the numbers of all lines whose name ends with `name`.
 pub(crate) fn sum_of(status: &str, name: &str) -> u64 {
     status
         .lines()

@@ -1,8 +1,8 @@
-//! What a section of a run takes: processor time of all threads of the process, time on the wall,
-//! and context switches.
+//! Measures sections of a run: processor time, wall time and context switches.
 
 use std::collections::HashMap;
 use std::fs;
+use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -10,33 +10,73 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::memory::sum_of;
 
-/// Runs from when it is made.
+/// Measures all threads of the process, from when it is created.
 pub(crate) struct Meter {
     processor: Duration,
     wall: Instant,
 }
 
-/// What something took.
+/// What a section took.
 pub(crate) struct Reading {
+    /// User and system time of all threads, those that have ended included.
     pub(crate) processor: Duration,
     pub(crate) wall: Duration,
 }
 
 impl Meter {
     pub(crate) fn start() -> Self {
-        Self { processor: processor_time(), wall: Instant::now() }
+        Self { processor: processor_time(ClockId::ProcessCPUTime), wall: Instant::now() }
     }
 
     pub(crate) fn stop(&self) -> Reading {
         let wall = self.wall.elapsed();
-        Reading { processor: processor_time().saturating_sub(self.processor), wall }
+        let now = processor_time(ClockId::ProcessCPUTime);
+        Reading { processor: now.saturating_sub(self.processor), wall }
     }
 }
 
-/// User and system time of all threads, those that have ended included.
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
+/// Measures the processor time of this thread, from when it is created.
+///
+/// The thread never waits, so on a quiet machine this is the wall time. On a busy one it leaves out
+/// what other processes took. Page faults and other work of the kernel for the thread are included.
+pub(crate) struct Stopwatch {
+    wall: Instant,
+    processor: Duration,
+}
+
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self { wall: Instant::now(), processor: processor_time(ClockId::ThreadCPUTime) }
+    }
+
+    /// Returns the processor time since the start, without something that took `apart` of wall time.
+    ///
+    /// That something is too short and frequent to read the processor's clock around it, which
+    /// takes ten times as long as reading the wall's. So it is subtracted in proportion: other
+    /// processes interrupt each part in proportion to its length.
+    pub(crate) fn elapsed_without(&self, apart: Duration) -> Duration {
+        let processor = processor_time(ClockId::ThreadCPUTime).saturating_sub(self.processor);
+        let wall = self.wall.elapsed();
+        processor.mul_f64(wall.saturating_sub(apart).as_secs_f64() / wall.as_secs_f64())
+    }
+}
+
+fn processor_time(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
+}
+
+/// Measures what one reading of the wall clock takes, undisturbed.
+pub(crate) fn reading_cost() -> Duration {
+    const READINGS: u32 = 1_000;
+    let batch = |_| {
+        let started = Instant::now();
+        for _ in 1..READINGS {
+            black_box(Instant::now());
+        }
+        started.elapsed() / READINGS
+    };
+    (0..50).map(batch).min().unwrap_or_default()
 }
 
 /// Context switches of each thread so far, voluntary or not.
@@ -45,7 +85,7 @@ pub(crate) struct Switches(HashMap<String, u64>);
 impl Switches {
     pub(crate) fn read() -> Result<Self> {
         let threads =
-            fs::read_dir("/proc/self/task").context("cannot list this process' threads")?;
+            fs::read_dir("/proc/self/task").context("cannot list the threads of this process")?;
         let mut switches = HashMap::new();
         for thread in threads {
             let path = thread?.path();
@@ -57,7 +97,7 @@ impl Switches {
         Ok(Self(switches))
     }
 
-    /// How many there have been since `before`.
+    /// Returns the number of switches since `before`.
     pub(crate) fn since(&self, before: &Self) -> u64 {
         let grown = |(thread, count): (&String, &u64)| {
             count.saturating_sub(before.0.get(thread).copied().unwrap_or(0))
@@ -70,13 +110,32 @@ impl Switches {
 mod tests {
     use super::*;
 
+    const WORK: Duration = Duration::from_millis(50);
+
+    fn busy(time: Duration) {
+        let started = Instant::now();
+        while started.elapsed() < time {
+            black_box(());
+        }
+    }
+
     #[test]
     fn a_sleeping_thread_switches_and_takes_no_time() {
         let before = Switches::read().unwrap();
-        let meter = Meter::start();
-        std::thread::sleep(Duration::from_millis(20));
-        let reading = meter.stop();
-        assert!(reading.wall >= Duration::from_millis(20));
+        let (meter, stopwatch) = (Meter::start(), Stopwatch::start());
+        std::thread::sleep(WORK);
+        assert!(stopwatch.elapsed_without(Duration::ZERO) < WORK / 2);
+        assert!(meter.stop().wall >= WORK);
         assert!(Switches::read().unwrap().since(&before) >= 1);
+    }
+
+    #[test]
+    fn what_is_apart_is_subtracted() {
+        let stopwatch = Stopwatch::start();
+        busy(WORK);
+        let started = Instant::now();
+        busy(WORK);
+        let apart = started.elapsed();
+        assert!(stopwatch.elapsed_without(apart) < stopwatch.elapsed_without(Duration::ZERO));
     }
 }

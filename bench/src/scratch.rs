@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// An empty folder, removed with all that is in it.
+/// An empty folder, removed with its contents when this is dropped.
 pub(crate) struct Scratch<'a>(&'a Path);
 
 impl<'a> Scratch<'a> {
@@ -13,7 +13,7 @@ impl<'a> Scratch<'a> {
         if path.exists() {
             fs::remove_dir_all(path).with_context(|| format!("cannot empty {}", path.display()))?;
         }
-        fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
+        fs::create_dir_all(path).with_context(|| format!("cannot create {}", path.display()))?;
         Ok(Self(path))
     }
 }

@@ -1,47 +1,53 @@
-//! The work, the same in every language: see `peers/README.md`. Made before any clock starts.
+//! The work, the same in every language: see `peers/README.md`. It is made before a clock starts.
 
 use std::time::Duration;
 
-use clap::Args;
+use anyhow::Result;
 
-/// What all work is made from, unless a run is told otherwise.
+use crate::suite::Run;
+
+/// The seed of every comparison.
 pub(crate) const SEED: u64 = 0x7135_57EE_1000_2024;
 
 const DAY_MS: u64 = 86_400_000;
 
 /// The numbers that the work follows from.
-#[derive(Args, Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
-    #[arg(long)]
     pub(crate) timers: usize,
-    #[arg(long)]
     pub(crate) seed: u64,
-    /// How many timers are moved
-    #[arg(long)]
+    /// How many timers are moved.
     pub(crate) moves: usize,
-    /// How long before the first deadline everything is scheduled
-    #[arg(long)]
+    /// The time for scheduling everything before the first deadline.
     pub(crate) lead_ms: u64,
-    /// How long it takes from the first deadline to the last
-    #[arg(long)]
+    /// The time from the first deadline to the last.
     pub(crate) span_ms: u64,
 }
 
 impl Size {
-    /// The arguments that say so to another process.
-    pub(crate) fn arguments(&self) -> Vec<String> {
-        let numbers = [
-            ("--timers", self.timers as u64),
-            ("--seed", self.seed),
-            ("--moves", self.moves as u64),
-            ("--lead-ms", self.lead_ms),
-            ("--span-ms", self.span_ms),
-        ];
-        numbers.iter().flat_map(|(name, number)| [(*name).to_owned(), number.to_string()]).collect()
+    pub(crate) fn of(run: &Run) -> Result<Self> {
+        Ok(Self {
+            timers: run.number("timers")? as usize,
+            seed: run.number("seed")?,
+            moves: run.number("moves")? as usize,
+            lead_ms: run.number("lead-ms")?,
+            span_ms: run.number("span-ms")?,
+        })
+    }
+
+    /// Returns the settings that tell this to another process.
+    pub(crate) fn settings(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("timers", self.timers as u64),
+            ("seed", self.seed),
+            ("moves", self.moves as u64),
+            ("lead-ms", self.lead_ms),
+            ("span-ms", self.span_ms),
+        ]
     }
 }
 
-/// splitmix64: a few lines in any language.
+/// The generator splitmix64: a few lines in any language.
 struct Random(u64);
 
 impl Random {
@@ -57,7 +63,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`, which is less than 2^32.
+    /// Returns a number below `bound`, which is less than 2^32.
     fn below(&mut self, bound: u64) -> u64 {
         ((self.next() >> 32) * bound) >> 32
     }
@@ -72,29 +78,29 @@ fn delays(size: &Size, mut one: impl FnMut(&mut Random) -> Duration) -> Vec<Dura
     (0..size.timers).map(|_| one(&mut random)).collect()
 }
 
-/// Delays of 60 s to 3600 s.
+/// Returns delays of 60 s to 3600 s.
 pub(crate) fn far(size: &Size) -> Vec<Duration> {
     delays(size, |random| Duration::from_millis(random.far_ms()))
 }
 
-/// Delays of one to two days.
+/// Returns delays of one to two days.
 pub(crate) fn tomorrow(size: &Size) -> Vec<Duration> {
     delays(size, |random| Duration::from_millis(DAY_MS + random.below(DAY_MS)))
 }
 
-/// Delays within the span after the lead.
+/// Returns delays within the span after the lead.
 pub(crate) fn soon(size: &Size) -> Vec<Duration> {
     let lead = Duration::from_millis(size.lead_ms);
     delays(size, |random| lead + Duration::from_micros(random.below(size.span_ms * 1_000)))
 }
 
-/// A delay every 100 µs of the span after the lead.
+/// Returns a delay every 100 µs of the span after the lead.
 pub(crate) fn steady(size: &Size) -> Vec<Duration> {
     let lead = Duration::from_millis(size.lead_ms);
     (0..size.span_ms * 10).map(|i| lead + Duration::from_micros(i * 100)).collect()
 }
 
-/// Every index once, shuffled.
+/// Returns every index once, shuffled.
 pub(crate) fn order(size: &Size) -> Vec<u32> {
     let mut random = Random::of(size, 2);
     let mut order: Vec<u32> = (0..size.timers as u32).collect();
@@ -104,7 +110,7 @@ pub(crate) fn order(size: &Size) -> Vec<u32> {
     order
 }
 
-/// Which timer moves, and to which delay.
+/// A new delay for a timer.
 #[derive(Clone, Copy)]
 pub(crate) struct Move {
     pub(crate) index: u32,
@@ -125,7 +131,7 @@ pub(crate) fn moves(size: &Size) -> Vec<Move> {
     (0..size.moves).map(anywhere).collect()
 }
 
-/// Equal for systems that were given the same work.
+/// A checksum that is equal for systems that were given the same work.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Checksum(pub(crate) u64);
 

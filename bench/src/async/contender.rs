@@ -1,13 +1,12 @@
-//! What a system has to offer to take part. All of it is called with a tokio runtime entered.
+//! The operations that a system needs. They are called with a tokio runtime entered.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::figure::Figure;
 use crate::meter::Reading;
 
-/// Gives a future a limit.
+/// A system with timeouts.
 pub(super) trait Limits: Clone + Send + Sync + 'static {
     type Elapsed: Send;
 
@@ -18,17 +17,17 @@ pub(super) trait Limits: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<F::Output, Self::Elapsed>> + Send;
 }
 
-/// Waits.
+/// A system with sleeps and intervals.
 pub(super) trait Contender: Limits {
     type Sleep: Future<Output: Send> + Send + 'static;
 
-    /// A future that is ready after `delay` from now.
+    /// Returns a future that is ready after `delay` from now.
     fn sleep(&self, delay: Duration) -> Self::Sleep;
 
     /// Sets a new delay from now.
     fn reset(&self, sleep: Pin<&mut Self::Sleep>, delay: Duration);
 
-    /// Waits for so many ticks, the first of which comes after `first`.
+    /// Waits for `count` ticks, the first of which comes after `first`.
     fn ticks(
         &self,
         first: Duration,
@@ -37,17 +36,17 @@ pub(super) trait Contender: Limits {
     ) -> impl Future<Output = ()> + Send + 'static;
 }
 
-/// Whether a future that is polled once, by hand, is ready.
+/// Polls a future once and returns `true` if it is ready.
 pub(super) fn poll_once<F: Future>(future: Pin<&mut F>, cx: &mut Context<'_>) -> bool {
     matches!(future.poll(cx), Poll::Ready(_))
 }
 
-/// What came of a section: nanoseconds for each of `count` operations.
+/// Returns nanoseconds for each of `count` operations of a section.
 pub(super) fn each(
-    [processor, wall]: [Figure; 2],
+    [processor, wall]: [&'static str; 2],
     reading: &Reading,
     count: usize,
-) -> [(Figure, f64); 2] {
+) -> [(&'static str, f64); 2] {
     let each = |time: Duration| time.as_nanos() as f64 / count as f64;
     [(processor, each(reading.processor)), (wall, each(reading.wall))]
 }

@@ -1,4 +1,4 @@
-//! Sleeps and intervals that come, each in a task of a tokio runtime.
+//! Sleeps and intervals that fire, each in a task of a tokio runtime.
 
 use std::future::{pending, ready};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,38 +9,37 @@ use anyhow::{Result, ensure};
 use tokio::runtime::Runtime;
 
 use super::contender::Contender;
-use super::figure::Figure;
-use super::run::Outcome;
 use crate::lateness::{self, Task};
 use crate::meter::{Meter, Reading};
-use crate::report::numbers::quantile;
+use crate::suite::Outcome;
+use crate::suite::numbers::quantile;
 use crate::work::{self, Checksum, Size};
 
 const PERIOD: Duration = Duration::from_millis(10);
 
-/// So many sleeps for one interval.
+/// The ratio of sleeps to intervals.
 const SLEEPS_PER_INTERVAL: usize = 1_000;
 
-/// How many tasks have begun to wait.
+/// The number of tasks that have begun to wait.
 static WAIT: AtomicUsize = AtomicUsize::new(0);
 
-/// Tasks that sleep, read the clock, write down how late they are, and end.
+/// Measures tasks that sleep, record how late they are, and end.
 pub(super) fn sleeps<C: Contender>(system: &C, size: &Size, runtime: &Runtime) -> Result<Outcome> {
     let delays = work::soon(size);
     let reading = fire(system, size, &delays, runtime, || ready(()))?;
     let sorted = lateness::sorted(|_| false);
     let late = |share| quantile(&sorted, share) as f64 / 1e6;
     let figures = [
-        (Figure::FireCpu, reading.processor.as_secs_f64()),
-        (Figure::FireP50, late(0.5)),
-        (Figure::FireP99, late(0.99)),
-        (Figure::FireMax, late(1.0)),
-        (Figure::FireEarly, sorted.partition_point(|&late| late < 0) as f64),
+        ("fire-cpu", reading.processor.as_secs_f64()),
+        ("fire-p50", late(0.5)),
+        ("fire-p99", late(0.99)),
+        ("fire-max", late(1.0)),
+        ("fire-early", sorted.partition_point(|&late| late < 0) as f64),
     ];
-    Ok(Outcome::new(Checksum::default().delays(&delays), figures))
+    Ok(Outcome::new(Checksum::default().delays(&delays).0, figures))
 }
 
-/// The same, but no task ends: what a runtime takes for that is no work of a timer's.
+/// Measures the same without the end of tasks, which is work of the runtime.
 pub(super) fn sleeps_that_stay<C: Contender>(
     system: &C,
     size: &Size,
@@ -48,11 +47,11 @@ pub(super) fn sleeps_that_stay<C: Contender>(
 ) -> Result<Outcome> {
     let delays = work::soon(size);
     let reading = fire(system, size, &delays, runtime, pending)?;
-    let figures = [(Figure::FireStayCpu, reading.processor.as_secs_f64())];
-    Ok(Outcome::new(Checksum::default().delays(&delays), figures))
+    let figures = [("fire-stay-cpu", reading.processor.as_secs_f64())];
+    Ok(Outcome::new(Checksum::default().delays(&delays).0, figures))
 }
 
-/// What it takes from when all tasks wait until all have run, each of which then waits for `rest`.
+/// Measures from when all tasks wait until all have run. Each task then awaits `rest`.
 fn fire<C: Contender, R: Future<Output = ()> + Send>(
     system: &C,
     size: &Size,
@@ -88,7 +87,7 @@ fn fire<C: Contender, R: Future<Output = ()> + Send>(
     Ok(meter.stop())
 }
 
-/// Intervals that begin at random times within a period, and tick for the span.
+/// Measures intervals that begin at random times within a period, and tick for the span.
 pub(super) fn intervals<C: Contender>(
     system: &C,
     size: &Size,
@@ -117,5 +116,5 @@ pub(super) fn intervals<C: Contender>(
     let reading = meter.stop();
     ensure!(early == 0, "{early} intervals were early");
     let each = reading.processor.as_nanos() as f64 / (count * ticks) as f64;
-    Ok(Outcome::new(Checksum::default().delays(&firsts), [(Figure::IntervalCpu, each)]))
+    Ok(Outcome::new(Checksum::default().delays(&firsts).0, [("interval-cpu", each)]))
 }

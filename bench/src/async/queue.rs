@@ -1,4 +1,4 @@
-//! Two delay queues, each used by one task: tokio-util's can have no more.
+//! Two delay queues, each used by one task, because tokio-util's allows no more.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -11,12 +11,11 @@ use tokio::runtime::Runtime;
 use tokio_util::time::delay_queue;
 
 use super::contender::each;
-use super::figure::Figure;
-use super::run::Outcome;
 use crate::meter::{Meter, Reading};
+use crate::suite::Outcome;
 use crate::work::{self, Checksum, Size};
 
-/// How long it takes until all that is to be popped is due.
+/// The time until all items that are popped are due.
 const SPAN_MS: u64 = 1_000;
 
 /// A queue of numbers.
@@ -96,7 +95,7 @@ fn push_all<Q: Queue>(queue: &mut Q, delays: &[Duration], keys: &mut Vec<Q::Key>
     keys.extend((0..).zip(delays).map(|(item, &delay)| queue.push(item, delay)));
 }
 
-/// Everything that a queue does, one kind after the other.
+/// Measures all operations of a queue, one kind after the other.
 pub(super) fn all<Q: Queue>(mut queue: Q, size: &Size, runtime: &Runtime) -> Result<Outcome> {
     let (far, order, moves) = (work::far(size), work::order(size), work::moves(size));
     let soon = work::soon(&Size { lead_ms: 0, span_ms: SPAN_MS, ..*size });
@@ -113,7 +112,7 @@ pub(super) fn all<Q: Queue>(mut queue: Q, size: &Size, runtime: &Runtime) -> Res
     ensure!(removed == Some(sum), "not every item was removed once");
     keys.clear();
     push_all(&mut queue, &soon, &mut keys);
-    // A tick more than the last of them takes.
+    // The last item is due a tick earlier.
     thread::sleep(Duration::from_millis(SPAN_MS + 2));
     let (popped, pop) = time(|| {
         runtime.block_on(async {
@@ -126,11 +125,11 @@ pub(super) fn all<Q: Queue>(mut queue: Q, size: &Size, runtime: &Runtime) -> Res
     });
     ensure!(popped? == sum, "not every item was popped once");
     let figures = [
-        each([Figure::PushCpu, Figure::PushWall], &push, size.timers),
-        each([Figure::QueueResetCpu, Figure::QueueResetWall], &reset, moves.len()),
-        each([Figure::RemoveCpu, Figure::RemoveWall], &remove, size.timers),
-        each([Figure::PopCpu, Figure::PopWall], &pop, size.timers),
+        each(["push-cpu", "push-wall"], &push, size.timers),
+        each(["queue-reset-cpu", "queue-reset-wall"], &reset, moves.len()),
+        each(["remove-cpu", "remove-wall"], &remove, size.timers),
+        each(["pop-cpu", "pop-wall"], &pop, size.timers),
     ];
     let checksum = Checksum::default().delays(&far).order(&order).moves(&moves).delays(&soon);
-    Ok(Outcome::new(checksum, figures.into_iter().flatten()))
+    Ok(Outcome::new(checksum.0, figures.into_iter().flatten()))
 }

@@ -1,4 +1,4 @@
-//! Sleeps that are far away: making, moving and dropping them.
+//! Sleeps with far deadlines: creating, moving and dropping them.
 //!
 //! All systems keep their sleeps the same way: in places that are allocated beforehand, each in a
 //! block of its own, because some of them must not move.
@@ -12,13 +12,13 @@ use anyhow::{Result, ensure};
 use tokio::runtime::Runtime;
 
 use super::contender::{Contender, each, poll_once};
-use super::figure::Figure;
-use super::run::{Outcome, time};
+use super::run::time;
+use crate::suite::Outcome;
 use crate::work::{self, Checksum, Size};
 
 type Place<S> = Pin<Box<Option<S>>>;
 
-/// Places for sleeps, and what was wrong with those that were put there.
+/// Places for sleeps, and the number of sleeps that were ready too early.
 struct Places<'a, C: Contender> {
     system: &'a C,
     all: Vec<Place<C::Sleep>>,
@@ -36,7 +36,7 @@ impl<'a, C: Contender> Places<'a, C> {
         places
     }
 
-    /// Puts a sleep there and polls it once; one that was there is dropped.
+    /// Replaces the sleep in a place and polls it once.
     #[inline]
     fn put(&mut self, at: usize, delay: Duration) {
         let mut place = self.all[at].as_mut();
@@ -81,12 +81,12 @@ pub(super) fn make_and_drop<C: Contender>(
     });
     places.ensure_pending()?;
     let figures = [
-        each([Figure::CreateCpu, Figure::CreateWall], &create, size.timers),
-        each([Figure::BriefCpu, Figure::BriefWall], &brief, size.timers),
-        each([Figure::DropCpu, Figure::DropWall], &drop, size.timers),
+        each(["create-cpu", "create-wall"], &create, size.timers),
+        each(["brief-cpu", "brief-wall"], &brief, size.timers),
+        each(["drop-cpu", "drop-wall"], &drop, size.timers),
     ];
     Ok(Outcome::new(
-        Checksum::default().delays(&delays).order(&order),
+        Checksum::default().delays(&delays).order(&order).0,
         figures.into_iter().flatten(),
     ))
 }
@@ -101,8 +101,8 @@ pub(super) fn churn<C: Contender>(system: &C, size: &Size, runtime: &Runtime) ->
     });
     places.ensure_pending()?;
     forget(places.all);
-    let figures = each([Figure::ChurnCpu, Figure::ChurnWall], &reading, moves.len());
-    Ok(Outcome::new(Checksum::default().delays(&delays).moves(&moves), figures))
+    let figures = each(["churn-cpu", "churn-wall"], &reading, moves.len());
+    Ok(Outcome::new(Checksum::default().delays(&delays).moves(&moves).0, figures))
 }
 
 pub(super) fn reset<C: Contender>(system: &C, size: &Size, runtime: &Runtime) -> Result<Outcome> {
@@ -117,6 +117,6 @@ pub(super) fn reset<C: Contender>(system: &C, size: &Size, runtime: &Runtime) ->
     });
     places.ensure_pending()?;
     forget(places.all);
-    let figures = each([Figure::ResetCpu, Figure::ResetWall], &reading, moves.len());
-    Ok(Outcome::new(Checksum::default().delays(&delays).moves(&moves), figures))
+    let figures = each(["reset-cpu", "reset-wall"], &reading, moves.len());
+    Ok(Outcome::new(Checksum::default().delays(&delays).moves(&moves).0, figures))
 }

@@ -10,17 +10,17 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::contender::{Contender, Limits, each};
-use super::figure::Figure;
-use super::run::{Outcome, time};
+use super::run::time;
 use crate::meter::Meter;
+use crate::suite::Outcome;
 use crate::work::{Checksum, Size};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// How many tasks send messages, each to another that sends them back.
+/// The number of tasks that send messages, each to another that sends them back.
 const PAIRS: usize = 100;
 
-/// Ready when it was polled so often.
+/// A future that is ready after so many polls.
 struct After(u32);
 
 impl Future for After {
@@ -37,14 +37,14 @@ impl Future for After {
     }
 }
 
-/// Polled by this thread, with nobody to wake: what is left is the timeout.
+/// Polls by hand, with a waker that does nothing: the timeout is most of the cost.
 pub(super) fn by_hand<C: Contender>(system: &C, size: &Size, runtime: &Runtime) -> Result<Outcome> {
     let cases = [
-        (0, [Figure::TimeoutReadyCpu, Figure::TimeoutReadyWall]),
-        (1, [Figure::TimeoutOnceCpu, Figure::TimeoutOnceWall]),
-        (4, [Figure::TimeoutSeveralCpu, Figure::TimeoutSeveralWall]),
+        (0, ["timeout-ready-cpu", "timeout-ready-wall"]),
+        (1, ["timeout-once-cpu", "timeout-once-wall"]),
+        (4, ["timeout-several-cpu", "timeout-several-wall"]),
     ];
-    // Threads start, and memory grows, before the clock does.
+    // Threads start and memory grows before the clock starts.
     let mut completed = many(system, size.timers / 10, 1);
     let mut figures = Vec::new();
     for (polls, names) in cases {
@@ -52,10 +52,10 @@ pub(super) fn by_hand<C: Contender>(system: &C, size: &Size, runtime: &Runtime) 
         ensure!(completed == size.timers, "{completed} of {} futures completed", size.timers);
         figures.extend(each(names, &reading, size.timers));
     }
-    Ok(Outcome::new(Checksum::default(), figures))
+    Ok(Outcome::new(Checksum::default().0, figures))
 }
 
-/// One after the other; says how many completed.
+/// Polls one future after the other and returns how many completed.
 fn many<C: Contender>(system: &C, count: usize, polls: u32) -> usize {
     let mut cx = Context::from_waker(Waker::noop());
     let one = |_: &usize| {
@@ -70,18 +70,18 @@ fn many<C: Contender>(system: &C, count: usize, polls: u32) -> usize {
     (0..count).filter(one).count()
 }
 
-/// Tasks in pairs: one sends and waits for the answer, with a limit; the other answers.
+/// Measures pairs of tasks: one sends and waits for the answer, with a limit; the other answers.
 pub(super) fn receive<L: Limits>(system: &L, size: &Size, runtime: &Runtime) -> Result<Outcome> {
     let messages = (size.timers / PAIRS).max(1);
-    // As above: a short run first.
+    // A short run first, as above.
     let mut received = runtime.block_on(talk(system, messages / 10));
     let meter = Meter::start();
     received += runtime.block_on(talk(system, messages));
     let reading = meter.stop();
     let expected = (messages + messages / 10) * PAIRS;
     ensure!(received == expected, "{received} of {expected} messages were received in time");
-    let figures = each([Figure::ReceiveCpu, Figure::ReceiveWall], &reading, messages * PAIRS);
-    Ok(Outcome::new(Checksum::default(), figures))
+    let figures = each(["receive-cpu", "receive-wall"], &reading, messages * PAIRS);
+    Ok(Outcome::new(Checksum::default().0, figures))
 }
 
 async fn talk<L: Limits>(system: &L, messages: usize) -> usize {
@@ -107,7 +107,7 @@ async fn echo(mut questions: Receiver<usize>, answer: Sender<usize>) {
     }
 }
 
-/// Says how many answers came in time.
+/// Returns how many answers came in time.
 async fn ask<L: Limits>(
     system: L,
     question: Sender<usize>,

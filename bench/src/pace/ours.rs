@@ -1,7 +1,7 @@
-//! Submitting to a pacer and starting what was submitted.
+//! Submits tasks to a pacer and starts them.
 //!
-//! Where it is not said otherwise, the timer has no thread: this one submits, and then lets the
-//! timer turn. So the two are measured apart, by the clock of the machine, and nothing waits.
+//! Except in `threads`, the timer has no thread: this one submits, and then lets the timer turn. So
+//! the two are measured apart, by the real clock, and nothing waits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -11,16 +11,15 @@ use anyhow::{Result, ensure};
 use tickwheel::pace::KeyedPacer;
 use tickwheel::{ManualClock, Timer};
 
-use super::figure::Figure;
-use super::work::keys;
+use super::keys;
 use crate::memory::live_bytes;
-use crate::meter::Meter;
-use crate::stopwatch::Stopwatch;
+use crate::meter::{Meter, Stopwatch};
+use crate::suite::Figures;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
 
-/// How often a key gets a task where only one may start at once.
+/// Tasks for each key where only one may start in a second.
 const TASKS_THAT_WAIT: u64 = 3;
 
 /// The sum of the keys of all tasks that have started.
@@ -36,7 +35,7 @@ fn submit_all(pacer: &KeyedPacer<u64>, keys: &[u64]) -> Result<()> {
     Ok(())
 }
 
-/// Each key's task has started so often, and nothing else.
+/// Checks that the task of each key has started so often, and no other task.
 fn ensure_started(pacer: &KeyedPacer<u64>, keys: &[u64], times: u64) -> Result<()> {
     let stats = pacer.stats();
     let count = keys.len() as u64 * times;
@@ -46,14 +45,14 @@ fn ensure_started(pacer: &KeyedPacer<u64>, keys: &[u64], times: u64) -> Result<(
     Ok(())
 }
 
-/// Nanoseconds of this thread for each of `count`.
+/// Returns nanoseconds of this thread for each of `count`.
 fn time(count: usize, work: impl FnOnce() -> Result<()>) -> Result<f64> {
     let stopwatch = Stopwatch::start();
     work()?;
     Ok(stopwatch.elapsed_without(Duration::ZERO).as_nanos() as f64 / count as f64)
 }
 
-/// Nanoseconds for each of `count` tasks that a timer without a thread starts.
+/// Returns nanoseconds for each of `count` tasks that a timer without a thread starts.
 fn dispatch(timer: &Timer, count: usize) -> Result<f64> {
     time(count, || {
         timer.turn();
@@ -65,8 +64,8 @@ fn caller_driven() -> Result<Timer> {
     Ok(Timer::builder().caller_driven().build()?)
 }
 
-/// New keys, then the same again.
-pub(super) fn start(count: usize) -> Result<Vec<(Figure, f64)>> {
+/// Submits and starts a task for each new key, then for the same keys again.
+pub(super) fn start(count: usize) -> Result<Figures> {
     let (first, second) = (keys(count, 0), keys(count, 1));
     let timer = caller_driven()?;
     let before = live_bytes();
@@ -78,18 +77,18 @@ pub(super) fn start(count: usize) -> Result<Vec<(Figure, f64)>> {
     let dispatch_known = dispatch(&timer, count)?;
     ensure_started(&pacer, &first, 2)?;
     Ok(vec![
-        (Figure::SubmitNew, submit_new),
-        (Figure::DispatchNew, dispatch_new),
-        (Figure::BothNew, submit_new + dispatch_new),
-        (Figure::SubmitKnown, submit_known),
-        (Figure::DispatchKnown, dispatch_known),
-        (Figure::BothKnown, submit_known + dispatch_known),
-        (Figure::MemoryQueued, memory),
+        ("submit-new", submit_new),
+        ("dispatch-new", dispatch_new),
+        ("both-new", submit_new + dispatch_new),
+        ("submit-known", submit_known),
+        ("dispatch-known", dispatch_known),
+        ("both-known", submit_known + dispatch_known),
+        ("memory-queued", memory),
     ])
 }
 
-/// With the timer's own thread, which starts tasks while this one submits.
-pub(super) fn threads(count: usize) -> Result<Vec<(Figure, f64)>> {
+/// Submits while the timer's own thread starts tasks.
+pub(super) fn threads(count: usize) -> Result<Figures> {
     let keys = keys(count, 0);
     let timer = Timer::new();
     let pacer = KeyedPacer::new(&timer, 100, HOUR);
@@ -100,11 +99,11 @@ pub(super) fn threads(count: usize) -> Result<Vec<(Figure, f64)>> {
     }
     let processor = meter.stop().processor;
     ensure_started(&pacer, &keys, 1)?;
-    Ok(vec![(Figure::Threads, processor.as_nanos() as f64 / count as f64)])
+    Ok(vec![("threads", processor.as_nanos() as f64 / count as f64)])
 }
 
-/// One start a second for each key, so that most tasks wait in the wheel.
-pub(super) fn wait(count: usize) -> Result<Vec<(Figure, f64)>> {
+/// Allows one start a second for each key, so that most tasks wait in the wheel.
+pub(super) fn wait(count: usize) -> Result<Figures> {
     let passes: Vec<_> = (0..TASKS_THAT_WAIT).map(|pass| keys(count, pass)).collect();
     let timer = caller_driven()?;
     let pacer = KeyedPacer::new(&timer, 1, SECOND);
@@ -121,11 +120,11 @@ pub(super) fn wait(count: usize) -> Result<Vec<(Figure, f64)>> {
         Ok(())
     })?;
     ensure_started(&pacer, &passes[0], TASKS_THAT_WAIT)?;
-    Ok(vec![(Figure::Wait, processor)])
+    Ok(vec![("wait", processor)])
 }
 
-/// A window passes, by a clock that is moved by hand.
-pub(super) fn forget(count: usize) -> Result<Vec<(Figure, f64)>> {
+/// Lets a window pass, by a manual clock.
+pub(super) fn forget(count: usize) -> Result<Figures> {
     let keys = keys(count, 0);
     let clock = ManualClock::new();
     let timer = Timer::builder().clock(clock.clone()).build()?;
@@ -138,5 +137,5 @@ pub(super) fn forget(count: usize) -> Result<Vec<(Figure, f64)>> {
         Ok(())
     })?;
     ensure!(pacer.stats().keys == 0, "{} keys were not forgotten", pacer.stats().keys);
-    Ok(vec![(Figure::Forget, processor)])
+    Ok(vec![("forget", processor)])
 }

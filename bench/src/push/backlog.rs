@@ -1,33 +1,22 @@
 //! A backlog of due jobs for one target: delivered by the server, and by a worker over HTTP.
 
-use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
 use super::Pair;
+use crate::meter::Meter;
 use crate::server::http::Connection;
+use crate::suite::Figures;
 
 const CONCURRENCY: usize = 64;
-/// Jobs that a worker reserves and acknowledges at a time: as many as an answer with a length has.
+/// Jobs that a worker reserves and acknowledges at a time: more would be answered in chunks.
 const BATCH: usize = 50;
 
-/// What deliveries took.
-pub(super) struct Outcome {
-    /// Deliveries in a second.
-    pub(super) rate: f64,
-    /// Processor time of one, of all processes but the target.
-    pub(super) cost: Duration,
-    /// The resident memory of the server at the end, in bytes.
-    pub(super) resident: u64,
-}
-
 /// The server delivers.
-pub(super) fn pushed(binary: &Path, folder: &Path, jobs: usize) -> Result<Outcome> {
-    let mut pair = Pair::start(binary, folder)?;
+pub(super) fn pushed(mut pair: Pair, jobs: usize) -> Result<Figures> {
     let url = format!("http://127.0.0.1:{}/", pair.target.port);
     let pacing = json!({ "concurrency": CONCURRENCY });
     pair.ask("PUT", "/v1/targets/partner", &json!({ "url": url, "pacing": pacing }))?;
@@ -38,14 +27,13 @@ pub(super) fn pushed(binary: &Path, folder: &Path, jobs: usize) -> Result<Outcom
     pair.ask("POST", "/v1/targets/partner/resume", &Value::Null)?;
     let report = pair.target.wait_for(jobs)?;
     let cost = pair.server.processor_time()?.saturating_sub(before);
-    Ok(outcome(jobs, report.span, cost, pair.server.resident()?))
+    Ok(figures(jobs, report.span, cost, pair.server.resident()?))
 }
 
 /// A worker reserves jobs, posts them to the same target, and acknowledges them.
-pub(super) fn worked(binary: &Path, folder: &Path, jobs: usize) -> Result<Outcome> {
-    let mut pair = Pair::start(binary, folder)?;
+pub(super) fn worked(mut pair: Pair, jobs: usize) -> Result<Figures> {
     pair.put("orders", jobs)?;
-    let (before, own) = (pair.server.processor_time()?, own_time());
+    let (before, own) = (pair.server.processor_time()?, Meter::start());
     let (server, target) = (pair.connection.port(), pair.target.port);
     thread::scope(|scope| {
         let workers: Vec<_> =
@@ -53,20 +41,18 @@ pub(super) fn worked(binary: &Path, folder: &Path, jobs: usize) -> Result<Outcom
         workers.into_iter().try_for_each(|worker| worker.join().expect("a worker panicked"))
     })?;
     let of_server = pair.server.processor_time()?.saturating_sub(before);
-    let cost = of_server + own_time().saturating_sub(own);
+    let cost = of_server + own.stop().processor;
     let report = pair.target.wait_for(jobs)?;
-    Ok(outcome(jobs, report.span, cost, pair.server.resident()?))
+    Ok(figures(jobs, report.span, cost, pair.server.resident()?))
 }
 
-fn outcome(jobs: usize, span: u64, cost: Duration, resident: u64) -> Outcome {
-    let rate = jobs as f64 / (span.max(1) as f64 / 1e6);
-    Outcome { rate, cost: cost / jobs as u32, resident }
-}
-
-/// Processor time of this process.
-fn own_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+fn figures(jobs: usize, span_us: u64, cost: Duration, resident: u64) -> Figures {
+    let jobs = jobs as f64;
+    vec![
+        ("deliveries", jobs / (span_us.max(1) as f64 / 1e6)),
+        ("delivery-cpu", cost.as_secs_f64() * 1e6 / jobs),
+        ("memory", resident as f64 / f64::from(1 << 20)),
+    ]
 }
 
 /// Works until no job is left.

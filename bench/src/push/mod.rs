@@ -1,105 +1,125 @@
 //! Push delivery: how fast one target gets a backlog, what a delivery costs beside a worker that
 //! does the same over HTTP, and whether a thousand targets keep their rates.
 //!
-//! * `target`: the HTTP target, a process of its own, which answers at once and counts.
-//! * `backlog`: the backlog of one target, delivered by the server and by a worker.
-//! * `rates`: many targets with a rate each.
+//! * `target`: the HTTP target, a process of its own, which answers at once and counts
+//! * `backlog`: the backlog of one target, delivered by the server and by a worker
+//! * `rates`: many targets with a rate each
 
 mod backlog;
 mod rates;
 mod target;
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use anyhow::{Context, Result};
-use clap::Args;
+use anyhow::{Context, Result, bail, ensure};
+use clap::Arg;
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use self::target::Target;
 use crate::queue::servers::process::{Process, free_port};
-use crate::report::goal::{self, Goal};
-use crate::scratch::Scratch;
 use crate::server::http::Connection;
 use crate::server::program;
-pub(crate) use target::Run;
-use target::Target;
+use crate::suite::chart::Scale::Linear;
+use crate::suite::goal::Of;
+use crate::suite::options::Choice;
+use crate::suite::unit::Unit::{JobsPerSecond, Mebibytes, Microseconds, PercentOfRate, Requests};
+use crate::suite::{
+    Case, Outcome, Ready, Run, Section, Spec, Suite, Versus, figure, ours, panel, peer, workload,
+};
 
-/// How to measure push delivery.
-#[derive(Args)]
-pub(crate) struct Options {
-    /// A short run, to see that everything works
-    #[arg(long)]
-    quick: bool,
-    /// The binary to measure; built from this repository by default
-    #[arg(long, value_name = "PATH")]
-    binary: Option<PathBuf>,
-}
+pub(crate) struct Push;
 
-/// How much work there is.
-struct Scale {
-    /// Jobs of the backlog.
-    jobs: usize,
-    /// Targets with a rate, and for how long they are watched.
-    targets: usize,
-    seconds: u64,
-}
+const PUSH: Of = Of("push");
 
-impl Options {
-    fn scale(&self) -> Scale {
-        if self.quick {
-            Scale { jobs: 20_000, targets: 50, seconds: 5 }
+static SPEC: Spec = Spec {
+    name: "push",
+    about: "Push delivery: its speed, its cost beside a worker, and the rates of many targets",
+    examples: "\
+Examples: everything small; the backlog alone; the run whose results are kept
+  cargo xtask bench push --quick
+  cargo xtask bench push --workload backlog
+  cargo xtask bench push --save",
+    title: "Push delivery",
+    sizes: None,
+    stores: true,
+    workloads: &[
+        workload("backlog", 1, 60, "A million due jobs for one target, 64 at a time"),
+        workload("rates", 1, 70, "1,000 targets that allow 10 requests a second each"),
+    ],
+    systems: &[
+        ours("push", "push", "The server delivers the jobs to the target"),
+        peer("worker", "worker", "worker", "A worker reserves, posts and acknowledges over HTTP"),
+    ],
+    figures: &[
+        figure("deliveries", "backlog: deliveries", JobsPerSecond),
+        figure("delivery-cpu", "backlog: processor time of a delivery", Microseconds),
+        figure("memory", "backlog: memory of the server", Mebibytes),
+        figure("densest", "rates: most requests of a target in any second", Requests),
+        figure("used", "rates: requests of those that were allowed", PercentOfRate),
+    ],
+    sections: &[Section { heading: "", systems: &[], versus: &[Versus::System("worker")] }],
+    goals: &[
+        PUSH.at_least("deliveries", 15_000.0),
+        PUSH.under("memory", 150.0),
+        PUSH.times("delivery-cpu", 2.0, "worker"),
+        PUSH.at_most("densest", rates::STARTS as f64),
+        PUSH.at_least("used", 99.0),
+    ],
+    subtitle: "One target, 64 requests at a time.",
+    legend: &[],
+    panels: &[
+        panel("speed: longer is better", Linear, &[], &["deliveries"]),
+        panel("processor time: shorter is better", Linear, &[], &["delivery-cpu"]),
+    ],
+    notes: include_str!("notes.md"),
+};
+
+impl Suite for Push {
+    fn spec(&self) -> &'static Spec {
+        &SPEC
+    }
+
+    fn options(&self) -> Vec<Arg> {
+        vec![program::option()]
+    }
+
+    /// A worker has no rates of targets.
+    fn does(&self, system: &str, workload: &str) -> bool {
+        system == "push" || workload == "backlog"
+    }
+
+    fn set_up(&self, choice: &Choice) -> Result<Ready> {
+        let settings = vec![("binary", program::binary(choice)?)];
+        Ok(Ready { settings, ..Ready::default() })
+    }
+
+    fn settings(&self, choice: &Choice, _case: &Case) -> Vec<(&'static str, u64)> {
+        if choice.quick() {
+            vec![("jobs", 20_000), ("targets", 50), ("seconds", 5)]
         } else {
-            Scale { jobs: 1_000_000, targets: 1_000, seconds: 60 }
+            vec![("jobs", 1_000_000), ("targets", 1_000), ("seconds", 60)]
         }
     }
-}
 
-/// Measures everything, and prints which goals are reached.
-pub(crate) fn compare(options: &Options) -> Result<()> {
-    let binary = options.binary.clone().map_or_else(program::build, Ok)?;
-    let scale = options.scale();
-    let folder = std::env::temp_dir().join(format!("tickwheel-bench-push-{}", std::process::id()));
-    let _scratch = Scratch::new(&folder)?;
-    let pushed = backlog::pushed(&binary, &folder.join("pushed"), scale.jobs)?;
-    let worked = backlog::worked(&binary, &folder.join("worked"), scale.jobs)?;
-    let rates = rates::measure(&binary, &folder.join("rates"), &scale)?;
-    let micros = |cost: Duration| cost.as_secs_f64() * 1e6;
-    let mebibytes = pushed.resident >> 20;
-    let goals = [
-        Goal {
-            what: format!("deliveries of {} due jobs, concurrency 64", scale.jobs),
-            wanted: "15,000/s".to_owned(),
-            measured: format!("{:.0}/s", pushed.rate),
-            reached: pushed.rate >= 15_000.0,
-        },
-        Goal {
-            what: "memory of the server meanwhile".to_owned(),
-            wanted: "150 MiB".to_owned(),
-            measured: format!("{mebibytes} MiB"),
-            reached: mebibytes < 150,
-        },
-        Goal {
-            what: "processor time of a delivery, beside that by a worker loop".to_owned(),
-            wanted: "half".to_owned(),
-            measured: format!("{:.1} µs, {:.1} µs", micros(pushed.cost), micros(worked.cost)),
-            reached: pushed.cost * 2 <= worked.cost,
-        },
-        Goal {
-            what: format!("requests in any second, of {} targets at 10/s", scale.targets),
-            wanted: "10".to_owned(),
-            measured: rates.densest.to_string(),
-            reached: rates.densest <= rates::STARTS,
-        },
-        Goal {
-            what: format!("use of these rates in {} s", scale.seconds),
-            wanted: "99 %".to_owned(),
-            measured: format!("{:.1} %", 100.0 * rates.used),
-            reached: rates.used >= 0.99,
-        },
-    ];
-    println!("{}", goal::table(&goals));
-    Ok(())
+    fn run(&self, run: &Run) -> Result<Outcome> {
+        let pair = Pair::start(run.path("binary")?, run.path("folder")?)?;
+        let jobs = run.number("jobs")? as usize;
+        let figures = match (run.workload.name, run.system.name) {
+            ("backlog", "push") => backlog::pushed(pair, jobs),
+            ("backlog", "worker") => backlog::worked(pair, jobs),
+            ("rates", _) => {
+                rates::measure(pair, run.number("targets")? as usize, run.number("seconds")?)
+            }
+            (other, _) => bail!("unknown workload {other}"),
+        };
+        Ok(figures?.into())
+    }
+
+    /// Serves as the target.
+    fn help(&self, run: &Run) -> Result<()> {
+        target::serve(u16::try_from(run.number("port")?)?)
+    }
 }
 
 /// A server and a target, each a process of its own.
@@ -130,13 +150,13 @@ impl Pair {
         Ok(Self { server, target, connection })
     }
 
-    /// Asks the server, and returns its answer.
+    /// Sends a request to the server and returns its answer.
     fn ask(&mut self, method: &str, path: &str, body: &Value) -> Result<Value> {
         let text = body.to_string();
         let body = if body.is_null() { &b""[..] } else { text.as_bytes() };
         let answer = self.connection.ask(method, path, body)?;
         let status = answer.status;
-        anyhow::ensure!(
+        ensure!(
             (200..300).contains(&status),
             "{method} {path} was answered with {status}: {}",
             String::from_utf8_lossy(answer.body)
@@ -150,9 +170,9 @@ impl Pair {
         let mut left = jobs;
         while left > 0 {
             let count = left.min(BATCH);
-            let item = serde_json::json!({ "queue": queue, "text": "an order of 42 things" });
+            let item = json!({ "queue": queue, "text": "an order of 42 things" });
             let items = vec![item; count];
-            self.ask("POST", "/v1/jobs/batch", &serde_json::json!({ "items": items }))?;
+            self.ask("POST", "/v1/jobs/batch", &json!({ "items": items }))?;
             left -= count;
         }
         Ok(())

@@ -1,7 +1,6 @@
 //! The target: a process that answers every request at once, and counts requests.
 //!
-//! Requests to `/t/…` are noted with their times, each path for itself. `GET /report` tells what
-//! came.
+//! It keeps the times of requests to `/t/…`, for each path. `GET /report` returns a summary.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,19 +11,18 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use clap::Args;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::queue::servers::process::{Process, free_port};
 use crate::server::http::Connection;
 
-/// Windows at the target are this much shorter than those that are promised, in microseconds: the
-/// way from one process to the other is no part of the promise.
+/// How much shorter windows are at the target than at the server, in microseconds: requests do not
+/// take equally long from one process to the other.
 const TOLERANCE: u64 = 20_000;
 const WINDOW: u64 = 1_000_000;
 
-/// What a target has got.
+/// What a target received.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Report {
     pub(super) requests: usize,
@@ -46,7 +44,9 @@ impl Target {
         std::fs::create_dir_all(&folder)?;
         let port = free_port()?;
         let program = std::env::current_exe().context("this program has no path")?;
-        let arguments = ["push-target".to_owned(), format!("--port={port}")];
+        let run = "run push --system push --workload backlog --helper target --port";
+        let mut arguments: Vec<String> = run.split(' ').map(str::to_owned).collect();
+        arguments.push(port.to_string());
         let mut process = Process::start(&[], &program, &arguments, &folder, Signal::KILL)?;
         process.await_client(|| Connection::open(port))?;
         Ok(Self { _process: process, port })
@@ -70,14 +70,6 @@ impl Target {
     }
 }
 
-/// The target of a push benchmark, in this process.
-#[derive(Args)]
-pub(crate) struct Run {
-    /// The port of loopback to listen on
-    #[arg(long)]
-    port: u16,
-}
-
 #[derive(Default)]
 struct Came {
     requests: usize,
@@ -86,19 +78,17 @@ struct Came {
     by_path: HashMap<String, Vec<Instant>>,
 }
 
-impl Run {
-    /// Serves until the process is killed.
-    pub(crate) fn execute(&self) -> Result<()> {
-        let listener = TcpListener::bind(("127.0.0.1", self.port))?;
-        let came = Arc::new(Mutex::new(Came::default()));
-        for stream in listener.incoming() {
-            let (stream, came) = (stream?, Arc::clone(&came));
-            stream.set_nodelay(true)?;
-            let serving = thread::Builder::new().stack_size(64 << 10);
-            serving.spawn(move || serve(stream, &came))?;
-        }
-        Ok(())
+/// Serves on a port of loopback until the process is killed.
+pub(super) fn serve(port: u16) -> Result<()> {
+    let listener = TcpListener::bind(("127.0.0.1", port))?;
+    let came = Arc::new(Mutex::new(Came::default()));
+    for stream in listener.incoming() {
+        let (stream, came) = (stream?, Arc::clone(&came));
+        stream.set_nodelay(true)?;
+        let serving = thread::Builder::new().stack_size(64 << 10);
+        serving.spawn(move || answer(stream, &came))?;
     }
+    Ok(())
 }
 
 impl Came {
@@ -130,7 +120,7 @@ impl Came {
 }
 
 /// Answers the requests of a connection.
-fn serve(stream: TcpStream, came: &Mutex<Came>) -> Option<()> {
+fn answer(stream: TcpStream, came: &Mutex<Came>) -> Option<()> {
     let mut writer = stream.try_clone().ok()?;
     let mut reader = BufReader::new(stream);
     let (mut line, mut body) = (String::new(), Vec::new());

@@ -1,11 +1,11 @@
-//! The jobs that every system is given: 200 bytes of JSON that say which job it is and when it is
-//! due.
+//! The jobs that every system is given: 200 bytes of JSON with the number of the job and its due
+//! time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const PAYLOAD: usize = 200;
-/// What stands before the number of the job, before its due time, before the filling, and at the
-/// end. Numbers have 16 hexadecimal digits.
+/// The text before the number of the job, before its due time, before the padding, and at the end.
+/// Numbers have 16 hexadecimal digits.
 const PARTS: [&str; 4] = ["{\"job\":\"", "\",\"due\":\"", "\",\"fill\":\"", "\"}"];
 const DIGITS: usize = 16;
 const WEEK: Duration = Duration::from_hours(7 * 24);
@@ -15,14 +15,14 @@ const WEEK: Duration = Duration::from_hours(7 * 24);
 pub(crate) struct Job {
     /// In whole milliseconds of the wall clock.
     pub(crate) due: u64,
-    /// How long after its making that is: in whole seconds, because beanstalkd knows no other.
+    /// The time from creation until then: whole seconds, because beanstalkd accepts no other.
     pub(crate) delay: Duration,
     pub(crate) key: Option<String>,
     pub(crate) payload: Vec<u8>,
 }
 
 impl Job {
-    /// A job due so long after a whole millisecond, which must not be in the future.
+    /// Returns a job due `delay` after the millisecond `from`, which must not be in the future.
     pub(crate) fn new(number: u64, from: u64, delay: Duration) -> Self {
         let due = from + delay.as_millis() as u64;
         let mut payload = Vec::with_capacity(PAYLOAD);
@@ -36,7 +36,7 @@ impl Job {
         Self { due, delay, key: None, payload }
     }
 
-    /// A job due in a week.
+    /// Returns a job due in a week.
     pub(crate) fn far(number: u64) -> Self {
         Self::new(number, now_micros() / 1_000, WEEK)
     }
@@ -46,7 +46,7 @@ impl Job {
     }
 }
 
-/// What a payload says: the number of the job, and when it is due in milliseconds.
+/// Reads the number of the job and its due time in milliseconds from a payload.
 pub(crate) fn read(payload: &[u8]) -> Option<(u64, u64)> {
     let text = std::str::from_utf8(payload).ok().filter(|text| text.len() == PAYLOAD)?;
     let (number, rest) = text.strip_prefix(PARTS[0])?.split_at_checked(DIGITS)?;
@@ -55,13 +55,13 @@ pub(crate) fn read(payload: &[u8]) -> Option<(u64, u64)> {
     Some((value(number)?, value(due)?))
 }
 
-/// Quicker than formatting: jobs are made while the clock runs.
+/// Writes digits faster than formatting does: jobs are created while the clock runs.
 fn digits(number: u64) -> [u8; DIGITS] {
     let digit = |place| b"0123456789abcdef"[(number >> (60 - 4 * place)) as usize & 15];
     std::array::from_fn(digit)
 }
 
-/// The wall clock in microseconds.
+/// Returns the wall clock in microseconds.
 pub(crate) fn now_micros() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default().as_micros() as u64

@@ -8,23 +8,19 @@ use tickwheel_queue::{Durability, Lease, NewJob, Queues, Time};
 
 use super::contender::{Caller, Contender, LEASE, PATIENCE};
 use super::job::Job;
-use super::system::Class;
 
 const QUEUE: &str = "bench";
-/// As often as the strictest of the peers.
+/// The interval of the strictest peer.
 const INTERVAL: Duration = Duration::from_millis(50);
-/// The cache for what is read from disk: what `Builder::cache` says without a call.
-pub(super) const CACHE: u64 = 32 << 20;
+/// The cache for reads: the default of `Builder::cache`.
+const CACHE: u64 = 32 << 20;
 
 pub(crate) struct Ours(Queues);
 
 impl Ours {
-    /// Opens the queue in a folder, or makes it.
-    pub(crate) fn open(folder: &Path, class: Class) -> Result<Self> {
-        let durability = match class {
-            Class::Synced => Durability::Sync,
-            Class::Relaxed => Durability::Interval(INTERVAL),
-        };
+    /// Opens or creates the queue in a folder.
+    pub(crate) fn open(folder: &Path, relaxed: bool) -> Result<Self> {
+        let durability = if relaxed { Durability::Interval(INTERVAL) } else { Durability::Sync };
         let queues = Queues::builder().durability(durability).cache(CACHE).open(folder)?;
         Ok(Self(queues))
     }

@@ -1,8 +1,7 @@
 //! A small client of HTTP/1.1: one connection that is kept, one request at a time.
 //!
-//! It shares two cores with the service, so it does no more than it must: a request is one write,
-//! an answer mostly one read into the same buffer. It reads what the service sends, not all that
-//! HTTP allows: an answer has a length, and nothing follows it.
+//! It shares two cores with the service, so it does little: a request is one write, an answer mostly
+//! one read into the same buffer. It reads only what the service sends: answers with a length.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,7 +9,7 @@ use std::net::TcpStream;
 use anyhow::{Context, Result, bail, ensure};
 
 const HEAD_END: &[u8] = b"\r\n\r\n";
-/// Room that is always left to read into.
+/// The least free space of the buffer before a read.
 const ROOM: usize = 16 << 10;
 
 /// A connection to the service.
@@ -21,14 +20,14 @@ pub(crate) struct Connection {
     answer: Vec<u8>,
 }
 
-/// What the service answered.
+/// An answer of the service.
 pub(crate) struct Answer<'a> {
     pub(crate) status: u16,
     pub(crate) body: &'a [u8],
 }
 
 impl Answer<'_> {
-    /// Refuses any other status.
+    /// Returns an error for any other status.
     pub(crate) fn expect(self, status: u16) -> Result<Self> {
         if self.status == status {
             return Ok(self);
@@ -45,12 +44,12 @@ impl Connection {
         Ok(Self { stream, host, request: Vec::new(), answer: Vec::new() })
     }
 
-    /// The port that it goes to.
+    /// Returns the port of the service.
     pub(crate) fn port(&self) -> u16 {
         self.stream.peer_addr().map_or(0, |address| address.port())
     }
 
-    /// Adds a request to those that are sent next, with JSON unless the body is empty.
+    /// Appends a request to the buffer, with JSON unless the body is empty.
     fn add(&mut self, method: &str, path: &str, body: &[u8]) -> Result<()> {
         let (host, length) = (&self.host, body.len());
         write!(self.request, "{method} {path} HTTP/1.1\r\nhost: {host}\r\n")?;
@@ -62,7 +61,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends several posts at once, and waits for their answers, which must have this status.
+    /// Sends several posts at once and waits for their answers, which must have this status.
     pub(crate) fn post_each<'a>(
         &mut self,
         path: &str,
@@ -93,7 +92,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Asks, with JSON unless the body is empty, and waits for the answer.
+    /// Sends a request, with JSON unless the body is empty, and waits for the answer.
     pub(crate) fn ask(&mut self, method: &str, path: &str, body: &[u8]) -> Result<Answer<'_>> {
         self.request.clear();
         self.add(method, path, body)?;
@@ -113,7 +112,7 @@ impl Connection {
         Ok(Answer { status: head.status, body: &self.answer[head.length..end] })
     }
 
-    /// Reads what has come behind what is there.
+    /// Reads more bytes after the first `filled` ones.
     fn read(&mut self, filled: usize) -> Result<usize> {
         if self.answer.len() < filled + ROOM {
             self.answer.resize(filled + 2 * ROOM, 0);
@@ -124,7 +123,7 @@ impl Connection {
     }
 }
 
-/// What the head of an answer says.
+/// The head of an answer.
 struct Head {
     status: u16,
     /// Bytes of the head itself.
@@ -134,7 +133,7 @@ struct Head {
 }
 
 impl Head {
-    /// The head, once all of it is there.
+    /// Returns the head, or `None` if it is incomplete.
     fn read(bytes: &[u8]) -> Result<Option<Self>> {
         let Some(end) = bytes.windows(HEAD_END.len()).position(|part| part == HEAD_END) else {
             return Ok(None);
@@ -161,7 +160,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that answers each request with the next of these, piece by piece.
+    /// Connects to a server that answers each request with the next of these, piece by piece.
     fn connection(answers: &'static [&'static [&'static str]]) -> Connection {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -22,7 +22,7 @@ pub(super) struct Service {
 }
 
 impl Service {
-    /// The service on a port, if it answers.
+    /// Connects to the service on a port.
     pub(super) fn connect(port: u16) -> Result<Self> {
         let service = Self { port };
         service.pending()?;
@@ -50,11 +50,11 @@ impl Contender for Service {
 
 pub(super) struct ServiceCaller {
     connection: Connection,
-    /// What is to be sent.
+    /// The body of the next request.
     body: Vec<u8>,
 }
 
-/// What a job is acknowledged with.
+/// Acknowledges a job.
 pub(super) struct Ticket {
     id: String,
     token: String,
@@ -81,7 +81,7 @@ struct Delivered<'a> {
 }
 
 impl ServiceCaller {
-    /// Asks for something that is done to each of several, and refuses anything but success.
+    /// Sends a batch. An error of any item is an error.
     fn ask_for_all(&mut self, path: &str) -> Result<()> {
         let answer = self.connection.ask("POST", path, &self.body)?.expect(200)?;
         let text = std::str::from_utf8(answer.body)?;
@@ -90,7 +90,7 @@ impl ServiceCaller {
     }
 }
 
-/// A job as the service takes it. Its key has no characters that JSON would escape.
+/// Writes a job as JSON. Its key has no characters that JSON would escape.
 fn describe(body: &mut Vec<u8>, job: &Job, is_single: bool) -> Result<()> {
     body.push(b'{');
     if !is_single {

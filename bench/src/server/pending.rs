@@ -1,8 +1,8 @@
-//! What jobs that are due in a week cost the service while they wait.
+//! The cost of jobs that are due in a week, to the service.
 //!
-//! It is filled over HTTP, killed, and started again: first answer. Then it is left alone for a
-//! while: processor time and memory. Then it is stopped and started once more: first answer. What
-//! it says that it holds has to be all.
+//! The service is filled over HTTP, killed, and started again: first answer. It is left alone for a
+//! while: processor time and memory. It is stopped and started once more: first answer. It must
+//! report all jobs each time.
 
 use std::fs;
 use std::thread::sleep;
@@ -10,41 +10,41 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::figure::Figure;
-use super::measure::Figures;
-use super::plan::Plan;
-use super::program::Program;
+use super::program::start;
 use crate::queue::measure::pending::{ensure_all, fill};
+use crate::queue::measure::time;
+use crate::suite::{Figures, Run};
 
-/// For filling, where nothing is measured, a sync now and then has to do.
+/// Nothing is measured while the service is filled, so that a sync now and then suffices.
 const FILLING: &str = "50ms";
 const SYNCED: &str = "sync";
-/// What a start leaves to be done is done by then.
+/// The time for work that a start leaves to be done.
 const CALM: Duration = Duration::from_secs(2);
 
-pub(super) fn measure(plan: &Plan) -> Result<Figures> {
-    let Plan { binary, folder, jobs, .. } = plan;
-    let (program, service, _) = Program::start(binary, folder, FILLING)?;
-    fill(&service, *jobs)?;
+pub(super) fn measure(run: &Run) -> Result<Figures> {
+    let (binary, folder) = (run.path("binary")?, run.path("folder")?);
+    let (jobs, time) = (run.number("jobs")?, time(run)?);
+    let (program, service, _) = start(binary, folder, FILLING)?;
+    fill(&service, jobs)?;
     program.kill()?;
 
-    let (program, service, after_kill) = Program::start(binary, folder, SYNCED)?;
-    ensure_all(&service, *jobs)?;
-    sleep(CALM.min(plan.time()));
+    let (program, service, after_kill) = start(binary, folder, SYNCED)?;
+    ensure_all(&service, jobs)?;
+    sleep(CALM.min(time));
     let before = program.processor_time()?;
-    sleep(plan.time());
+    sleep(time);
     let used = program.processor_time()?.saturating_sub(before);
     let memory = program.resident()?;
     program.stop()?;
 
-    let (_program, service, after_stop) = Program::start(binary, folder, SYNCED)?;
-    ensure_all(&service, *jobs)?;
+    let (_program, service, after_stop) = start(binary, folder, SYNCED)?;
+    ensure_all(&service, jobs)?;
     let size = fs::metadata(binary).with_context(|| format!("no size of {}", binary.display()))?;
     Ok(vec![
-        (Figure::StartAfterKill, after_kill.as_secs_f64()),
-        (Figure::StartAfterStop, after_stop.as_secs_f64()),
-        (Figure::Memory, memory as f64 / f64::from(1 << 20)),
-        (Figure::Idle, 100.0 * used.as_secs_f64() / plan.time().as_secs_f64()),
-        (Figure::Binary, size.len() as f64 / 1e6),
+        ("start-after-kill", after_kill.as_secs_f64()),
+        ("start-after-stop", after_stop.as_secs_f64()),
+        ("memory", memory as f64 / f64::from(1 << 20)),
+        ("idle", 100.0 * used.as_secs_f64() / time.as_secs_f64()),
+        ("binary", size.len() as f64 / 1e6),
     ])
 }

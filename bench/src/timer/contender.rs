@@ -1,36 +1,36 @@
-//! What a timer of this process has to offer to take part.
+//! The operations that a timer in Rust needs.
 
 use std::time::Duration;
 
 use crate::lateness::Task;
 
 pub(super) trait Contender: Sync {
-    /// What a thread that schedules has to hold.
+    /// A guard that a thread holds while it schedules.
     type Context<'a>
     where
         Self: 'a;
-    /// What a pending timer is cancelled with.
+    /// Cancels a pending timer.
     type Handle: Send;
-    /// What a pending timer is reset with.
+    /// Resets a pending timer.
     type Resettable;
 
-    /// Whether a pending timer is in its handle, and gone with it.
+    /// Whether dropping the handle cancels the timer.
     const LIVES_IN_HANDLE: bool;
 
     fn context(&self) -> Self::Context<'_>;
 
-    /// Schedules a task that does not fire before it is cancelled.
+    /// Schedules a task that is cancelled before it fires.
     fn schedule(&self, delay: Duration, task: Task) -> Self::Handle;
 
-    /// Cancels a pending task; `false` if the timer says that it was not pending.
+    /// Cancels a pending task; returns `false` if it was not pending.
     fn cancel(&self, handle: &mut Self::Handle) -> bool;
 
-    /// Schedules a task that does not fire before it is reset.
+    /// Schedules a task that is reset before it fires.
     fn schedule_resettable(&self, delay: Duration, task: Task) -> Self::Resettable;
 
-    /// Sets a new delay from now; `false` if the timer says that the task was not pending.
+    /// Sets a new delay from now; returns `false` if the task was not pending.
     fn reset(&self, handle: &mut Self::Resettable, delay: Duration) -> bool;
 
-    /// Schedules a task that fires, and of which nobody keeps a handle.
+    /// Schedules a task that fires, without a handle.
     fn launch(&self, delay: Duration, task: Task);
 }

@@ -13,20 +13,20 @@ const SLOTS: usize = 512;
 pub(super) struct Ours(Timer);
 
 impl Ours {
-    /// The default: nothing tuned.
+    /// Returns a timer with the default configuration.
     pub(super) fn new() -> Self {
         Self(Timer::new())
     }
 
-    /// Tasks run on the thread that waits for deadlines.
+    /// Returns a timer whose tasks run on the thread that waits for deadlines.
     pub(super) fn inline() -> Self {
-        Self(Timer::builder().inline().build().expect("the configuration is possible"))
+        Self(Timer::builder().inline().build().expect("the configuration is valid"))
     }
 
-    /// The other wheel.
+    /// Returns a timer on a hashed wheel.
     pub(super) fn hashed() -> Self {
         let builder = Timer::builder().wheel(WheelKind::Hashed { slots: SLOTS });
-        Self(builder.build().expect("the configuration is possible"))
+        Self(builder.build().expect("the configuration is valid"))
     }
 }
 
@@ -60,7 +60,7 @@ impl Contender for Ours {
     }
 }
 
-/// Our timer, used by key: nobody keeps a handle.
+/// Our timer, used by key, without handles.
 pub(super) struct Keyed(Timer);
 
 impl Keyed {
@@ -92,7 +92,7 @@ impl Contender for Keyed {
         self.schedule(delay, task)
     }
 
-    /// What a user of keys does: the same key again replaces the task.
+    /// Schedules the same key again, which replaces the task.
     fn reset(&self, task: &mut Task, delay: Duration) -> bool {
         self.schedule(delay, *task);
         true

@@ -1,10 +1,8 @@
-//! The longest pauses of our timer: every call is timed, and so is every call of a second thread
-//! that needs the timer meanwhile.
+//! The longest calls of our timer, and of a second thread that uses it at the same time.
 //!
-//! A thread that is preempted seems to pause as well. So a long call counts only if the system has
-//! not taken the processor from its thread since the last look.
+//! A preempted thread seems to pause as well. So a long call counts only if the kernel has not
+//! preempted its thread since the previous long call.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -12,14 +10,13 @@ use std::time::{Duration, Instant};
 
 use tickwheel::Timer;
 
-use super::figure::Figure;
-use super::plan::Plan;
-use super::run::Outcome;
+use super::run::Plan;
 use crate::lateness::Task;
 use crate::memory::sum_of;
+use crate::suite::{Figures, Outcome};
 use crate::work::{self, Checksum};
 
-/// Shorter calls are not looked at closely.
+/// Shorter calls are not examined.
 const NOTABLE: Duration = Duration::from_micros(50);
 
 /// The longest of many calls of one thread.
@@ -53,7 +50,7 @@ impl Longest {
     }
 }
 
-/// How often the system has taken the processor from this thread.
+/// Returns how often the kernel has preempted this thread.
 fn preemptions() -> u64 {
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
     sum_of(&status, "nonvoluntary_ctxt_switches")
@@ -61,18 +58,18 @@ fn preemptions() -> u64 {
 
 pub(super) fn pause(plan: &Plan) -> Outcome {
     let delays = work::far(&plan.size);
-    let mut figures = BTreeMap::new();
+    let mut figures = Figures::new();
     let waits = [
         beside(&Timer::new(), |timer| by_handle(timer, &delays, &mut figures)),
         beside(&Timer::new(), |timer| by_key(timer, &delays, &mut figures)),
         beside(&Timer::new(), |timer| fire_at_once(timer, plan)),
     ];
-    figures.insert(Figure::PauseWait, waits.into_iter().fold(0.0, f64::max));
-    Outcome { checksum: Checksum::default().delays(&delays).0, figures }
+    figures.push(("pause-wait", waits.into_iter().fold(0.0, f64::max)));
+    Outcome::new(Checksum::default().delays(&delays).0, figures)
 }
 
-/// Does `work` while a second thread schedules and cancels. Returns the longest time in ms that
-/// one of its calls took.
+/// Does `work` while a second thread schedules and cancels. Returns the second thread's longest call
+/// in ms.
 fn beside(timer: &Timer, work: impl FnOnce(&Timer)) -> f64 {
     let done = &AtomicBool::new(false);
     thread::scope(|scope| {
@@ -83,7 +80,7 @@ fn beside(timer: &Timer, work: impl FnOnce(&Timer)) -> f64 {
                 let timeout = longest.call(|| timer.after(hour, || ()));
                 let timeout = timeout.expect("the timer runs and has no limit");
                 longest.call(|| timeout.cancel());
-                // The other cores are for the timer and for the thread beside this one.
+                // The timer and the first thread need the cores.
                 thread::sleep(Duration::from_micros(100));
             }
             longest.milliseconds()
@@ -94,7 +91,7 @@ fn beside(timer: &Timer, work: impl FnOnce(&Timer)) -> f64 {
     })
 }
 
-fn by_handle(timer: &Timer, delays: &[Duration], figures: &mut BTreeMap<Figure, f64>) {
+fn by_handle(timer: &Timer, delays: &[Duration], figures: &mut Figures) {
     let mut longest = Longest::new();
     let mut handles = Vec::with_capacity(delays.len());
     for (index, &delay) in delays.iter().enumerate() {
@@ -102,31 +99,31 @@ fn by_handle(timer: &Timer, delays: &[Duration], figures: &mut BTreeMap<Figure, 
         let timeout = longest.call(|| timer.after(delay, move || task.run()));
         handles.push(timeout.expect("the timer runs and has no limit"));
     }
-    figures.insert(Figure::PauseSchedule, longest.milliseconds());
+    figures.push(("pause-schedule", longest.milliseconds()));
     let mut longest = Longest::new();
     for timeout in handles.iter().step_by(2) {
         longest.call(|| timeout.cancel());
     }
-    figures.insert(Figure::PauseCancel, longest.milliseconds());
+    figures.push(("pause-cancel", longest.milliseconds()));
 }
 
-fn by_key(timer: &Timer, delays: &[Duration], figures: &mut BTreeMap<Figure, f64>) {
+fn by_key(timer: &Timer, delays: &[Duration], figures: &mut Figures) {
     let mut longest = Longest::new();
     for (index, &delay) in delays.iter().enumerate() {
         let task = Task::far(index);
         let timeout = longest.call(|| timer.key(index as u64).after(delay, move || task.run()));
         drop(timeout.expect("the timer runs and has no limit"));
     }
-    figures.insert(Figure::PauseKey, longest.milliseconds());
+    figures.push(("pause-key", longest.milliseconds()));
 }
 
-/// All timers are due at once, so one slot after the other is demoted whole.
+/// Makes all timers due at once, so that whole slots are demoted.
 fn fire_at_once(timer: &Timer, plan: &Plan) {
     let deadline = Instant::now() + Duration::from_millis(plan.size.lead_ms);
     for _ in 0..plan.size.timers {
         timer.at(deadline, || ()).expect("the timer runs and has no limit");
     }
-    // The other thread's timer alone is left, or none.
+    // At most the other thread's timer is left.
     while timer.pending() > 1 {
         thread::sleep(Duration::from_millis(10));
     }

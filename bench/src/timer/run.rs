@@ -1,10 +1,9 @@
 //! One run of a timer that is written in Rust: one workload, alone in a process.
 //!
-//! What is random is made before the clock starts, and lists of handles are allocated and touched
+//! Random numbers are drawn before the clock starts, and lists of handles are allocated and touched
 //! before it. A section ends when a task without a delay has run, scheduled after all others: so a
-//! timer that only takes note of what it is asked, and does it later, is charged for doing it.
+//! timer that only enqueues requests is charged for the work that follows.
 
-use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::mem::{self, MaybeUninit, forget};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,93 +12,78 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use clap::Args;
-use serde::{Deserialize, Serialize};
 
 use super::contender::Contender;
-use super::figure::Figure;
 use super::ours::{Keyed, Ours};
 use super::pause;
 use super::peers::{AsyncIo, Tokio};
-use super::plan::Plan;
-use super::system::System;
-use super::workload::Workload;
 use crate::lateness::{self, Task};
 use crate::memory::resident;
 use crate::meter::{Meter, Reading, Switches};
-use crate::names::name;
-use crate::report::numbers::quantile;
-use crate::work::{self, Checksum, Move};
+use crate::suite::numbers::quantile;
+use crate::suite::{Figures, Outcome, Run};
+use crate::work::{self, Checksum, Move, Size};
 
-/// How long a process gets to calm down before it is watched doing nothing.
+/// The longest wait before an idle process is measured.
 const MOST_CALM_MS: u64 = 1_000;
 
-/// What to run.
-#[derive(Args)]
-pub(crate) struct Run {
-    #[arg(long)]
-    system: System,
-    #[command(flatten)]
-    plan: Plan,
+/// The settings of a run.
+pub(super) struct Plan<'a> {
+    workload: &'a str,
+    pub(super) size: Size,
+    idle_ms: u64,
 }
 
-/// What came of it: the line that every harness prints.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Outcome {
-    /// Equal for all systems that were given the same work.
-    pub(super) checksum: u64,
-    pub(super) figures: BTreeMap<Figure, f64>,
-}
-
-impl Run {
-    /// Runs and prints the outcome.
-    pub(crate) fn execute(&self) -> Result<()> {
-        let outcome = match self.system {
-            _ if self.plan.workload == Workload::Pause => Ok(pause::pause(&self.plan)),
-            System::Tickwheel => perform(Ours::new(), &self.plan),
-            System::Inline => perform(Ours::inline(), &self.plan),
-            System::Hashed => perform(Ours::hashed(), &self.plan),
-            System::Keyed => perform(Keyed::new(), &self.plan),
-            System::Tokio => perform(Tokio::new(), &self.plan),
-            System::AsyncIo => perform(AsyncIo::new(), &self.plan),
-            System::Netty | System::NettyParallel | System::Jdk | System::Go => {
-                bail!("{} has a harness of its own in bench/peers", name(&self.system))
-            }
-        }?;
-        println!("{}", serde_json::to_string(&outcome)?);
-        Ok(())
+/// Does one run of a timer that is written in Rust.
+pub(super) fn perform(run: &Run) -> Result<Outcome> {
+    let (workload, size) = (run.workload.name, Size::of(run)?);
+    let plan = Plan { workload, size, idle_ms: run.number("idle-ms")? };
+    match run.system.name {
+        _ if workload == "pause" => Ok(pause::pause(&plan)),
+        "tickwheel" => measure(Ours::new(), &plan),
+        "inline" => measure(Ours::inline(), &plan),
+        "hashed" => measure(Ours::hashed(), &plan),
+        "keyed" => measure(Keyed::new(), &plan),
+        "tokio" => measure(Tokio::new(), &plan),
+        "async-io" => measure(AsyncIo::new(), &plan),
+        other => bail!("{other} has a harness of its own in bench/peers"),
     }
 }
 
-fn perform<C: Contender>(timer: C, plan: &Plan) -> Result<Outcome> {
+/// Returns how many threads use the timer in workloads that differ only in that.
+pub(super) fn threads(workload: &str) -> usize {
+    match workload {
+        "two-churn" | "two-cancel" => 2,
+        "eight-producers" | "eight-churn" => 8,
+        _ => 1,
+    }
+}
+
+fn measure<C: Contender>(timer: C, plan: &Plan) -> Result<Outcome> {
     let context = timer.context();
     let outcome = match plan.workload {
-        Workload::Schedule => schedule(&timer, plan),
-        Workload::Cancel => cancel(&timer, plan),
-        Workload::Churn => churn(&timer, plan),
-        Workload::Reset => reset(&timer, plan),
-        Workload::TwoProducers => two_producers(&timer, plan),
-        Workload::TwoChurn => {
-            churn_on_threads(&timer, plan, [Figure::TwoChurnCpu, Figure::TwoChurnWall])
-        }
-        Workload::TwoCancel => cancel_each_other(&timer, plan),
-        Workload::EightProducers => schedule_on_threads(&timer, plan),
-        Workload::EightChurn => {
-            churn_on_threads(&timer, plan, [Figure::EightChurnCpu, Figure::EightChurnWall])
-        }
-        Workload::Fire => fire(&timer, plan),
-        Workload::Idle => idle(&timer, plan),
-        Workload::Memory => memory(&timer, plan),
-        Workload::Blocked => blocked(&timer, plan),
-        Workload::Pause => bail!("pauses are measured on our own timer alone"),
+        "schedule" => schedule(&timer, plan),
+        "cancel" => cancel(&timer, plan),
+        "churn" => churn(&timer, plan),
+        "reset" => reset(&timer, plan),
+        "two-producers" => two_producers(&timer, plan),
+        "two-churn" => churn_on_threads(&timer, plan, ["two-churn-cpu", "two-churn-wall"]),
+        "two-cancel" => cancel_each_other(&timer, plan),
+        "eight-producers" => schedule_on_threads(&timer, plan),
+        "eight-churn" => churn_on_threads(&timer, plan, ["eight-churn-cpu", "eight-churn-wall"]),
+        "fire" => fire(&timer, plan),
+        "idle" => idle(&timer, plan),
+        "memory" => memory(&timer, plan),
+        "blocked" => blocked(&timer, plan),
+        other => bail!("unknown workload {other}"),
     };
     drop(context);
-    // The process ends, nobody measures it, and taking a million timers apart takes a while.
+    // The process ends soon, and dropping a million timers takes a while.
     forget(timer);
     outcome
 }
 
-/// A list with room for so many, whose pages have been touched.
+/// Returns a list with room for `len` items, whose pages have been touched.
 fn touched<T>(len: usize) -> Vec<T> {
     let mut list = Vec::with_capacity(len);
     list.spare_capacity_mut().fill_with(MaybeUninit::zeroed);
@@ -117,13 +101,13 @@ fn schedule_all<C: Contender>(
     }
 }
 
-/// Waits until the timer has done all that it was asked for.
+/// Waits until the timer has no work left.
 fn settle<C: Contender>(timer: &C) -> Result<()> {
     timer.launch(Duration::ZERO, Task::sentinel());
     lateness::await_sentinel()
 }
 
-/// Times `work` and what the timer has left to do after it.
+/// Times `work` and the work that it leaves to the timer.
 fn time<C: Contender>(timer: &C, work: impl FnOnce()) -> Result<Reading> {
     let meter = Meter::start();
     work();
@@ -133,13 +117,12 @@ fn time<C: Contender>(timer: &C, work: impl FnOnce()) -> Result<Reading> {
 
 fn per_operation(
     checksum: Checksum,
-    [processor, wall]: [Figure; 2],
+    [processor, wall]: [&'static str; 2],
     reading: &Reading,
     operations: usize,
 ) -> Outcome {
     let each = |time: Duration| time.as_nanos() as f64 / operations as f64;
-    let figures = [(processor, each(reading.processor)), (wall, each(reading.wall))];
-    Outcome { checksum: checksum.0, figures: figures.into() }
+    Outcome::new(checksum.0, [(processor, each(reading.processor)), (wall, each(reading.wall))])
 }
 
 fn schedule<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
@@ -148,12 +131,7 @@ fn schedule<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     let reading = time(timer, || schedule_all(timer, &delays, 0, &mut handles))?;
     forget(handles);
     let checksum = Checksum::default().delays(&delays);
-    Ok(per_operation(
-        checksum,
-        [Figure::ScheduleCpu, Figure::ScheduleWall],
-        &reading,
-        plan.size.timers,
-    ))
+    Ok(per_operation(checksum, ["schedule-cpu", "schedule-wall"], &reading, plan.size.timers))
 }
 
 fn cancel<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
@@ -173,7 +151,7 @@ fn cancel<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     })?;
     none_refused(refused)?;
     let checksum = Checksum::default().delays(&delays).order(&order);
-    Ok(per_operation(checksum, [Figure::CancelCpu, Figure::CancelWall], &reading, plan.size.timers))
+    Ok(per_operation(checksum, ["cancel-cpu", "cancel-wall"], &reading, plan.size.timers))
 }
 
 fn none_refused(refused: u32) -> Result<()> {
@@ -196,7 +174,7 @@ fn churn<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     })?;
     none_refused(refused)?;
     forget(handles);
-    Ok(moved(&delays, &moves, [Figure::ChurnCpu, Figure::ChurnWall], &reading))
+    Ok(moved(&delays, &moves, ["churn-cpu", "churn-wall"], &reading))
 }
 
 fn reset<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
@@ -215,10 +193,15 @@ fn reset<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     })?;
     none_refused(refused)?;
     forget(handles);
-    Ok(moved(&delays, &moves, [Figure::ResetCpu, Figure::ResetWall], &reading))
+    Ok(moved(&delays, &moves, ["reset-cpu", "reset-wall"], &reading))
 }
 
-fn moved(delays: &[Duration], moves: &[Move], figures: [Figure; 2], reading: &Reading) -> Outcome {
+fn moved(
+    delays: &[Duration],
+    moves: &[Move],
+    figures: [&'static str; 2],
+    reading: &Reading,
+) -> Outcome {
     let checksum = Checksum::default().delays(delays).moves(moves);
     per_operation(checksum, figures, reading, moves.len())
 }
@@ -237,19 +220,19 @@ fn two_producers<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
         });
     })?;
     forget((mine, others));
-    let figures = [Figure::TwoProducersCpu, Figure::TwoProducersWall];
+    let figures = ["two-producers-cpu", "two-producers-wall"];
     Ok(per_operation(Checksum::default().delays(&delays), figures, &reading, plan.size.timers))
 }
 
-/// Lets threads `prepare` at once, and then times their `work` and what the timer has left to do.
-/// Each is told its number.
+/// Lets threads `prepare` at once, and then times their `work` and the work that it leaves to the
+/// timer. Each thread gets its number.
 fn time_threads<C: Contender, S>(
     timer: &C,
     threads: usize,
     prepare: impl Fn(usize) -> S + Sync,
     work: impl Fn(usize, &mut S) + Sync,
 ) -> Result<Reading> {
-    // The measuring thread goes through as well: all are ready, begin, all are done.
+    // The measuring thread waits as well: all are ready, all begin, all are done.
     let gate = &Barrier::new(threads + 1);
     let (prepare, work) = (&prepare, &work);
     thread::scope(|scope| {
@@ -276,7 +259,7 @@ fn time_threads<C: Contender, S>(
 
 fn schedule_on_threads<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     let delays = work::far(&plan.size);
-    let threads = plan.workload.threads();
+    let threads = threads(plan.workload);
     let part = delays.len() / threads;
     let reading = time_threads(
         timer,
@@ -287,14 +270,18 @@ fn schedule_on_threads<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> 
             schedule_all(timer, &delays[from..from + part], from, handles);
         },
     )?;
-    let figures = [Figure::EightProducersCpu, Figure::EightProducersWall];
+    let figures = ["eight-producers-cpu", "eight-producers-wall"];
     Ok(per_operation(Checksum::default().delays(&delays), figures, &reading, threads * part))
 }
 
-/// Each thread has a part of the timers, which it scheduled, and a part of the moves.
-fn churn_on_threads<C: Contender>(timer: &C, plan: &Plan, figures: [Figure; 2]) -> Result<Outcome> {
+/// Gives each thread a part of the timers, which it schedules, and a part of the moves.
+fn churn_on_threads<C: Contender>(
+    timer: &C,
+    plan: &Plan,
+    figures: [&'static str; 2],
+) -> Result<Outcome> {
     let (delays, moves) = (work::far(&plan.size), work::moves(&plan.size));
-    let threads = plan.workload.threads();
+    let threads = threads(plan.workload);
     let (part, steps) = (delays.len() / threads, moves.len() / threads);
     let refused = AtomicU32::new(0);
     let reading = time_threads(
@@ -354,7 +341,7 @@ fn cancel_each_other<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     )?;
     none_refused(refused.into_inner())?;
     let checksum = Checksum::default().delays(&delays).order(&order);
-    let figures = [Figure::TwoCancelCpu, Figure::TwoCancelWall];
+    let figures = ["two-cancel-cpu", "two-cancel-wall"];
     Ok(per_operation(checksum, figures, &reading, 2 * half))
 }
 
@@ -376,30 +363,30 @@ fn memory<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     settle(timer)?;
     let bytes = resident()?.saturating_sub(before) as f64 / plan.size.timers as f64;
     forget(handles);
-    let figures = [(Figure::Memory, bytes), (Figure::MemoryResident, bytes)];
-    Ok(Outcome { checksum: Checksum::default().delays(&delays).0, figures: figures.into() })
+    let figures = [("memory", bytes), ("memory-resident", bytes)];
+    Ok(Outcome::new(Checksum::default().delays(&delays).0, figures))
 }
 
 fn idle<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     let delays = work::tomorrow(&plan.size);
     let mut handles = touched(plan.size.timers);
     settle(timer)?;
-    let mut figures = BTreeMap::new();
-    let empty = [Figure::IdleEmptyCpu, Figure::IdleEmptySwitches];
+    let mut figures = Figures::new();
+    let empty = ["idle-empty-cpu", "idle-empty-switches"];
     do_nothing(plan, empty, &mut figures)?;
     schedule_all(timer, &delays, 0, &mut handles);
     settle(timer)?;
-    let full = [Figure::IdleFullCpu, Figure::IdleFullSwitches];
+    let full = ["idle-full-cpu", "idle-full-switches"];
     do_nothing(plan, full, &mut figures)?;
     forget(handles);
-    Ok(Outcome { checksum: Checksum::default().delays(&delays).0, figures })
+    Ok(Outcome::new(Checksum::default().delays(&delays).0, figures))
 }
 
-/// What the process does while nothing is due, once it has calmed down.
+/// Measures the process while nothing is due.
 fn do_nothing(
     plan: &Plan,
-    [processor, switches]: [Figure; 2],
-    figures: &mut BTreeMap<Figure, f64>,
+    [processor, switches]: [&'static str; 2],
+    figures: &mut Figures,
 ) -> Result<()> {
     thread::sleep(Duration::from_millis(plan.idle_ms.min(MOST_CALM_MS)));
     let before = Switches::read()?;
@@ -407,8 +394,8 @@ fn do_nothing(
     thread::sleep(Duration::from_millis(plan.idle_ms));
     let reading = meter.stop();
     let seconds = reading.wall.as_secs_f64();
-    figures.insert(processor, reading.processor.as_secs_f64() * 1e3 / seconds);
-    figures.insert(switches, Switches::read()?.since(&before) as f64 / seconds);
+    figures.push((processor, reading.processor.as_secs_f64() * 1e3 / seconds));
+    figures.push((switches, Switches::read()?.since(&before) as f64 / seconds));
     Ok(())
 }
 
@@ -419,14 +406,14 @@ fn fire<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     lateness::await_all(last)?;
     let reading = meter.stop();
     let sorted = lateness::sorted(|_| false);
-    let late = [Figure::FireP50, Figure::FireP99, Figure::FireP999, Figure::FireMax];
+    let late = ["fire-p50", "fire-p99", "fire-p999", "fire-max"];
     let mut figures = latenesses(late, &sorted);
-    figures.insert(Figure::FireCpu, reading.processor.as_secs_f64());
-    figures.insert(Figure::FireEarly, sorted.partition_point(|&late| late < 0) as f64);
-    Ok(Outcome { checksum: Checksum::default().delays(&delays).0, figures })
+    figures.push(("fire-cpu", reading.processor.as_secs_f64()));
+    figures.push(("fire-early", sorted.partition_point(|&late| late < 0) as f64));
+    Ok(Outcome::new(Checksum::default().delays(&delays).0, figures))
 }
 
-/// Schedules tasks that know their deadline, and says which is the last deadline.
+/// Schedules tasks that know their deadline, and returns the last deadline.
 fn launch_all<C: Contender>(
     timer: &C,
     plan: &Plan,
@@ -450,7 +437,7 @@ fn launch_all<C: Contender>(
     Ok(last)
 }
 
-fn latenesses(names: [Figure; 4], sorted: &[i64]) -> BTreeMap<Figure, f64> {
+fn latenesses(names: [&'static str; 4], sorted: &[i64]) -> Figures {
     let milliseconds = |share| quantile(sorted, share) as f64 / 1e6;
     let quantiles = [0.5, 0.99, 0.999, 1.0].map(milliseconds);
     names.into_iter().zip(quantiles).collect()
@@ -461,7 +448,7 @@ fn blocked<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     let blocks = |index: usize| index % 1_000 == 500;
     let last = launch_all(timer, plan, &delays, blocks)?;
     lateness::await_all(last)?;
-    let late = [Figure::BlockedP50, Figure::BlockedP99, Figure::BlockedP999, Figure::BlockedMax];
+    let late = ["blocked-p50", "blocked-p99", "blocked-p999", "blocked-max"];
     let figures = latenesses(late, &lateness::sorted(blocks));
-    Ok(Outcome { checksum: Checksum::default().delays(&delays).0, figures })
+    Ok(Outcome::new(Checksum::default().delays(&delays).0, figures))
 }

@@ -13,7 +13,7 @@ pub(super) struct Ours<W>(W);
 pub(super) type Hierarchical = Ours<HierarchicalWheel<u64>>;
 pub(super) type Hashed = Ours<HashedWheel<u64>>;
 
-/// How a wheel is made, which is where the two differ.
+/// The construction of a wheel, in which the two differ.
 pub(super) trait Make {
     fn make() -> Self;
 }

@@ -1,89 +1,81 @@
 //! One run: one workload on one system, alone in a process.
 //!
-//! Everything that is random is made before the clock starts, and the list of keys is allocated
-//! and touched before it. What leaves a structure while the clock runs is tallied, so that no
-//! work can be optimised away and systems can be compared by what they did.
+//! Random numbers are drawn before the clock starts, and the list of keys is allocated and touched
+//! before it. Values that leave a structure are summed up while the clock runs: no work can be
+//! optimised away, and systems are compared by what they did.
 
 use std::mem::{ManuallyDrop, MaybeUninit};
 
-use anyhow::{Result, ensure};
-use clap::Args;
-use serde::{Deserialize, Serialize};
+use anyhow::{Result, bail, ensure};
 
 use super::contender::Contender;
-use super::system::System;
+use super::ours::{Hashed, Hierarchical};
+use super::peers::{HashWheelTimer, LazyHeap, OrderedMap, TokioDelayQueue};
 use super::verify::{Tally, verify};
 use super::work::{self, Move, deadline_of};
-use super::workload::{Figure, Workload};
-use crate::memory::{live_bytes, touch};
-use crate::stopwatch::Stopwatch;
+use crate::memory::live_bytes;
+use crate::meter::Stopwatch;
+use crate::suite::Outcome;
 
-/// How many empty ticks are made for one figure.
+/// The number of empty ticks for one figure.
 const EMPTY_TICKS: u64 = if cfg!(test) { 1_000 } else { 1_000_000 };
 
 /// One turn of the ring.
 const RING_TICKS: u64 = 512;
 
-/// What to run.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct Run {
-    #[arg(long)]
-    pub(super) system: System,
-    #[arg(long)]
-    pub(super) workload: Workload,
-    #[arg(long)]
-    pub(super) timers: usize,
-    /// Fire what is left when the clock has stopped, and check every timer
-    #[arg(long)]
-    pub(super) verify: bool,
-}
-
-/// What came of it.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Outcome {
-    pub(super) figures: Vec<(Figure, f64)>,
-    /// Equal for all systems that did the same work.
-    pub(super) tally: Tally,
-}
-
-impl Run {
-    /// Runs and prints the outcome.
-    pub(crate) fn execute(&self) -> Result<()> {
-        let outcome = self.system.perform(self)?;
-        println!("{}", serde_json::to_string(&outcome)?);
-        Ok(())
+/// Does one run.
+pub(super) fn perform(
+    system: &str,
+    workload: &str,
+    timers: usize,
+    verify: bool,
+) -> Result<Outcome> {
+    let plan = Plan { timers, verify };
+    match system {
+        "hierarchical" => plan.perform::<Hierarchical>(workload),
+        "hashed" => plan.perform::<Hashed>(workload),
+        "delay-queue" => plan.perform::<TokioDelayQueue>(workload),
+        "binary-heap" => plan.perform::<LazyHeap>(workload),
+        "btree-map" => plan.perform::<OrderedMap>(workload),
+        "hash-wheel-timer" => plan.perform::<HashWheelTimer>(workload),
+        other => bail!("unknown system {other}"),
     }
 }
 
-/// More than any system needs for a timer.
-const BYTES_PER_TIMER: usize = 128;
+/// The settings of a run.
+struct Plan {
+    timers: usize,
+    /// Whether all timers that are left are fired and checked when the clock has stopped.
+    verify: bool,
+}
 
-/// Makes system `C` do `run`.
-pub(super) fn perform<C: Contender>(run: &Run) -> Result<Outcome> {
-    touch(run.timers * BYTES_PER_TIMER);
-    match run.workload {
-        Workload::Insert => insert::<C>(run),
-        Workload::Cancel => cancel::<C>(run),
-        Workload::Churn => churn::<C>(run),
-        Workload::PushLater => push_later::<C>(run),
-        Workload::Fire => fire::<C>(run),
-        Workload::EmptyTick => empty_tick::<C>(run),
-        Workload::Jump => jump::<C>(run),
-        Workload::Ring => ring::<C>(run),
+impl Plan {
+    fn perform<C: Contender>(&self, workload: &str) -> Result<Outcome> {
+        match workload {
+            "insert" => insert::<C>(self),
+            "cancel" => cancel::<C>(self),
+            "churn" => churn::<C>(self),
+            "push-later" => push_later::<C>(self),
+            "fire" => fire::<C>(self),
+            "empty-tick" => empty_tick::<C>(self),
+            "jump" => jump::<C>(self),
+            "ring" => ring::<C>(self),
+            other => bail!("unknown workload {other}"),
+        }
     }
 }
 
 /// A contender and the keys of its timers, by index.
 struct Filled<C: Contender> {
-    /// Never freed: the process ends, nobody measures it, and it takes some systems seconds.
+    /// Never freed: the process ends soon, and freeing takes some systems seconds.
     contender: ManuallyDrop<C>,
     keys: Vec<C::Key>,
-    /// What was allocated before the contender existed.
+    /// Bytes that were allocated before the contender existed.
     baseline: isize,
 }
 
 impl<C: Contender> Filled<C> {
-    /// An empty contender, with room for the keys of `timers`.
+    /// Returns an empty contender, with room for the keys of `timers`.
     fn empty(timers: usize) -> Self {
         let mut keys = Vec::with_capacity(timers);
         keys.spare_capacity_mut().fill_with(MaybeUninit::zeroed);
@@ -106,8 +98,8 @@ impl<C: Contender> Filled<C> {
         }
     }
 
-    /// Nanoseconds for each of `moves`. Who moves a timer has its key at hand, so the keys are laid
-    /// out in that order before the clock starts. Only where a reset changes the key it has to be
+    /// Returns nanoseconds for each of `moves`. A caller that moves a timer holds its key, so the
+    /// keys are laid out in that order before the clock starts. Only a key that a reset changes is
     /// looked up and written back.
     fn time_moves(&mut self, moves: &[Move]) -> f64 {
         if !C::KEEPS_KEYS {
@@ -127,7 +119,7 @@ impl<C: Contender> Filled<C> {
         })
     }
 
-    /// Times `work` and gives nanoseconds for each of `operations`.
+    /// Times `work` and returns nanoseconds for each of `operations`.
     fn time(&mut self, operations: usize, work: impl FnOnce(&mut Self)) -> f64 {
         let clock_before = self.contender.clock_time();
         let stopwatch = Stopwatch::start();
@@ -140,29 +132,29 @@ impl<C: Contender> Filled<C> {
         (live_bytes() - self.baseline) as f64 / self.keys.len() as f64
     }
 
-    /// Fires everything, if `run` wants that, and checks it against `deadlines`.
-    fn verified(mut self, run: &Run, deadlines: Vec<u64>) -> Result<Tally> {
-        if run.verify { verify(&mut *self.contender, deadlines) } else { Ok(Tally::default()) }
+    /// Fires everything, if the plan says so, and checks it against `deadlines`.
+    fn verified(mut self, plan: &Plan, deadlines: Vec<u64>) -> Result<Tally> {
+        if plan.verify { verify(&mut *self.contender, deadlines) } else { Ok(Tally::default()) }
     }
 }
 
-fn insert<C: Contender>(run: &Run) -> Result<Outcome> {
-    let values = work::values(run.timers, work::TIMEOUTS);
-    let mut filled = Filled::<C>::empty(run.timers);
-    let time = filled.time(run.timers, |filled| filled.insert_all(&values));
+fn insert<C: Contender>(plan: &Plan) -> Result<Outcome> {
+    let values = work::values(plan.timers, work::TIMEOUTS);
+    let mut filled = Filled::<C>::empty(plan.timers);
+    let time = filled.time(plan.timers, |filled| filled.insert_all(&values));
     let memory = filled.bytes_per_timer();
-    let tally = filled.verified(run, work::final_deadlines(&values, &[]))?;
-    Ok(Outcome { figures: vec![(Figure::Insert, time), (Figure::Memory, memory)], tally })
+    let tally = filled.verified(plan, work::final_deadlines(&values, &[]))?;
+    Ok(tally.outcome([("insert", time), ("memory", memory)]))
 }
 
-fn cancel<C: Contender>(run: &Run) -> Result<Outcome> {
-    let values = work::values(run.timers, work::TIMEOUTS);
-    let order = work::shuffled(run.timers);
+fn cancel<C: Contender>(plan: &Plan) -> Result<Outcome> {
+    let values = work::values(plan.timers, work::TIMEOUTS);
+    let order = work::shuffled(plan.timers);
     let mut filled = Filled::<C>::with(&values);
     let key = |&index: &u32| filled.keys[index as usize];
     let at_hand: Vec<C::Key> = order.iter().map(key).collect();
     let mut tally = Tally::default();
-    let time = filled.time(run.timers, |filled| {
+    let time = filled.time(plan.timers, |filled| {
         for &key in &at_hand {
             tally.add(filled.contender.remove(key));
         }
@@ -174,34 +166,34 @@ fn cancel<C: Contender>(run: &Run) -> Result<Outcome> {
         tally.count,
         values.len()
     );
-    Ok(Outcome { figures: vec![(Figure::Cancel, time)], tally })
+    Ok(tally.outcome([("cancel", time)]))
 }
 
-fn churn<C: Contender>(run: &Run) -> Result<Outcome> {
-    let values = work::values(run.timers, work::TIMEOUTS);
-    let moves = work::moves_anywhere(run.timers);
+fn churn<C: Contender>(plan: &Plan) -> Result<Outcome> {
+    let values = work::values(plan.timers, work::TIMEOUTS);
+    let moves = work::moves_anywhere(plan.timers);
     let mut filled = Filled::<C>::with(&values);
     let time = filled.time_moves(&moves);
     let memory = filled.bytes_per_timer();
-    let tally = filled.verified(run, work::final_deadlines(&values, &moves))?;
-    Ok(Outcome { figures: vec![(Figure::Churn, time), (Figure::MemoryAfterChurn, memory)], tally })
+    let tally = filled.verified(plan, work::final_deadlines(&values, &moves))?;
+    Ok(tally.outcome([("churn", time), ("memory-after-churn", memory)]))
 }
 
-fn push_later<C: Contender>(run: &Run) -> Result<Outcome> {
-    let values = work::values(run.timers, work::TIMEOUTS);
+fn push_later<C: Contender>(plan: &Plan) -> Result<Outcome> {
+    let values = work::values(plan.timers, work::TIMEOUTS);
     let moves = work::moves_later(&values);
     let mut filled = Filled::<C>::with(&values);
     let time = filled.time_moves(&moves);
-    let tally = filled.verified(run, work::final_deadlines(&values, &moves))?;
-    Ok(Outcome { figures: vec![(Figure::PushLater, time)], tally })
+    let tally = filled.verified(plan, work::final_deadlines(&values, &moves))?;
+    Ok(tally.outcome([("push-later", time)]))
 }
 
-fn fire<C: Contender>(run: &Run) -> Result<Outcome> {
-    let values = work::values(run.timers, work::MINUTE);
+fn fire<C: Contender>(plan: &Plan) -> Result<Outcome> {
+    let values = work::values(plan.timers, work::MINUTE);
     let mut filled = Filled::<C>::with(&values);
     let mut tally = Tally::default();
     let mut punctual = true;
-    let time = filled.time(run.timers, |filled| {
+    let time = filled.time(plan.timers, |filled| {
         for now in work::MINUTE {
             filled.contender.pop_due(now, |value| {
                 punctual &= deadline_of(value) == now;
@@ -211,16 +203,16 @@ fn fire<C: Contender>(run: &Run) -> Result<Outcome> {
     });
     ensure!(punctual, "a timer fired at a tick that is not its deadline");
     ensure!(tally == Tally::of(&values), "{} of {} timers fired", tally.count, values.len());
-    Ok(Outcome { figures: vec![(Figure::Fire, time)], tally })
+    Ok(tally.outcome([("fire", time)]))
 }
 
-fn jump<C: Contender>(run: &Run) -> Result<Outcome> {
-    let values = work::values(run.timers, work::WHOLE_DAY);
+fn jump<C: Contender>(plan: &Plan) -> Result<Outcome> {
+    let values = work::values(plan.timers, work::WHOLE_DAY);
     let mut filled = Filled::<C>::with(&values);
     let mut tally = Tally::default();
     let mut latest = 0;
     let mut ordered = true;
-    let time = filled.time(run.timers, |filled| {
+    let time = filled.time(plan.timers, |filled| {
         filled.contender.pop_due(*work::WHOLE_DAY.end(), |value| {
             ordered &= latest <= deadline_of(value);
             latest = deadline_of(value);
@@ -229,13 +221,13 @@ fn jump<C: Contender>(run: &Run) -> Result<Outcome> {
     });
     ensure!(ordered, "timers fired out of the order of their deadlines");
     ensure!(tally == Tally::of(&values), "{} of {} timers fired", tally.count, values.len());
-    Ok(Outcome { figures: vec![(Figure::Jump, time)], tally })
+    Ok(tally.outcome([("jump", time)]))
 }
 
-/// The case for which a hashed wheel is recommended: all deadlines are within one turn.
-fn ring<C: Contender>(run: &Run) -> Result<Outcome> {
-    let mut filled = Filled::<C>::with(&work::values(run.timers, work::RING));
-    let mut due = Vec::with_capacity(run.timers);
+/// Measures the case that suits a hashed wheel: all deadlines are within one turn.
+fn ring<C: Contender>(plan: &Plan) -> Result<Outcome> {
+    let mut filled = Filled::<C>::with(&work::values(plan.timers, work::RING));
+    let mut due = Vec::with_capacity(plan.timers);
     let mut tally = Tally::default();
     let mut punctual = true;
     let time = filled.time(1, |filled| {
@@ -251,20 +243,17 @@ fn ring<C: Contender>(run: &Run) -> Result<Outcome> {
         }
     });
     ensure!(punctual, "a timer fired at a tick that is not its deadline");
-    ensure!(tally.count >= run.timers as u64, "{} of {} timers fired", tally.count, run.timers);
-    Ok(Outcome { figures: vec![(Figure::Ring, time / tally.count as f64)], tally })
+    ensure!(tally.count >= plan.timers as u64, "{} of {} timers fired", tally.count, plan.timers);
+    Ok(tally.outcome([("ring", time / tally.count as f64)]))
 }
 
-fn empty_tick<C: Contender>(run: &Run) -> Result<Outcome> {
+fn empty_tick<C: Contender>(plan: &Plan) -> Result<Outcome> {
     let alone = empty_ticks::<C>(0)?;
-    let far = empty_ticks::<C>(run.timers)?;
-    Ok(Outcome {
-        figures: vec![(Figure::EmptyTickAlone, alone), (Figure::EmptyTick, far)],
-        tally: Tally::default(),
-    })
+    let far = empty_ticks::<C>(plan.timers)?;
+    Ok(Tally::default().outcome([("empty-tick-alone", alone), ("empty-tick", far)]))
 }
 
-/// The cost of a tick with `timers` pending, all of them far.
+/// Returns the cost of a tick with `timers` pending, all of them far.
 fn empty_ticks<C: Contender>(timers: usize) -> Result<f64> {
     let mut filled = Filled::<C>::with(&work::values(timers, work::FAR));
     let mut fired = 0;
@@ -275,4 +264,26 @@ fn empty_ticks<C: Contender>(timers: usize) -> Result<f64> {
     });
     ensure!(fired == 0, "{fired} timers fired a day early");
     Ok(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::Suite;
+    use crate::wheel::Wheels;
+
+    #[test]
+    fn every_system_does_the_same_work() {
+        let spec = Wheels.spec();
+        for workload in spec.workloads {
+            let checksum = |system: &str| {
+                let outcome = perform(system, workload.name, 2_000, true);
+                outcome.expect("the run passes its checks").checksum
+            };
+            for system in spec.systems {
+                let (name, at) = (system.name, workload.name);
+                assert_eq!(checksum(name), checksum("btree-map"), "{name}, {at}");
+            }
+        }
+    }
 }

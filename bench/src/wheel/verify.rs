@@ -1,16 +1,16 @@
-//! Did the structure really do the work? A sum of what left it, and a check of every timer.
+//! Checks that a structure did its work: a sum of what left it, and a check of every timer.
 
 use anyhow::{Result, ensure};
-use serde::{Deserialize, Serialize};
 
 use super::contender::Contender;
 use super::work::index_of;
+use crate::suite::Outcome;
 
-/// Into how many steps the time is cut in which everything is fired.
+/// The number of steps in which everything is fired.
 const STEPS: u64 = 64;
 
 /// How many timers left a structure, and a sum of their values that does not depend on the order.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Tally {
     pub(super) count: u64,
     pub(super) sum: u64,
@@ -21,6 +21,11 @@ impl Tally {
     pub(super) fn add(&mut self, value: u64) {
         self.count += 1;
         self.sum = self.sum.wrapping_add(value);
+    }
+
+    /// Returns the outcome of a run in which this left the structure.
+    pub(super) fn outcome<const N: usize>(self, figures: [(&'static str, f64); N]) -> Outcome {
+        Outcome::new(self.sum.wrapping_mul(31).wrapping_add(self.count), figures)
     }
 
     pub(super) fn of(values: &[u64]) -> Self {
@@ -70,7 +75,7 @@ mod tests {
     use crate::wheel::peers::OrderedMap;
     use crate::wheel::work::{MINUTE, deadline_of, values};
 
-    /// A map that adds a mistake of `shift` ticks to each deadline.
+    /// Fires a map whose deadlines are wrong by `shift` ticks.
     fn fire_shifted(shift: i64) -> Result<Tally> {
         let values = values(1_000, MINUTE);
         let mut map = OrderedMap::new();

@@ -1,7 +1,7 @@
 //! The work that every system is given: sequences from a fixed seed, made before any clock starts.
 //!
-//! A timer's value tells what the timer is: its index and the deadline it was inserted with. So
-//! whoever pops a value can check, without looking anything up, that it came when it should.
+//! A timer's value holds its index and the deadline it was inserted with. So a caller that pops a
+//! value can check, without a lookup, that it is due.
 
 use std::ops::RangeInclusive;
 
@@ -29,10 +29,10 @@ pub(super) const WHOLE_DAY: RangeInclusive<u64> = 1..=DAY;
 pub(super) const FAR: RangeInclusive<u64> = DAY..=2 * DAY;
 /// Delays of the timers that a ring of 512 slots holds within one turn.
 pub(super) const RING: RangeInclusive<u64> = 1..=511;
-/// By how much a heartbeat moves a deadline.
+/// The ticks by which a heartbeat moves a deadline.
 const HEARTBEAT: RangeInclusive<u64> = 1..=60 * SECOND;
 
-/// How many resets a moving workload makes, whatever the number of timers.
+/// The number of resets, whatever the number of timers.
 const MOVES: usize = if cfg!(test) { 10_000 } else { 5_000_000 };
 
 /// One reset: which timer, and its new deadline, which fits 32 bits in every workload.
@@ -42,39 +42,39 @@ pub(super) struct Move {
     pub(super) deadline: u32,
 }
 
-/// The deadline that the timer with this value was inserted with.
+/// Returns the deadline that the timer with this value was inserted with.
 pub(super) fn deadline_of(value: u64) -> u64 {
     value >> INDEX_BITS
 }
 
-/// The index of the timer with this value.
+/// Returns the index of the timer with this value.
 pub(super) fn index_of(value: u64) -> usize {
     value as usize & (MOST_TIMERS - 1)
 }
 
-/// The values of `timers` timers with delays uniform in `delays`.
+/// Returns the values of `timers` timers with delays uniform in `delays`.
 pub(super) fn values(timers: usize, delays: RangeInclusive<u64>) -> Vec<u64> {
     let mut random = Rng::with_seed(SEED);
     let value = |index| random.u64(delays.clone()) << INDEX_BITS | index as u64;
     (0..timers).map(value).collect()
 }
 
-/// The value of the timer that replaces one of [`RING`] when it fires. It follows from that one
-/// alone, so the order in which a tick's timers fire does not matter.
+/// Returns the value of the timer that replaces one of [`RING`] when it fires. It depends on that
+/// timer alone, so the order in which a tick's timers fire does not matter.
 pub(super) fn replacement(value: u64) -> u64 {
     let mixed = (value ^ SEED).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     let delay = RING.start() + mixed * RING.end() / (1 << 32);
     (deadline_of(value) + delay) << INDEX_BITS | index_of(value) as u64
 }
 
-/// Every index once, shuffled.
+/// Returns every index once, shuffled.
 pub(super) fn shuffled(timers: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..timers as u32).collect();
     Rng::with_seed(SEED + 1).shuffle(&mut order);
     order
 }
 
-/// Resets of random timers to random delays.
+/// Returns resets of random timers to random delays.
 pub(super) fn moves_anywhere(timers: usize) -> Vec<Move> {
     let mut random = Rng::with_seed(SEED + 2);
     let anywhere =
@@ -82,7 +82,7 @@ pub(super) fn moves_anywhere(timers: usize) -> Vec<Move> {
     (0..MOVES).map(anywhere).collect()
 }
 
-/// Resets of random timers, each to a deadline later than the one it has by then.
+/// Returns resets of random timers, each to a later deadline than it has by then.
 pub(super) fn moves_later(values: &[u64]) -> Vec<Move> {
     let mut random = Rng::with_seed(SEED + 3);
     let mut deadlines: Vec<u64> = values.iter().map(|&value| deadline_of(value)).collect();
@@ -94,7 +94,7 @@ pub(super) fn moves_later(values: &[u64]) -> Vec<Move> {
     (0..MOVES).map(later).collect()
 }
 
-/// The deadline each timer has after `moves`.
+/// Returns the deadline of each timer after `moves`.
 pub(super) fn final_deadlines(values: &[u64], moves: &[Move]) -> Vec<u64> {
     let mut deadlines: Vec<u64> = values.iter().map(|&value| deadline_of(value)).collect();
     for step in moves {

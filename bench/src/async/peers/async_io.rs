@@ -1,4 +1,4 @@
-//! `async_io::Timer`, whose reactor has a thread of its own where nobody else drives it.
+//! `async_io::Timer`, whose reactor runs on a thread of its own here.
 
 use std::pin::Pin;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! No timeout: what is left is what a receive takes by itself.
+//! No timeout: the cost of a receive alone.
 
 use std::convert::Infallible;
 use std::time::Duration;

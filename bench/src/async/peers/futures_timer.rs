@@ -34,7 +34,7 @@ impl Contender for FuturesTimer {
         sleep.reset(delay);
     }
 
-    /// It has no interval: this is what its users do instead, and it drifts.
+    /// Resets a delay, because there is no interval. This drifts.
     fn ticks(
         &self,
         first: Duration,

@@ -3,7 +3,7 @@
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
-/// The time was over first.
+/// The timer was ready first.
 pub(in crate::r#async) struct TooLate;
 
 /// Waits for a future until the timer is ready.

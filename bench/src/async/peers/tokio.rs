@@ -1,7 +1,7 @@
 //! tokio's own timers.
 //!
-//! The feature `test-util`, which the wheels' benchmark needs, costs an atomic load a reading of the
-//! clock as long as nobody pauses it, and nobody does here.
+//! The feature `test-util`, which the suite `wheel` needs, adds an atomic load to each reading of a
+//! clock that is not paused.
 
 use std::pin::Pin;
 use std::time::Duration;

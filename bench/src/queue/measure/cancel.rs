@@ -1,12 +1,12 @@
-//! How many jobs a second can be cancelled by their key.
+//! Jobs a second that callers can cancel by key.
 
 use anyhow::{Result, ensure};
 
 use super::put::BATCH;
-use super::{Figures, callers, together};
+use super::{callers, together};
 use crate::queue::contender::{Caller, Contender};
-use crate::queue::figure::Figure;
 use crate::queue::job::Job;
+use crate::suite::Figures;
 
 const CALLERS: u64 = 64;
 const SEED: u64 = 0x7135_57EE_1000_2024;
@@ -25,7 +25,7 @@ pub(super) fn measure(contender: &impl Contender, jobs: u64) -> Result<Figures> 
     })?;
     let pending = contender.pending()?;
     ensure!(pending == 0, "all jobs were cancelled, and the queue has {pending}");
-    Ok(vec![(Figure::Cancel, jobs as f64 / took.as_secs_f64())])
+    Ok(vec![("cancel", jobs as f64 / took.as_secs_f64())])
 }
 
 fn key(number: u64) -> String {

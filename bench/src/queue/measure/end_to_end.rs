@@ -1,8 +1,8 @@
-//! The whole way of a job: put, due, reserved, acknowledged.
+//! The life of a job: put, due, reserved, acknowledged.
 //!
-//! Some callers put single jobs as fast as they can for a while, and others work them off. The
-//! rate is that of jobs from the first put to the last acknowledgement, the second included that
-//! the last jobs take to become due.
+//! Some callers put single jobs as fast as they can for a while, and workers process them. The rate
+//! is the number of jobs by the time from the first put to the last acknowledgement. It includes the
+//! second until the last jobs are due.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Figures, callers, first_number, together};
+use super::{callers, first_number, together};
 use crate::queue::contender::{Caller, Contender};
-use crate::queue::figure::Figure;
 use crate::queue::job::{self, Job, now_micros};
+use crate::suite::Figures;
 
 const PUTTERS: usize = 32;
 const WORKERS: usize = 32;
@@ -46,7 +46,7 @@ pub(super) fn measure(contender: &impl Contender, time: Duration) -> Result<Figu
         delivered.len()
     );
     ensure!(contender.pending()? == 0, "jobs are left when all are acknowledged");
-    Ok(vec![(Figure::EndToEnd, put as f64 / took.as_secs_f64())])
+    Ok(vec![("end-to-end", put as f64 / took.as_secs_f64())])
 }
 
 fn put_for(
@@ -64,7 +64,7 @@ fn put_for(
     Ok(count)
 }
 
-/// The numbers of the jobs that a worker was given, none of them early.
+/// Reserves and acknowledges jobs, and returns their numbers. A job that is early is an error.
 fn work_off(
     connection: &mut impl Caller,
     acked: &AtomicU64,

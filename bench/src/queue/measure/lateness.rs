@@ -10,37 +10,21 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Figures, callers, first_number, together};
+use super::{callers, first_number, together};
 use crate::queue::contender::{Caller, Contender};
-use crate::queue::figure::Figure;
 use crate::queue::job::{self, Job, now_micros};
-use crate::report::numbers::quantile;
+use crate::suite::Figures;
+use crate::suite::numbers::quantile;
 
 const PUTTERS: u64 = 8;
 const WORKERS: usize = 8;
-/// Jobs in a millisecond.
-const JOBS: u64 = 10;
-
-/// How late jobs were, in milliseconds, and how many early.
-pub(crate) struct Late {
-    pub(crate) p50: f64,
-    pub(crate) p99: f64,
-    pub(crate) max: f64,
-    pub(crate) early: f64,
-}
 const AT_ONCE: usize = 100;
 const DELAY: Duration = Duration::from_secs(2);
-/// How long workers go on although something is missing.
+/// How long workers wait for jobs that are missing.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-pub(super) fn measure(contender: &impl Contender, time: Duration) -> Result<Figures> {
-    let Late { p50, p99, max, early } = late(contender, time, JOBS)?;
-    let names = [Figure::LateP50, Figure::LateP99, Figure::LateMax, Figure::Early];
-    Ok(names.into_iter().zip([p50, p99, max, early]).collect())
-}
-
-/// Delivers so many jobs a millisecond for a while.
-pub(crate) fn late(contender: &impl Contender, time: Duration, jobs: u64) -> Result<Late> {
+/// Delivers `jobs` each millisecond for a while.
+pub(crate) fn measure(contender: &impl Contender, time: Duration, jobs: u64) -> Result<Figures> {
     let turns = (time.as_millis() as u64 / PUTTERS).max(1);
     let all = turns * PUTTERS * jobs;
     let acked = AtomicU64::new(0);
@@ -59,7 +43,12 @@ pub(crate) fn late(contender: &impl Contender, time: Duration, jobs: u64) -> Res
     sorted.sort_unstable();
     let late = |share| quantile(&sorted, share) as f64 / 1_000.0;
     let early = sorted.iter().filter(|late| **late < 0).count() as f64;
-    Ok(Late { p50: late(0.5), p99: late(0.99), max: late(1.0), early })
+    Ok(vec![
+        ("late-p50", late(0.5)),
+        ("late-p99", late(0.99)),
+        ("late-max", late(1.0)),
+        ("early", early),
+    ])
 }
 
 fn put_in_turn(
@@ -72,7 +61,7 @@ fn put_in_turn(
     for turn in 0..turns {
         let at = first + turn * PUTTERS + caller;
         sleep(Duration::from_micros((at * 1_000).saturating_sub(now_micros())));
-        // Who is behind puts jobs that are due from now, not from when it was to put them.
+        // A caller that is late puts jobs due from now, not from when it should have put them.
         let from = at.max(now_micros() / 1_000);
         let number = first_number(caller) + turn * jobs;
         let batch = (number..number + jobs).map(|number| Job::new(number, from, DELAY));
@@ -81,7 +70,7 @@ fn put_in_turn(
     Ok(())
 }
 
-/// Microseconds of lateness of the jobs that a worker was given.
+/// Reserves and acknowledges jobs, and returns how late they came, in microseconds.
 fn work_off(
     connection: &mut impl Caller,
     acked: &AtomicU64,

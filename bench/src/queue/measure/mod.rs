@@ -1,7 +1,7 @@
 //! The workloads, for any contender.
 //!
 //! Ground rules: callers are threads that begin together, and each waits for its answer before it
-//! asks again. What the queue says it holds afterwards has to be what was acknowledged.
+//! asks again. Afterwards the queue must report as many jobs as were acknowledged.
 
 mod cancel;
 mod end_to_end;
@@ -16,28 +16,30 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use super::contender::Contender;
-use super::figure::Figure;
-use super::plan::Plan;
-use super::workload::Workload;
+use crate::suite::{Figures, Run};
 
-/// What a run yields.
-pub(super) type Figures = Vec<(Figure, f64)>;
+/// Jobs in a millisecond, for lateness.
+const JOBS_PER_MS: u64 = 10;
 
 /// Measures a workload that needs nothing but a queue.
-pub(super) fn workload(contender: &impl Contender, plan: &Plan) -> Result<Figures> {
-    match plan.workload {
-        Workload::Put => put::single(contender, plan.time()),
-        Workload::PutBatch => put::batches(contender, plan.time()),
-        Workload::EndToEnd => end_to_end::measure(contender, plan.time()),
-        Workload::Cancel => cancel::measure(contender, plan.jobs),
-        Workload::Lateness => lateness::measure(contender, plan.time()),
-        Workload::Pending | Workload::PendingMany => bail!("this starts the queue by itself"),
+pub(super) fn workload(contender: &impl Contender, run: &Run) -> Result<Figures> {
+    match run.workload.name {
+        "put" => put::single(contender, time(run)?),
+        "put-batch" => put::batches(contender, time(run)?),
+        "end-to-end" => end_to_end::measure(contender, time(run)?),
+        "cancel" => cancel::measure(contender, run.number("jobs")?),
+        "lateness" => lateness::measure(contender, time(run)?, JOBS_PER_MS),
+        other => bail!("unknown workload {other}"),
     }
 }
 
-/// Runs each caller's part on a thread of its own, all from the same moment, and gives what they
-/// return with the time until the last was done. A part is told the number of its caller and when
-/// they began.
+/// Returns how long callers put jobs.
+pub(crate) fn time(run: &Run) -> Result<Duration> {
+    run.number("time-ms").map(Duration::from_millis)
+}
+
+/// Runs each caller's part on a thread of its own, all from the same moment. Returns their results
+/// and the time until the last was done. A part gets the number of its caller and the start.
 fn together<C: Send, T: Send>(
     callers: Vec<C>,
     part: impl Fn(u64, &mut C, Instant) -> Result<T> + Sync,
@@ -67,7 +69,7 @@ fn callers<C: Contender>(contender: &C, number: usize) -> Result<Vec<C::Caller>>
     (0..number).map(|_| contender.caller()).collect()
 }
 
-/// Job numbers of different callers are apart.
+/// Returns the first job number of a caller; the ranges of callers do not overlap.
 fn first_number(caller: u64) -> u64 {
     caller << 40
 }

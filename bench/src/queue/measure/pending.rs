@@ -1,7 +1,7 @@
-//! What jobs that are due in a week cost while they wait: memory, and time to start again.
+//! The cost of jobs that are due in a week: memory, and time to start again.
 //!
-//! The queue is filled, killed and started again; what it says that it holds has to be all. Our
-//! own is filled by a process of its own, so that what starts again is as fresh as a server.
+//! The queue is filled, killed and started again, and must then report all jobs. Our own is filled
+//! by another process, so that the process that opens it is as fresh as a server.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -11,24 +11,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::{Figures, callers, first_number, together};
+use super::{callers, first_number, together};
 use crate::memory::resident;
-use crate::names::name;
 use crate::queue::contender::{Caller, Contender};
-use crate::queue::figure::Figure;
 use crate::queue::job::Job;
 use crate::queue::ours::Ours;
-use crate::queue::plan::Plan;
 use crate::queue::servers::Server;
-use crate::queue::system::{Class, System};
-use crate::queue::workload::Workload;
+use crate::suite::{Figures, Run, Spec};
 
 const CALLERS: u64 = 2;
 const BATCH: u64 = 1_000;
-/// How long all are left alone before they are looked at: longer than any of them takes to sync.
+/// The pause before memory is read: longer than any system takes to sync.
 const CALM: Duration = Duration::from_secs(1);
 
-/// Puts all jobs.
+/// Puts `jobs` jobs.
 pub(crate) fn fill(contender: &impl Contender, jobs: u64) -> Result<()> {
     let share = jobs / CALLERS;
     together(callers(contender, CALLERS as usize)?, |caller, connection, _| {
@@ -44,17 +40,18 @@ pub(crate) fn fill(contender: &impl Contender, jobs: u64) -> Result<()> {
     Ok(())
 }
 
-/// Whether all are there.
+/// Checks that no job is lost.
 pub(crate) fn ensure_all(contender: &impl Contender, jobs: u64) -> Result<()> {
     let (pending, jobs) = (contender.pending()?, jobs / CALLERS * CALLERS);
     ensure!(pending == jobs, "{jobs} jobs were put, and after the restart there are {pending}");
     Ok(())
 }
 
-/// A peer's server.
-pub(in crate::queue) fn server<S: Server>(folder: &Path, plan: &Plan) -> Result<Figures> {
+/// Measures a peer's server.
+pub(in crate::queue) fn server<S: Server>(run: &Run) -> Result<Figures> {
+    let (folder, jobs) = (run.path("folder")?, run.number("jobs")?);
     let (server, peer) = S::start(folder, true)?;
-    fill(&peer, plan.jobs)?;
+    fill(&peer, jobs)?;
     let before = server.resident()?;
     drop(peer);
     server.kill()?;
@@ -62,38 +59,36 @@ pub(in crate::queue) fn server<S: Server>(folder: &Path, plan: &Plan) -> Result<
     let (server, peer) = S::start(folder, true)?;
     let took = began.elapsed();
     let after = server.resident()?;
-    ensure_all(&peer, plan.jobs)?;
-    figures(plan.workload, before, after, took)
+    ensure_all(&peer, jobs)?;
+    Ok(figures(run, before, after, took))
 }
 
-/// Our own queue.
-pub(in crate::queue) fn ours(plan: &Plan) -> Result<Figures> {
-    let before = fill_elsewhere(plan)?;
+/// Measures our own queue.
+pub(in crate::queue) fn ours(run: &Run, spec: &Spec) -> Result<Figures> {
+    let before = fill_elsewhere(run.helper(spec, "fill")?)?;
     let began = Instant::now();
-    let ours = Ours::open(&plan.folder, Class::Relaxed)?;
+    let ours = Ours::open(run.path("folder")?, true)?;
     let took = began.elapsed();
-    ensure_all(&ours, plan.jobs)?;
+    ensure_all(&ours, run.number("jobs")?)?;
     let after = resident()?;
-    figures(plan.workload, before, after, took)
+    Ok(figures(run, before, after, took))
 }
 
-/// Fills our queue in this process, says how much memory that took, and waits to be killed.
-pub(in crate::queue) fn fill_ours(plan: &Plan) -> Result<()> {
-    let ours = Ours::open(&plan.folder, Class::Relaxed)?;
-    fill(&ours, plan.jobs)?;
+/// Fills our queue in this process, prints its resident memory, and waits to be killed.
+pub(in crate::queue) fn fill_ours(folder: &Path, jobs: u64) -> Result<()> {
+    let ours = Ours::open(folder, true)?;
+    fill(&ours, jobs)?;
     println!("{}", resident()?);
     std::io::stdin().read_to_end(&mut Vec::new())?;
-    bail!("nobody has killed this");
+    bail!("the process that fills the queue must be killed, not stopped");
 }
 
-fn fill_elsewhere(plan: &Plan) -> Result<u64> {
-    let program = std::env::current_exe().context("cannot find the path of this program")?;
-    let mut command = Command::new(program);
-    command.args(["queue-run", "--fill", "--system", &name(&System::TickwheelInterval)]);
-    command.args(plan.arguments()).stdin(Stdio::piped()).stdout(Stdio::piped());
+/// Fills our queue in a process, which it kills, and returns the resident memory of that process.
+fn fill_elsewhere(mut command: Command) -> Result<u64> {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = Killed(command.spawn().with_context(|| format!("cannot start {command:?}"))?);
     let mut line = String::new();
-    let output = child.0.stdout.take().context("its output was asked for")?;
+    let output = child.0.stdout.take().context("the output is piped")?;
     BufReader::new(output).read_line(&mut line)?;
     line.trim().parse().context("the process that fills the queue failed; it says why above")
 }
@@ -103,19 +98,17 @@ struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        // It may have ended by itself, with an error that is told elsewhere.
+        // The process may have ended with an error, which the reader of its output reports.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-fn figures(workload: Workload, before: u64, after: u64, took: Duration) -> Result<Figures> {
-    let names = match workload {
-        Workload::Pending => [Figure::Memory, Figure::MemoryAgain, Figure::Restart],
-        Workload::PendingMany => [Figure::MemoryMany, Figure::MemoryManyAgain, Figure::RestartMany],
-        other => bail!("{} leaves nothing pending", name(&other)),
+fn figures(run: &Run, before: u64, after: u64, took: Duration) -> Figures {
+    let names = match run.workload.name {
+        "pending" => ["memory", "memory-again", "restart"],
+        _ => ["memory-many", "memory-many-again", "restart-many"],
     };
     let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-    let values = [mebibytes(before), mebibytes(after), took.as_secs_f64()];
-    Ok(names.into_iter().zip(values).collect())
+    names.into_iter().zip([mebibytes(before), mebibytes(after), took.as_secs_f64()]).collect()
 }

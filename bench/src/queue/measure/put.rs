@@ -1,22 +1,22 @@
-//! How many jobs a second can be put, alone and together with others.
+//! Jobs a second that callers can put, singly and in batches.
 
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
-use super::{Figures, callers, first_number, together};
+use super::{callers, first_number, together};
 use crate::queue::contender::{Caller, Contender};
-use crate::queue::figure::Figure;
 use crate::queue::job::Job;
+use crate::suite::Figures;
 
 pub(crate) const BATCH: u64 = 100;
 
 pub(super) fn single(contender: &impl Contender, time: Duration) -> Result<Figures> {
-    measure(contender, time, 1, [(1, Figure::Put1), (8, Figure::Put8), (64, Figure::Put64)])
+    measure(contender, time, 1, [(1, "put1"), (8, "put8"), (64, "put64")])
 }
 
 pub(super) fn batches(contender: &impl Contender, time: Duration) -> Result<Figures> {
-    let figures = [(1, Figure::PutBatch1), (8, Figure::PutBatch8), (64, Figure::PutBatch64)];
+    let figures = [(1, "put-batch1"), (8, "put-batch8"), (64, "put-batch64")];
     measure(contender, time, BATCH, figures)
 }
 
@@ -24,7 +24,7 @@ fn measure(
     contender: &impl Contender,
     time: Duration,
     batch: u64,
-    figures: [(usize, Figure); 3],
+    figures: [(usize, &'static str); 3],
 ) -> Result<Figures> {
     let mut outcome = Vec::new();
     let mut all = 0;
@@ -37,7 +37,7 @@ fn measure(
     Ok(outcome)
 }
 
-/// Lets so many callers put batches for a while: how many jobs that were, and how many a second.
+/// Lets callers put batches for a while. Returns the number of jobs, and jobs a second.
 pub(crate) fn rate<C: Contender>(
     contender: &C,
     time: Duration,
@@ -58,7 +58,7 @@ pub(crate) fn rate<C: Contender>(
     Ok((count, count as f64 / took.as_secs_f64()))
 }
 
-/// Whether the queue has what was put.
+/// Checks that the queue holds all jobs that were put.
 pub(crate) fn ensure_pending(contender: &impl Contender, all: u64) -> Result<()> {
     let pending = contender.pending()?;
     ensure!(pending == all, "{all} jobs were put, and the queue has {pending}");

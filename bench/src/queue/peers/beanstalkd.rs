@@ -1,7 +1,7 @@
 //! beanstalkd, over its own protocol: a line for each command, answered in order.
 //!
 //! Several commands are sent at once and their answers read afterwards. Delays are whole seconds.
-//! There are no keys: what a job was called is kept here, with the id that beanstalkd gave it.
+//! There are no keys: this client maps keys to the ids of beanstalkd.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -21,7 +21,7 @@ pub(crate) struct Beanstalkd {
 }
 
 impl Beanstalkd {
-    /// The server on a port, if it answers.
+    /// Connects to the server on a port.
     pub(crate) fn connect(port: u16) -> Result<Self> {
         let peer = Self { port, names: Names::default() };
         peer.pending()?;
@@ -93,7 +93,7 @@ impl Caller for BeanstalkdCaller {
             found.extend(self.connection.reserved()?);
         }
         if found.is_empty() {
-            // The shortest time that it can wait.
+            // The shortest wait that beanstalkd accepts.
             self.connection.request.extend_from_slice(b"reserve-with-timeout 1\r\n");
             self.connection.send()?;
             found.extend(self.connection.reserved()?);
@@ -118,16 +118,16 @@ impl Caller for BeanstalkdCaller {
 
 impl Pipelined for BeanstalkdCaller {
     fn put_each(&mut self, jobs: Vec<Job>) -> Result<()> {
-        // There is no other way to put several.
+        // `put` already sends a command for each job.
         self.put(jobs)
     }
 }
 
 struct Connection {
     stream: BufReader<TcpStream>,
-    /// What is to be sent.
+    /// Commands that are not sent yet.
     request: Vec<u8>,
-    /// The answer that was read last.
+    /// The last answer.
     line: String,
 }
 
@@ -144,7 +144,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What follows the expected word in the next answer.
+    /// Returns the text after the expected word in the next answer.
     fn answer(&mut self, expected: &str) -> Result<&str> {
         self.read_line()?;
         match self.line.trim_end().strip_prefix(expected) {
@@ -153,7 +153,7 @@ impl Connection {
         }
     }
 
-    /// The bytes that follow a line, and the end of their line.
+    /// Reads the bytes that follow a line, and their line break.
     fn body(&mut self, length: usize) -> Result<Vec<u8>> {
         let mut body = vec![0; length + 2];
         self.stream.read_exact(&mut body)?;
@@ -161,7 +161,7 @@ impl Connection {
         Ok(body)
     }
 
-    /// A job, or none in time.
+    /// Reads a job, or `None` after a timeout.
     fn reserved(&mut self) -> Result<Option<(u64, Vec<u8>)>> {
         self.read_line()?;
         let mut words = self.line.split_whitespace();

@@ -1,7 +1,7 @@
 //! PostgreSQL: a table of jobs with an index by due time, reserved with `FOR UPDATE SKIP LOCKED`.
 //!
-//! Reserving a job moves it to the end of its lease; acknowledging deletes it. Workers ask again
-//! and again: a notification could only tell them what was put, not what has become due.
+//! Reserving a job moves it to the end of its lease; acknowledging deletes it. Workers poll: a
+//! notification could tell them about a put, but not that a job has become due.
 
 use std::thread::sleep;
 use std::time::Instant;
@@ -36,7 +36,7 @@ pub(crate) struct Postgresql {
 }
 
 impl Postgresql {
-    /// The server on a port, if it answers.
+    /// Connects to the server on a port.
     pub(crate) fn connect(port: u16, user: &str) -> Result<Self> {
         let mut config = Config::new();
         config.host("127.0.0.1").port(port).user(user).dbname("postgres");

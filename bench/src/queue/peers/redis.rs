@@ -1,8 +1,8 @@
-//! Redis: a sorted set of what is due when, a hash of payloads and one of keys, changed together
-//! by scripts.
+//! Redis: a sorted set of jobs by due time, a hash of payloads and one of keys, changed together by
+//! scripts.
 //!
-//! Reserving a job moves it to the end of its lease; acknowledging removes it. Redis cannot tell
-//! a worker that a job has become due: workers ask again and again.
+//! Reserving a job moves it to the end of its lease; acknowledging removes it. Workers poll, because
+//! Redis cannot notify them that a job has become due.
 
 use std::thread::sleep;
 use std::time::Instant;
@@ -65,10 +65,10 @@ pub(crate) struct Redis {
 }
 
 impl Redis {
-    /// The server on a port, if it answers.
+    /// Connects to the server on a port.
     pub(crate) fn connect(port: u16) -> Result<Self> {
         let peer = Self { client: Client::open(format!("redis://127.0.0.1:{port}/"))? };
-        // While it reads its file it answers nothing else than that it does.
+        // While Redis loads its file, it refuses other commands.
         peer.pending()?;
         Ok(peer)
     }
@@ -91,7 +91,7 @@ impl Contender for Redis {
     }
 }
 
-/// Ids of different callers are apart.
+/// Returns the first id of a caller. Collisions are unlikely.
 fn random_start() -> u64 {
     fastrand::u64(..) >> 8
 }
@@ -121,7 +121,7 @@ fn call<T: FromRedisValue>(
     Ok(command.query(connection)?)
 }
 
-/// What the script that puts is told about a job.
+/// Adds the arguments of a job to the script that puts.
 fn describe(command: &mut redis::Cmd, job: &Job, id: u64) {
     let key = job.key.as_deref().unwrap_or_default();
     command.arg(job.due).arg(id).arg(&job.payload[..]).arg(key);

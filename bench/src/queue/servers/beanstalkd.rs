@@ -10,7 +10,7 @@ use super::Server;
 use super::process::{Process, free_port};
 use crate::install::{packages, run, starts};
 use crate::queue::peers::Beanstalkd;
-use crate::report::origin::Version;
+use crate::suite::origin::Version;
 
 pub(crate) fn set_up() -> Result<Version> {
     if !starts("beanstalkd", "-v") {
@@ -22,12 +22,12 @@ pub(crate) fn set_up() -> Result<Version> {
     Ok(Version { name: "beanstalkd", version })
 }
 
-pub(crate) struct BeanstalkdServer(Process);
+pub(crate) struct BeanstalkdServer;
 
 impl Server for BeanstalkdServer {
     type Peer = Beanstalkd;
 
-    fn start(folder: &Path, relaxed: bool) -> Result<(Self, Beanstalkd)> {
+    fn start(folder: &Path, relaxed: bool) -> Result<(Process, Beanstalkd)> {
         let port = free_port()?;
         let arguments = [
             "-l".to_owned(),
@@ -41,14 +41,6 @@ impl Server for BeanstalkdServer {
         let program = Path::new("beanstalkd");
         let mut process = Process::start(&[], program, &arguments, folder, Signal::KILL)?;
         let client = process.await_client(|| Beanstalkd::connect(port))?;
-        Ok((Self(process), client))
-    }
-
-    fn resident(&self) -> Result<u64> {
-        self.0.resident()
-    }
-
-    fn kill(self) -> Result<()> {
-        self.0.kill()
+        Ok((process, client))
     }
 }

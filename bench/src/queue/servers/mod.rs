@@ -1,9 +1,9 @@
 //! The peers' servers: installed from Debian's packages, started on a free port of loopback, and
 //! stopped whatever happens.
 //!
-//! Ground rules: a server belongs to one run, and its data lies in that run's folder. It is ended
-//! when its handle is dropped. Should the run be killed, the kernel ends it: `setpriv` sees to
-//! that. So does Ctrl-C, which reaches all of them.
+//! Ground rules: a server belongs to one run, and stores its data in that run's folder. Dropping its
+//! handle ends it. If the run is killed, the kernel kills the server, because `setpriv` asks for
+//! that. Ctrl-C reaches all of them.
 
 mod beanstalkd;
 mod postgresql;
@@ -15,40 +15,34 @@ use std::path::Path;
 use anyhow::Result;
 
 pub(crate) use beanstalkd::BeanstalkdServer;
-pub(crate) use postgresql::{PostgresqlServer, template};
+pub(crate) use postgresql::PostgresqlServer;
 pub(crate) use redis::RedisServer;
 
+use self::process::Process;
 use super::contender::Contender;
-use super::peers::Peer;
-use crate::report::origin::Version;
+use crate::suite::options::Choice;
+use crate::suite::origin::Version;
 
-/// A server of a peer. It is stopped when it is dropped.
-pub(crate) trait Server: Sized {
+/// A server of a peer.
+pub(crate) trait Server {
     type Peer: Contender;
 
-    /// Starts the server in a folder, and gives it with a client once it answers. What is in the
-    /// folder already it goes on with.
-    fn start(folder: &Path, relaxed: bool) -> Result<(Self, Self::Peer)>;
-
-    /// Resident memory of all its processes in bytes, what they share counted once.
-    fn resident(&self) -> Result<u64>;
-
-    /// Ends it like a crash would, and waits until it is gone.
-    fn kill(self) -> Result<()>;
+    /// Starts the server in a folder, with the data that is there. Returns its process and a client
+    /// once it answers.
+    fn start(folder: &Path, relaxed: bool) -> Result<(Process, Self::Peer)>;
 }
 
-/// Installs the servers of the peers that were asked for, and tells their versions.
-pub(crate) fn set_up(peers: &[Peer], folder: &Path) -> Result<Vec<Version>> {
-    let all = [Peer::Redis, Peer::Postgresql, Peer::Beanstalkd];
-    let wanted = all.into_iter().filter(|peer| peers.contains(peer));
-    wanted.map(|peer| set_up_one(peer, folder)).filter_map(Result::transpose).collect()
-}
-
-fn set_up_one(peer: Peer, folder: &Path) -> Result<Option<Version>> {
-    match peer {
-        Peer::Redis => redis::set_up().map(Some),
-        Peer::Postgresql => postgresql::set_up(folder).map(Some),
-        Peer::Beanstalkd => beanstalkd::set_up().map(Some),
-        Peer::None => Ok(None),
+/// Installs the servers of the peers that the user chose and returns their versions.
+pub(crate) fn set_up(choice: &Choice) -> Result<Vec<Version>> {
+    let mut versions = Vec::new();
+    if choice.has_peer("redis") {
+        versions.push(redis::set_up()?);
     }
+    if choice.has_peer("postgresql") {
+        versions.push(postgresql::set_up(&choice.folder())?);
+    }
+    if choice.has_peer("beanstalkd") {
+        versions.push(beanstalkd::set_up()?);
+    }
+    Ok(versions)
 }

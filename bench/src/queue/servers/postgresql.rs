@@ -1,7 +1,7 @@
-//! PostgreSQL as it is without settings, but for where it listens and `synchronous_commit`.
+//! PostgreSQL with default settings, except its address and `synchronous_commit`.
 //!
-//! It refuses to run as root. Then it runs as the user `postgres`, whom Debian's package makes. A
-//! database cluster is made once and copied for each run.
+//! It refuses to run as root, so root starts it as the user `postgres` of Debian's package. A
+//! database cluster is created once and copied for each run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,13 +14,13 @@ use super::Server;
 use super::process::{Process, free_port};
 use crate::install::{packages, run};
 use crate::queue::peers::Postgresql;
-use crate::report::origin::Version;
+use crate::suite::origin::Version;
 
-/// Where Debian puts a version's programs.
+/// The folder of a version's programs in Debian.
 const VERSIONS: &str = "/usr/lib/postgresql";
-/// Who owns the database, whoever runs it.
+/// The owner of the database.
 const USER: &str = "postgres";
-/// What `setpriv` does if root starts it.
+/// The options of `setpriv` if root starts it.
 const AS_POSTGRES: [&str; 3] = ["--reuid=postgres", "--regid=postgres", "--init-groups"];
 
 pub(crate) fn set_up(folder: &Path) -> Result<Version> {
@@ -37,7 +37,7 @@ fn prepare(folder: &Path) -> Result<Version> {
     Ok(Version { name: "PostgreSQL", version })
 }
 
-/// The programs of the newest version.
+/// Returns the folder with the programs of the newest version.
 fn programs() -> Result<PathBuf> {
     let entries = fs::read_dir(VERSIONS).with_context(|| format!("there is no {VERSIONS}"))?;
     let version = |entry: fs::DirEntry| entry.file_name().to_str()?.parse::<u32>().ok();
@@ -46,8 +46,8 @@ fn programs() -> Result<PathBuf> {
     Ok(Path::new(VERSIONS).join(newest.to_string()).join("bin"))
 }
 
-/// The cluster that is copied for each run.
-pub(crate) fn template(folder: &Path) -> PathBuf {
+/// Returns the cluster that is copied for each run.
+fn template(folder: &Path) -> PathBuf {
     folder.join("postgresql-template")
 }
 
@@ -82,12 +82,12 @@ fn is_reachable(path: &Path) -> bool {
     command.status().is_ok_and(|status| status.success())
 }
 
-pub(crate) struct PostgresqlServer(Process);
+pub(crate) struct PostgresqlServer;
 
 impl Server for PostgresqlServer {
     type Peer = Postgresql;
 
-    fn start(folder: &Path, relaxed: bool) -> Result<(Self, Postgresql)> {
+    fn start(folder: &Path, relaxed: bool) -> Result<(Process, Postgresql)> {
         let cluster = folder.join("cluster");
         if !cluster.exists() {
             let source = template(folder.parent().context("a run's folder is in another")?);
@@ -107,14 +107,6 @@ impl Server for PostgresqlServer {
         let process = Process::start(privileges(), &program, &arguments, folder, Signal::QUIT);
         let mut process = process?;
         let client = process.await_client(|| Postgresql::connect(port, USER))?;
-        Ok((Self(process), client))
-    }
-
-    fn resident(&self) -> Result<u64> {
-        self.0.resident()
-    }
-
-    fn kill(self) -> Result<()> {
-        self.0.kill()
+        Ok((process, client))
     }
 }

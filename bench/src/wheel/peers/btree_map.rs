@@ -1,7 +1,7 @@
 //! `BTreeMap` ordered by deadline, then by order of insertion.
 //!
-//! The exact structure: everything is O(log n), nothing lingers, and the earliest is always at
-//! hand. A reset is a removal and an insertion.
+//! Every operation is O(log n), and the earliest timer is known. A reset is a removal and an
+//! insertion.
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 //!
 //! The queue learns the time from tokio's clock, which is paused here and moved by hand. Moving
 //! it takes a turn of the runtime; that turn stands in for real time passing, so it is timed and
-//! taken off the figures. Everything else is as lean as the queue allows: the runtime is entered
+//! subtracted from the figures. Everything else is as lean as the queue allows: the runtime is entered
 //! once, deadlines are given as instants so that no clock is read, the queue is polled directly
 //! with a waker that does nothing, and outside a task, so no polling budget interferes. It is
 //! polled only when something is popped: a queue that a task waits on would, in addition, keep
@@ -15,7 +15,7 @@ use tokio::runtime::{Builder, EnterGuard, Runtime};
 use tokio_util::time::DelayQueue;
 use tokio_util::time::delay_queue::Key;
 
-use crate::stopwatch::reading_cost;
+use crate::meter::reading_cost;
 use crate::wheel::contender::Contender;
 
 pub(in crate::wheel) struct TokioDelayQueue {
@@ -38,7 +38,7 @@ impl TokioDelayQueue {
         let step = Duration::from_millis(now - self.now);
         self.runtime.block_on(tokio::time::advance(step));
         self.now = now;
-        // Of the two readings, one falls outside what they measure.
+        // One of the two readings is not in the time between them.
         self.clock_time += started.elapsed() + self.reading_cost;
     }
 }
@@ -53,7 +53,7 @@ impl Contender for TokioDelayQueue {
             .start_paused(true)
             .build()
             .expect("a runtime without threads or sockets can always be built");
-        // Entered until the process ends, which is when this run does.
+        // Entered until the process ends, with this run.
         let runtime: &'static Runtime = Box::leak(Box::new(runtime));
         let entered = runtime.enter();
         Self {

@@ -3,8 +3,8 @@
 //! A timer is a counted box that a hash map owns by id; the slots hold weak references. So a
 //! removal takes the box out of the map, and the block of memory stays until its slot comes round.
 //! The value serves as the id, which spares it a second field. There is no reset: it is a removal
-//! and an insertion. The wheel counts ticks by being called for each; stretches that its own
-//! `can_skip` clears are skipped.
+//! and an insertion. The wheel must be called for each tick, except those that its own `can_skip`
+//! allows to skip.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(in crate::wheel) struct HashWheelTimer {
 }
 
 impl HashWheelTimer {
-    /// Skips as many of the next `ticks` as the wheel says it can, and says how many that were.
+    /// Skips as many of the next `ticks` as the wheel allows, and returns their number.
     fn skip(&mut self, ticks: u64) -> u64 {
         let ticks = match self.wheel.can_skip() {
             Skip::Empty => ticks,
@@ -74,7 +74,7 @@ impl Contender for HashWheelTimer {
 
     fn pop_due(&mut self, now: u64, mut due: impl FnMut(u64)) {
         while self.now < now {
-            // The last tick is always made, so a step of one tick costs no question.
+            // The last tick is never skipped, so a step of one tick does not call `can_skip`.
             if self.now + 1 < now {
                 self.now += self.skip(now - self.now - 1);
             }

@@ -28,6 +28,10 @@ impl Service {
         service.pending()?;
         Ok(service)
     }
+
+    pub(super) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.port)
+    }
 }
 
 impl Contender for Service {

@@ -13,13 +13,10 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
+use bytes::BytesMut;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsConnector;
@@ -29,17 +26,14 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use super::allow::PushAllow;
 use super::definition::Definition;
+use super::exchange::{Head, Outgoing, Stream, Wire};
 use super::response::{Answer, NoAnswer};
 
 /// How long an idle connection is used again.
 const MAX_IDLE: Duration = Duration::from_secs(30);
-/// Bytes of a response's headers.
-const MAX_HEADER_BYTES: usize = 32 << 10;
-/// Bytes of a response's body that are read.
-const MAX_BODY_BYTES: usize = tickwheel_queue::Job::MAX_RESULT_BYTES;
+/// How often idle connections are looked at.
+const IDLE_CHECK: Duration = Duration::from_secs(1);
 
-type Request = hyper::Request<Full<Bytes>>;
-type Response = hyper::Response<hyper::body::Incoming>;
 type Resolving = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 /// How names become addresses.
 pub(super) type Resolve = Arc<dyn Fn(String, u16) -> Resolving + Send + Sync>;
@@ -69,9 +63,15 @@ pub(crate) fn tls_client_for_the_web() -> Result<Arc<ClientConfig>, String> {
 /// The moment at which a request starts.
 pub(super) trait Start {
     /// Called when a connection is ready, right before the request is written.
-    fn start(&mut self) -> impl Future<Output = Result<Request, NoAnswer>> + Send;
+    fn start(&mut self) -> impl Future<Output = Result<Outgoing, NoAnswer>> + Send;
 
-    /// The request was not written after all, and starts again.
+    /// Returns whether the request may still be written.
+    fn may_begin(&self) -> bool;
+
+    /// The first bytes were written.
+    fn started(&mut self);
+
+    /// Nothing was written after all, and the request starts again.
     fn undo(&mut self);
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Connector {
 
 /// A connection that can take a request.
 struct Connection {
-    sender: SendRequest<Full<Bytes>>,
+    wire: Wire,
     address: SocketAddr,
     idle_since: Instant,
     _permit: OwnedSemaphorePermit,
@@ -110,17 +110,17 @@ impl Connector {
         let (stream, address) =
             self.dial(&endpoint.host, endpoint.port).await.map_err(unreachable)?;
         let _ = stream.set_nodelay(true);
-        let sender = if endpoint.is_tls {
+        let stream = if endpoint.is_tls {
             let name = ServerName::try_from(endpoint.host.clone())
                 .map_err(|_| unreachable(format!("{:?} is no name for TLS", endpoint.host)))?;
             let connector = TlsConnector::from(Arc::clone(&definition.tls));
             let stream = connector.connect(name, stream).await;
-            handshake(stream.map_err(|error| unreachable(format!("TLS: {error}")))?).await
+            Stream::Tls(Box::new(stream.map_err(|error| unreachable(format!("TLS: {error}")))?))
         } else {
-            handshake(stream).await
+            Stream::Plain(stream)
         };
-        let sender = sender.map_err(|error| unreachable(format!("HTTP: {error}")))?;
-        Ok(Connection { sender, address, idle_since: Instant::now(), _permit: permit })
+        let wire = Wire::new(stream);
+        Ok(Connection { wire, address, idle_since: Instant::now(), _permit: permit })
     }
 
     /// Makes the pool of a target.
@@ -164,35 +164,36 @@ impl Connector {
     }
 }
 
-/// Begins HTTP on a stream; a task drives the connection until it ends.
-async fn handshake<S>(stream: S) -> hyper::Result<SendRequest<Full<Bytes>>>
-where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin + 'static,
-{
-    let (sender, connection) = http1::Builder::new()
-        .max_buf_size(MAX_HEADER_BYTES)
-        .handshake(TokioIo::new(stream))
-        .await?;
-    tokio::spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!(%error, "a connection to a target ended");
-        }
-    });
-    Ok(sender)
-}
-
 /// The idle connections of one target.
 #[derive(Default)]
 pub(super) struct Pool {
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Idle>,
+}
+
+#[derive(Default)]
+struct Idle {
+    connections: Vec<Connection>,
+    checked: Option<Instant>,
+}
+
+/// How far an exchange has come.
+#[derive(Default)]
+struct Progress {
+    address: Option<SocketAddr>,
+    head: Option<Head>,
+    body: BytesMut,
 }
 
 impl Pool {
+    fn idle(&self) -> MutexGuard<'_, Idle> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The connection that was used last, if it may still be open.
     fn take(&self) -> Option<Connection> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        while let Some(connection) = idle.pop() {
-            if connection.sender.is_ready() && connection.idle_since.elapsed() < MAX_IDLE {
+        let mut idle = self.idle();
+        while let Some(mut connection) = idle.connections.pop() {
+            if connection.idle_since.elapsed() < MAX_IDLE && connection.wire.is_idle() {
                 return Some(connection);
             }
         }
@@ -201,22 +202,26 @@ impl Pool {
 
     fn put_back(&self, mut connection: Connection) {
         connection.idle_since = Instant::now();
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+        self.idle().connections.push(connection);
     }
 
-    /// Closes connections that were idle for long.
+    /// Closes connections that were idle for long, and those that the other side has closed.
     pub(super) fn close_idle(&self) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        idle.retain(|it| !it.sender.is_closed() && it.idle_since.elapsed() < MAX_IDLE);
+        let mut idle = self.idle();
+        if idle.checked.is_none_or(|checked| checked.elapsed() >= IDLE_CHECK) {
+            idle.connections
+                .retain_mut(|it| it.idle_since.elapsed() < MAX_IDLE && it.wire.is_idle());
+            idle.checked = Some(Instant::now());
+        }
     }
 
     /// Closes all idle connections: they lead where the target was before.
     pub(super) fn clear(&self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.idle().connections.clear();
     }
 
     /// Sends a request and reads the answer, until the deadline. Returns the address that was
-    /// dialled as well.
+    /// dialled as well. The status counts, also if the body ends early or late.
     pub(super) async fn send(
         &self,
         connector: &Connector,
@@ -224,18 +229,20 @@ impl Pool {
         deadline: tokio::time::Instant,
         start: &mut impl Start,
     ) -> (Option<SocketAddr>, Result<Answer, NoAnswer>) {
-        let mut address = None;
-        let exchange = self.exchange(connector, definition, start, &mut address);
-        let outcome = tokio::time::timeout_at(deadline, exchange).await.unwrap_or_else(|_| {
-            let why = format!("no answer within {:?}", definition.timeout);
-            Err(NoAnswer::Unreachable(why))
-        });
-        match outcome {
-            Ok((response, connection)) => {
-                (address, Ok(self.read(response, connection, deadline).await))
+        let mut progress = Progress::default();
+        let exchange = self.exchange(connector, definition, start, &mut progress);
+        let outcome = tokio::time::timeout_at(deadline, exchange).await;
+        let answer = match (progress.head, outcome) {
+            (Some(Head { status, headers, .. }), _) => {
+                Ok(Answer { status, headers, body: progress.body.freeze() })
             }
-            Err(error) => (address, Err(error)),
-        }
+            (None, Ok(Err(error))) => Err(error),
+            (None, _) => {
+                let why = format!("no answer within {:?}", definition.timeout);
+                Err(NoAnswer::Unreachable(why))
+            }
+        };
+        (progress.address, answer)
     }
 
     async fn exchange(
@@ -243,55 +250,41 @@ impl Pool {
         connector: &Connector,
         definition: &Definition,
         start: &mut impl Start,
-        address: &mut Option<SocketAddr>,
-    ) -> Result<(Response, Connection), NoAnswer> {
+        progress: &mut Progress,
+    ) -> Result<(), NoAnswer> {
         loop {
-            let mut connection = match self.take() {
-                Some(connection) => connection,
-                None => connector.connect(definition).await?,
+            let (mut connection, is_new) = match self.take() {
+                Some(connection) => (connection, false),
+                None => (connector.connect(definition).await?, true),
             };
-            *address = Some(connection.address);
+            progress.address = Some(connection.address);
             let request = start.start().await?;
-            let mut failed = match connection.sender.try_send_request(request).await {
-                Ok(response) => return Ok((response, connection)),
-                Err(failed) => failed,
-            };
-            if failed.take_message().is_none() {
-                return Err(NoAnswer::Unreachable(format!("no answer: {}", failed.error())));
-            }
-            // Nothing was written: the connection was closed while it was idle.
-            start.undo();
-        }
-    }
-
-    /// Reads the bounded body of an answer. The status counts, also if the body ends early.
-    async fn read(
-        &self,
-        response: Response,
-        connection: Connection,
-        deadline: tokio::time::Instant,
-    ) -> Answer {
-        let (head, mut body) = response.into_parts();
-        let mut bytes = BytesMut::new();
-        let is_whole = loop {
-            match tokio::time::timeout_at(deadline, body.frame()).await {
-                Ok(None) => break true,
-                Err(_) | Ok(Some(Err(_))) => break false,
-                Ok(Some(Ok(frame))) => {
-                    if let Ok(data) = frame.into_data() {
-                        let room = MAX_BODY_BYTES - bytes.len();
-                        bytes.extend_from_slice(&data[..data.len().min(room)]);
-                        if data.len() > room {
-                            break false;
-                        }
-                    }
+            let begun = connection.wire.begin(&request, || start.may_begin()).await;
+            let written = match begun {
+                Ok(Some(written)) => written,
+                Ok(None) => {
+                    start.undo();
+                    self.put_back(connection);
+                    continue;
                 }
+                Err(error) => {
+                    start.undo();
+                    if is_new {
+                        return Err(NoAnswer::Unreachable(format!("no answer: {error}")));
+                    }
+                    // The connection was closed while it was idle.
+                    continue;
+                }
+            };
+            start.started();
+            let head = connection.wire.finish(&request, written).await;
+            let head = head.map_err(|why| NoAnswer::Unreachable(format!("no answer: {why}")))?;
+            let head = progress.head.insert(head);
+            if connection.wire.read_body(head, &mut progress.body).await {
+                self.put_back(connection);
             }
-        };
-        if is_whole {
-            self.put_back(connection);
+            return Ok(());
         }
-        Answer { status: head.status, headers: head.headers, body: bytes.freeze() }
     }
 }
 
@@ -299,6 +292,7 @@ impl Pool {
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
+    use bytes::Bytes;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio_rustls::TlsAcceptor;
@@ -313,10 +307,16 @@ mod tests {
     struct Plain(u32);
 
     impl Start for Plain {
-        async fn start(&mut self) -> Result<Request, NoAnswer> {
+        async fn start(&mut self) -> Result<Outgoing, NoAnswer> {
             self.0 += 1;
-            Ok(hyper::Request::builder().uri("/").body(Full::default()).unwrap())
+            Ok(Outgoing { head: b"GET / HTTP/1.1\r\n\r\n".to_vec(), body: Bytes::new() })
         }
+
+        fn may_begin(&self) -> bool {
+            true
+        }
+
+        fn started(&mut self) {}
 
         fn undo(&mut self) {}
     }

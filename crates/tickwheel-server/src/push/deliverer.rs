@@ -1,8 +1,8 @@
 //! Deliveries to one target: a task that reserves jobs of its queues and sends them.
 //!
 //! Ground rules:
-//! * A job is reserved only when a request may be sent for it. What waits for a held or busy target
-//!   stays in its queue, in order, and costs nothing.
+//! * A job is reserved only when a request may be sent for it, or in a moment (see `window`). What
+//!   waits for a held or busy target stays in its queue, in order, and costs nothing.
 //! * With a rate, the durable state counts a request before it is written (see `window`).
 //! * A change of health is durable before the job that caused it goes back to its queue.
 //! * Nothing here is shared between targets but the queue's writer and the limit of connections.
@@ -59,6 +59,16 @@ struct StoredState {
     mode: Mode,
     /// Times and numbers of starts.
     starts: Vec<(u64, u32)>,
+}
+
+/// Whether a reserved request may be written.
+pub(super) enum Begin {
+    Now,
+    At(u64),
+    /// As soon as requests that are being written have started.
+    AfterOthers,
+    /// Once the durable state covers it.
+    NotCovered,
 }
 
 struct Control {
@@ -243,10 +253,15 @@ impl Deliverer {
             Grant::Now(requests) => requests,
             later => return later,
         };
-        match control.window.allowance(now) {
-            0 => control.window.next().map_or(Grant::Never, Grant::At),
-            allowed => Grant::Now(allowed.min(slots).min(healthy).min(MAX_RESERVE)),
+        // What can wait is reserved later, together with more.
+        let lead = control.window.lead();
+        let urgent = lead / 4;
+        if control.window.allowance(now, now + urgent) == 0 {
+            let next = control.window.next();
+            return next.map_or(Grant::Never, |next| Grant::At(next.saturating_sub(urgent)));
         }
+        let allowed = control.window.allowance(now, now + lead);
+        Grant::Now(allowed.min(slots).min(healthy).min(MAX_RESERVE))
     }
 
     /// Reserves jobs of the next queue that has some, and waits if none has. Dropping the future
@@ -299,11 +314,11 @@ impl Deliverer {
         let (mut permits, is_limited) = {
             let mut control = self.control();
             let count = jobs.len() as u32;
-            control.window.grant(count);
             control.health.granted(self.clock.now_ms(), count);
             control.in_flight += count;
             let epoch = control.health.epoch();
-            let permits: Vec<_> = jobs.iter().map(|_| Permit::new(self, epoch)).collect();
+            let mut permit = || Permit::new(self, control.window.reserve(), epoch);
+            let permits: Vec<_> = jobs.iter().map(|_| permit()).collect();
             (permits, control.window.is_limited())
         };
         if is_limited {
@@ -324,7 +339,7 @@ impl Deliverer {
         }
     }
 
-    /// Writes health and starts to the store. Requests that are granted now are covered until the
+    /// Writes health and starts to the store. Requests that are reserved now are covered until the
     /// time that is returned.
     pub(super) async fn persist(&self) -> Result<u64, Error> {
         let _one_at_a_time = self.persisting.lock().await;
@@ -339,25 +354,50 @@ impl Deliverer {
         Ok(until)
     }
 
-    /// Notes that a granted request starts; `false` if the durable state does not cover it.
-    pub(super) fn note_start(&self, covered_until: u64, started: impl FnOnce(u64)) -> bool {
+    /// Grants a reserved request, which is about to be written.
+    pub(super) fn begin(&self, covered_until: u64) -> Begin {
         let mut control = self.control();
         let now = self.clock.now_ms();
-        let is_limited = control.window.is_limited();
-        if is_limited && now > covered_until {
-            return false;
+        if control.window.is_limited() && now > covered_until {
+            return Begin::NotCovered;
         }
-        control.window.start(now);
-        started(now);
+        match control.window.grant(now) {
+            Ok(()) => Begin::Now,
+            Err(Some(time)) => Begin::At(time),
+            Err(None) => Begin::AfterOthers,
+        }
+    }
+
+    /// Returns whether the durable state covers a start now.
+    pub(super) fn is_covered(&self, covered_until: u64) -> bool {
+        self.clock.now_ms() <= covered_until || !self.control().window.is_limited()
+    }
+
+    /// Notes that a granted request was written.
+    pub(super) fn note_start(&self) {
+        let mut control = self.control();
+        control.window.start(self.clock.now_ms());
+        let is_limited = control.window.is_limited();
         drop(control);
         if is_limited {
             self.freed.notify_one();
         }
-        true
     }
 
-    pub(super) fn undo_start(&self, start: u64) {
-        self.control().window.undo(start);
+    pub(super) fn undo_grant(&self) {
+        self.control().window.undo();
+    }
+
+    /// Returns whether the target has been neither held, stopped nor paused since an epoch.
+    pub(super) fn is_open(&self, epoch: u64) -> bool {
+        !self.definition().is_paused && self.control().health.epoch() == epoch
+    }
+
+    pub(super) async fn sleep_until(&self, time: u64) {
+        let wait = time.saturating_sub(self.clock.now_ms());
+        if wait > 0 {
+            tokio::time::sleep(Duration::from_millis(wait)).await;
+        }
     }
 
     pub(super) fn permit_ended(&self, is_unused: bool) {
@@ -376,13 +416,13 @@ impl Deliverer {
         let (mut permit, is_limited) = {
             let mut control = self.control();
             let now = self.clock.now_ms();
-            if control.window.allowance(now) == 0 {
+            if control.window.allowance(now, now) == 0 {
                 let next = control.window.next().unwrap_or(now + 1);
                 return Err(Ok(next.saturating_sub(now)));
             }
-            control.window.grant(1);
             control.in_flight += 1;
-            (Permit::new(self, control.health.epoch()), control.window.is_limited())
+            let free_at = control.window.reserve();
+            (Permit::new(self, free_at, control.health.epoch()), control.window.is_limited())
         };
         if is_limited {
             permit.covered_until = self.persist().await.map_err(Err)?;
@@ -402,6 +442,11 @@ impl Deliverer {
     /// Sends one job, and tells its queue what came of it.
     async fn deliver(self: Arc<Self>, job: Reserved, lease: Duration, mut permit: Permit) {
         let Reserved { delivery, share } = job;
+        if !permit.is_free().await {
+            // Expires by itself if the store fails.
+            let _ = self.queues.release(delivery.lease, Duration::ZERO).await;
+            return;
+        }
         self.telemetry.delivered([&delivery], Receiver::Target(&self.name));
         let definition = self.definition();
         let began = tokio::time::Instant::now();
@@ -414,7 +459,11 @@ impl Deliverer {
             attempt: None,
         };
         let sending = self.send(&definition, deadline, &mut start);
-        let (_, outcome) = self.keep_lease(delivery.lease, lease, sending).await;
+        let (_, outcome) = if definition.timeout <= lease / 3 {
+            sending.await
+        } else {
+            self.keep_lease(delivery.lease, lease, sending).await
+        };
         let took = began.elapsed();
         let epoch = permit.epoch;
         let verdict = self.judge(&outcome, epoch).await;
@@ -425,7 +474,7 @@ impl Deliverer {
         self.freed.notify_one();
     }
 
-    /// Extends a lease again and again while something runs.
+    /// Extends a lease each third of its length while something runs.
     async fn keep_lease<T>(
         &self,
         lease: Lease,

@@ -122,7 +122,7 @@ impl Health {
     pub(super) fn grant(&mut self, now: u64, in_flight: u32) -> Grant {
         match &self.mode {
             Mode::Active => Grant::Now(u32::MAX),
-            Mode::Slow { .. } => match self.ramp.allowance(now) {
+            Mode::Slow { .. } => match self.ramp.allowance(now, now) {
                 0 => self.ramp.next().map_or(Grant::Never, Grant::At),
                 allowed => Grant::Now(allowed),
             },
@@ -142,7 +142,6 @@ impl Health {
             _ => (second, requests, 0),
         };
         if matches!(self.mode, Mode::Slow { .. }) {
-            self.ramp.grant(requests);
             (0..requests).for_each(|_| self.ramp.start(now));
         }
     }

@@ -6,6 +6,7 @@
 //! | `url`, `request`, `signature` | the request of one attempt |
 //! | `response` | what an answer means |
 //! | `allow`, `connection` | which addresses may be dialled, and dialling them |
+//! | `exchange` | HTTP on one connection |
 //! | `window` | requests in any window |
 //! | `health` | holds, probes and the ramp after them |
 //! | `charge` | the memory of jobs on their way |
@@ -21,6 +22,7 @@ mod charge;
 mod connection;
 mod definition;
 mod deliverer;
+mod exchange;
 mod health;
 mod permit;
 mod request;

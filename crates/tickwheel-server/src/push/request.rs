@@ -1,15 +1,19 @@
 //! The request of one attempt.
 
+use std::io::Write;
+
 use axum::http::header::{CONTENT_TYPE, HOST, USER_AGENT};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use bytes::Bytes;
-use http_body_util::Full;
 use tickwheel_queue::{Job, JobId, Time};
 
 use super::definition::{Definition, HIDDEN, is_credential};
+use super::exchange::Outgoing;
 use super::response::NoAnswer;
 use crate::api::HeaderLine;
 
+/// A body up to this size is written together with the headers.
+const MAX_COPIED_BYTES: usize = 16 << 10;
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// What a request says of a job.
@@ -97,14 +101,25 @@ impl Attempt {
         Ok(Self { method: definition.method.clone(), path, headers, body })
     }
 
-    pub(super) fn to_http(&self) -> Result<hyper::Request<Full<Bytes>>, NoAnswer> {
-        let mut request = hyper::Request::builder()
-            .method(self.method.clone())
-            .uri(&self.path)
-            .body(Full::new(self.body.clone()))
-            .map_err(|error| NoAnswer::Impossible(format!("the URL is not usable: {error}")))?;
-        *request.headers_mut() = self.headers.clone();
-        Ok(request)
+    pub(super) fn outgoing(&self) -> Outgoing {
+        let mut head = Vec::with_capacity(1 << 10);
+        for part in [self.method.as_str(), " ", &self.path, " HTTP/1.1\r\n"] {
+            head.extend_from_slice(part.as_bytes());
+        }
+        for (name, value) in &self.headers {
+            for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+                head.extend_from_slice(part);
+            }
+        }
+        if self.method != Method::GET {
+            let _ = write!(head, "content-length: {}\r\n", self.body.len());
+        }
+        head.extend_from_slice(b"\r\n");
+        if self.body.len() > MAX_COPIED_BYTES {
+            return Outgoing { head, body: self.body.clone() };
+        }
+        head.extend_from_slice(&self.body);
+        Outgoing { head, body: Bytes::new() }
     }
 }
 
@@ -202,7 +217,11 @@ mod tests {
         let shown = shown(&attempt.headers);
         let hidden = HeaderLine { name: "authorization".into(), value: HIDDEN.into() };
         assert!(shown.contains(&hidden));
-        assert!(attempt.to_http().is_ok());
+        let sent = String::from_utf8(attempt.outgoing().head).unwrap();
+        assert!(sent.starts_with(&format!("{} {} HTTP/1.1\r\n", attempt.method, attempt.path)));
+        let length = attempt.body.len();
+        assert!(sent.contains(&format!("\r\ncontent-length: {length}\r\n\r\n")), "{sent}");
+        assert!(sent.as_bytes().ends_with(&attempt.body));
     }
 
     #[test]

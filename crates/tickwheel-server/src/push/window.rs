@@ -1,12 +1,15 @@
 //! How many requests a target gets in any window.
 //!
-//! A request goes through two moments. It is *granted* before its job is reserved, and it *starts*
-//! when its connection is ready and the request is about to be written. The grant is given only if
-//! the starts of the last window plus the grants that have not started are fewer than the limit.
+//! A request goes through three moments. It is *reserved* with its job, somewhat before there is a
+//! place for it in the window. It is *granted* when its connection is ready and it is about to be
+//! written. It *starts* when the first bytes were written, at a time that is read afterwards. The
+//! grant is given only if the starts of the last window plus the grants that have not started are
+//! fewer than the limit.
 //!
-//! Why no window holds more starts than the limit: take any window and the last grant `g` of the
-//! starts in it. Each of the other starts either had started when `g` was given, and then at most a
-//! window before it, or was granted and had not started. The rule counts both.
+//! Why no window holds more writes than the limit: take any window and the last grant `g` of the
+//! writes in it. Each of the other writes either had started when `g` was given, and then at most a
+//! window before it, or was granted and had not started. The rule counts both. A write that took
+//! long counts from its end, so delays make requests rarer, never denser.
 //!
 //! Times are whole milliseconds. Two starts are a window apart when the clock has moved by more
 //! than the window, so that fractions of a millisecond cannot add up to one start too many.
@@ -15,6 +18,8 @@ use std::collections::VecDeque;
 
 /// Entries of a stored window: starts are stored in this many time steps.
 const STORED_STEPS: u64 = 64;
+/// Requests are reserved at most so long before their place in the window is free, in milliseconds.
+const MAX_LEAD_MS: u64 = 200;
 
 #[derive(Debug, Default)]
 pub(super) struct Window {
@@ -22,7 +27,9 @@ pub(super) struct Window {
     limit: Option<(u32, u64)>,
     /// When the last requests started, the oldest first.
     starts: VecDeque<u64>,
-    /// Requests that may start and have not.
+    /// Requests that are reserved and not granted.
+    reserved: u32,
+    /// Requests that are being written.
     granted: u32,
 }
 
@@ -40,6 +47,12 @@ impl Window {
         self.limit.is_some()
     }
 
+    /// How long before their places are free requests may be reserved. The store and the queue are
+    /// asked in this time, so that no place stays empty meanwhile.
+    pub(super) fn lead(&self) -> u64 {
+        self.limit.map_or(0, |(_, length)| (length / 5).min(MAX_LEAD_MS))
+    }
+
     fn forget_old(&mut self, now: u64) {
         match self.limit {
             None => self.starts.clear(),
@@ -51,51 +64,74 @@ impl Window {
         }
     }
 
-    /// How many requests may be granted now.
-    pub(super) fn allowance(&mut self, now: u64) -> u32 {
+    /// How many requests may be reserved for places that are free at a time, which is `now` or
+    /// later.
+    pub(super) fn allowance(&mut self, now: u64, at: u64) -> u32 {
         self.forget_old(now);
-        let Some((limit, _)) = self.limit else { return u32::MAX };
-        let used = u32::try_from(self.starts.len()).unwrap_or(u32::MAX);
-        limit.saturating_sub(used.saturating_add(self.granted))
+        let Some((limit, length)) = self.limit else { return u32::MAX };
+        let gone = self.starts.partition_point(|start| start.saturating_add(length) < at);
+        let used = u32::try_from(self.starts.len() - gone).unwrap_or(u32::MAX);
+        limit.saturating_sub(used.saturating_add(self.granted).saturating_add(self.reserved))
     }
 
-    /// When one more may be granted, if it is none now and only time is missing.
-    pub(super) fn next(&self) -> Option<u64> {
-        let (limit, length) = self.limit?;
+    /// When a place is free besides those that are `taken` before any start leaves the window. The
+    /// time may have passed; `None` if a start that is still to come has to leave.
+    fn free_at(&self, taken: u32) -> Option<u64> {
+        let Some((limit, length)) = self.limit else { return Some(0) };
         // If the limit was lowered, several starts have to leave the window before the next one.
-        let used = self.starts.len() as u64 + u64::from(self.granted);
-        let leaving = used.checked_sub(u64::from(limit))?;
+        let used = self.starts.len() as u64 + u64::from(taken);
+        let Some(leaving) = used.checked_sub(u64::from(limit)) else { return Some(0) };
         let start = self.starts.get(usize::try_from(leaving).ok()?)?;
         Some(start.saturating_add(length).saturating_add(1))
     }
 
-    pub(super) fn grant(&mut self, requests: u32) {
-        self.granted += requests;
+    /// When one more may be sent, if it is none now and only time is missing.
+    pub(super) fn next(&self) -> Option<u64> {
+        self.limit.and_then(|_| self.free_at(self.granted + self.reserved))
     }
 
-    /// A granted request starts.
+    /// Reserves a place, and returns when it is free.
+    pub(super) fn reserve(&mut self) -> u64 {
+        let free = self.next().unwrap_or(0);
+        self.reserved += 1;
+        free
+    }
+
+    /// A reserved request is about to be written. Otherwise returns when that is possible, if only
+    /// time is missing.
+    pub(super) fn grant(&mut self, now: u64) -> Result<(), Option<u64>> {
+        self.forget_old(now);
+        match self.free_at(self.granted) {
+            Some(time) if time <= now => {
+                self.reserved = self.reserved.saturating_sub(1);
+                self.granted += 1;
+                Ok(())
+            }
+            later => Err(later),
+        }
+    }
+
+    /// A granted request was written by now.
     pub(super) fn start(&mut self, now: u64) {
-        self.forgo();
+        self.granted = self.granted.saturating_sub(1);
         if self.limit.is_some() {
             self.starts.push_back(now);
         }
     }
 
-    /// A request that started at this time was not written: it is granted as before.
-    pub(super) fn undo(&mut self, start: u64) {
-        if let Some(place) = self.starts.iter().rposition(|it| *it == start) {
-            self.starts.remove(place);
-        }
-        self.granted += 1;
+    /// A granted request was not written: it is reserved as before.
+    pub(super) fn undo(&mut self) {
+        self.granted = self.granted.saturating_sub(1);
+        self.reserved += 1;
     }
 
-    /// A granted request does not start.
+    /// A reserved request is given up.
     pub(super) fn forgo(&mut self) {
-        self.granted = self.granted.saturating_sub(1);
+        self.reserved = self.reserved.saturating_sub(1);
     }
 
     /// The starts for the store: times, none of them before the start that it stands for, and
-    /// numbers. Requests that are granted count as if they started at `bound`.
+    /// numbers. Requests that have not started count as if they started at `bound`.
     pub(super) fn stored(&self, bound: u64) -> Vec<(u64, u32)> {
         let Some((_, length)) = self.limit else { return Vec::new() };
         let step = (length / STORED_STEPS).max(1);
@@ -106,8 +142,8 @@ impl Window {
                 _ => stored.push((start.saturating_add(step - 1), 1)),
             }
         }
-        if self.granted > 0 {
-            stored.push((bound, self.granted));
+        if self.granted + self.reserved > 0 {
+            stored.push((bound, self.granted + self.reserved));
         }
         stored
     }
@@ -147,53 +183,78 @@ mod tests {
     }
 
     #[test]
-    fn no_window_has_more_starts_than_allowed_with_slow_starts_and_restarts() {
+    fn no_window_has_more_writes_than_allowed_with_slow_writes_and_restarts() {
         for seed in 0..200_u64 {
             let mut state = seed;
             let (limit, length) = (1 + random(&mut state, 9) as u32, 1 + random(&mut state, 400));
             let mut window = Window::new(Some((limit, length)));
-            let (mut now, mut starts, mut waiting) = (1_000_000, Vec::new(), 0);
+            let (mut now, mut writes, mut reserved) = (1_000_000, Vec::new(), 0);
+            // When the bytes of granted requests reached the target, which may be before the start
+            // is noted.
+            let mut written = Vec::new();
             for _ in 0..2_000 {
                 now += random(&mut state, 20);
-                let granted = window.allowance(now).min(random(&mut state, 4) as u32);
-                window.grant(granted);
-                waiting += granted;
-                if waiting > 0 && random(&mut state, 3) > 0 {
-                    window.start(now);
-                    starts.push(now);
-                    waiting -= 1;
-                } else if waiting > 0 && random(&mut state, 9) == 0 {
-                    window.forgo();
-                    waiting -= 1;
+                let allowed = window.allowance(now, now + window.lead());
+                for _ in 0..allowed.min(random(&mut state, 4) as u32) {
+                    window.reserve();
+                    reserved += 1;
                 }
+                if reserved > 0 && random(&mut state, 9) == 0 {
+                    window.forgo();
+                    reserved -= 1;
+                }
+                if reserved > 0 && window.grant(now).is_ok() {
+                    reserved -= 1;
+                    if random(&mut state, 9) == 0 {
+                        window.undo();
+                        reserved += 1;
+                    } else {
+                        written.push(now + random(&mut state, 60));
+                    }
+                }
+                written.retain(|time| {
+                    let is_noted = *time <= now && random(&mut state, 2) == 0;
+                    if is_noted {
+                        window.start(now);
+                        writes.push(*time);
+                    }
+                    !is_noted
+                });
                 if random(&mut state, 100) == 0 {
-                    // The process dies: requests that did not start never will.
-                    let stored = window.stored(now + 50);
+                    // The process dies: requests that are not written never will be.
+                    let stored = window.stored(now + 60);
                     assert!(stored.len() <= 2 * STORED_STEPS as usize + 2);
                     window = Window::new(Some((limit, length)));
-                    window.restore(&stored, now + 50);
-                    waiting = 0;
+                    window.restore(&stored, now + 60);
+                    writes.extend(written.drain(..).filter(|time| *time <= now));
+                    reserved = 0;
                 }
             }
-            assert!(starts.len() > 20, "{} starts with seed {seed}", starts.len());
-            let most = densest(&starts, length);
+            writes.sort_unstable();
+            assert!(writes.len() > 20, "{} writes with seed {seed}", writes.len());
+            let most = densest(&writes, length);
             assert!(most <= limit as usize, "{most} of {limit} in {length} ms, seed {seed}");
         }
     }
 
     #[test]
-    fn the_next_grant_is_neither_early_nor_late() {
+    fn a_place_is_free_neither_early_nor_late() {
         let mut window = Window::new(Some((2, 100)));
-        window.grant(2);
-        assert_eq!((window.allowance(10), window.next()), (0, None));
+        assert_eq!((window.reserve(), window.reserve()), (0, 0));
+        assert_eq!((window.allowance(10, 10), window.next()), (0, None));
+        assert_eq!((window.grant(10), window.grant(10)), (Ok(()), Ok(())));
         window.start(10);
         window.start(30);
         assert_eq!(window.next(), Some(111));
-        assert_eq!((window.allowance(110), window.allowance(111)), (0, 1));
+        assert_eq!((window.allowance(10, 110), window.allowance(10, 111)), (0, 1));
+        assert_eq!((window.reserve(), window.reserve()), (111, 131));
+        assert_eq!((window.grant(110), window.grant(111)), (Err(Some(111)), Ok(())));
         window.set_limit(Some((1, 100)));
-        assert_eq!(window.allowance(111), 0);
-        assert_eq!(window.next(), Some(131));
+        assert_eq!((window.grant(131), window.allowance(131, 999)), (Err(None), 0));
+        window.start(131);
+        assert_eq!(window.grant(131), Err(Some(232)));
         window.set_limit(None);
-        assert_eq!(window.allowance(111), u32::MAX);
+        assert_eq!(window.allowance(131, 131), u32::MAX);
+        assert_eq!(window.grant(131), Ok(()));
     }
 }

@@ -1,10 +1,12 @@
 //! A small client of HTTP/1.1: one connection that is kept, one request at a time.
 //!
 //! It shares two cores with the service, so it does little: a request is one write, an answer mostly
-//! one read into the same buffer. It reads only what the service sends: answers with a length.
+//! one read into the same buffer. It reads only what the service sends: answers with a length, or in
+//! chunks without trailers.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::ops::Range;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -81,7 +83,8 @@ impl Connection {
                 filled += self.read(filled)?;
                 continue;
             };
-            let (body, end) = (start + head.length, start + head.length + head.body);
+            let length = head.body.context("an answer to a put is in chunks")?;
+            let (body, end) = (start + head.length, start + head.length + length);
             while filled < end {
                 filled += self.read(filled)?;
             }
@@ -104,12 +107,31 @@ impl Connection {
                 break head;
             }
         };
-        let end = head.length + head.body;
+        let Some(body) = head.body else { return self.read_chunks(&head, filled) };
+        let end = head.length + body;
         while filled < end {
             filled += self.read(filled)?;
         }
         ensure!(filled == end, "the service sent more than its answer");
         Ok(Answer { status: head.status, body: &self.answer[head.length..end] })
+    }
+
+    /// Reads a body in chunks and joins them.
+    fn read_chunks(&mut self, head: &Head, mut filled: usize) -> Result<Answer<'_>> {
+        let (parts, end) = loop {
+            if let Some(found) = chunks(&self.answer[head.length..filled])? {
+                break found;
+            }
+            filled += self.read(filled)?;
+        };
+        ensure!(filled == head.length + end, "the service sent more than its answer");
+        let mut joined = head.length;
+        for part in parts {
+            let (from, to) = (head.length + part.start, head.length + part.end);
+            self.answer.copy_within(from..to, joined);
+            joined += part.len();
+        }
+        Ok(Answer { status: head.status, body: &self.answer[head.length..joined] })
     }
 
     /// Reads more bytes after the first `filled` ones.
@@ -128,8 +150,29 @@ struct Head {
     status: u16,
     /// Bytes of the head itself.
     length: usize,
-    /// Bytes of the body.
-    body: usize,
+    /// Bytes of the body; `None` if it comes in chunks.
+    body: Option<usize>,
+}
+
+/// Returns the places of the chunks of a body and its end, or `None` if it is incomplete.
+fn chunks(bytes: &[u8]) -> Result<Option<(Vec<Range<usize>>, usize)>> {
+    let (mut parts, mut at) = (Vec::new(), 0);
+    loop {
+        let Some(line) = bytes[at..].windows(2).position(|pair| pair == b"\r\n") else {
+            return Ok(None);
+        };
+        let size = std::str::from_utf8(&bytes[at..at + line])?;
+        let size = usize::from_str_radix(size, 16).context("a chunk has no size")?;
+        let start = at + line + 2;
+        at = start + size + 2;
+        if at > bytes.len() {
+            return Ok(None);
+        }
+        if size == 0 {
+            return Ok(Some((parts, at)));
+        }
+        parts.push(start..start + size);
+    }
 }
 
 impl Head {
@@ -145,7 +188,11 @@ impl Head {
         let status = status.with_context(|| format!("this is no answer of HTTP/1.1: {text:?}"))?;
         let value = |line: &str| {
             let (name, value) = line.split_once(':')?;
-            name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
+            match &name.to_ascii_lowercase()[..] {
+                "content-length" => value.trim().parse().ok().map(Some),
+                "transfer-encoding" => (value.trim() == "chunked").then_some(None),
+                _ => None,
+            }
         };
         let body = lines.find_map(value);
         let body = body.with_context(|| format!("the answer has no length: {text:?}"))?;
@@ -182,10 +229,18 @@ mod tests {
     fn an_answer_may_come_in_pieces_and_the_connection_is_kept() {
         let mut connection = connection(&[
             &["HTTP/1.1 201 Cre", "ated\r\nContent-Length: 5\r\n\r", "\nhe", "llo"],
+            &[
+                "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel",
+                "lo\r\nb\r\n, wide wo",
+                "rl\r\n0\r\n",
+                "\r\n",
+            ],
             &["HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"],
         ]);
         let answer = connection.ask("POST", "/", b"{}").unwrap();
         assert_eq!((answer.status, answer.body), (201, &b"hello"[..]));
+        let answer = connection.ask("POST", "/", b"{}").unwrap();
+        assert_eq!((answer.status, answer.body), (200, &b"hello, wide worl"[..]));
         let refused = connection.ask("GET", "/", b"").unwrap().expect(200);
         assert!(refused.is_err_and(|error| error.to_string().contains("404")));
         // The server is gone by now.
@@ -196,7 +251,7 @@ mod tests {
     fn what_cannot_be_understood_is_an_error() {
         for answer in [
             "HTTP/1.0 200 OK\r\ncontent-length: 0\r\n\r\n",
-            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\n",
             "HTTP/1.1 2\r\ncontent-length: 0\r\n\r\n",
         ] {
             assert!(Head::read(answer.as_bytes()).is_err(), "{answer:?}");

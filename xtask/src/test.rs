@@ -189,6 +189,7 @@ fn steps() -> Vec<Step> {
             "cluster: the conformance suite on NATS and PostgreSQL, and a cluster under faults",
             vec![
                 cargo("test --package tickwheel-cluster --all-features --test real_logs"),
+                cargo("test --package tickwheel-cli --all-features --test cluster"),
                 cargo("test --package tickwheel-cli --all-features --test jepsen"),
             ],
         ),

@@ -17,6 +17,7 @@
 //! | `stats` | counters and health |
 //! | `insight` | what a dashboard shows: overview, history, timing wheel |
 //! | `clock` | the clock of the server |
+//! | `cluster` | the nodes of a cluster, and what they do with partitions |
 //! | `problem` | problem documents of RFC 9457 |
 //! | `payload` | JSON, text and bytes that a job carries |
 //! | `delay`, `time` | durations and points in time, as text or milliseconds |
@@ -32,6 +33,7 @@
 mod batch;
 mod bulk;
 mod clock;
+mod cluster;
 mod delay;
 mod event;
 mod group;
@@ -53,6 +55,10 @@ pub use batch::{
 };
 pub use bulk::{BulkAction, BulkRequest, BulkResponse, ErrorGroup, ErrorGroups, JobFilter};
 pub use clock::{AdvanceRequest, Clock};
+pub use cluster::{
+    Cluster, ClusterNode, ClusterPartition, ClusterReplica, DrainRequest, MoveRequest,
+    RecoverRequest, ReplicaState,
+};
 pub use delay::{Delay, ParseDelayError};
 pub use event::{Event, Reset};
 pub use group::{Group, GroupPage, GroupPatch};

@@ -33,9 +33,14 @@ mod seed;
 mod store;
 
 pub use environment::{Environment, Machine};
-pub use node::{LocalNetwork, Message, NatsTransport, Node, Owner, PartitionStatus, Transport};
+pub use node::{
+    LocalNetwork, Message, NatsTransport, Node, Owner, PartitionStatus, PostgresTransport,
+    Transport,
+};
 pub use partition::{MAX_READ_AGE, Opener, Partition, State};
-pub use peers::{HEARTBEAT_INTERVAL, Heartbeat, MAX_CLOCK_SKEW, MAX_SILENCE, Peers, ReplicaBeat};
+pub use peers::{
+    Condition, HEARTBEAT_INTERVAL, Heartbeat, MAX_CLOCK_SKEW, MAX_SILENCE, Peers, ReplicaBeat,
+};
 pub use position::Applied;
 pub use replica::{Counters, Replica, ReplicaError, ReplicaOptions, trim_point};
 pub use seed::SeedChunks;

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tickwheel_queue::{OpenError, TimeFloor};
 
-use crate::peers::{MAX_SILENCE, Peers, ReplicaBeat};
+use crate::peers::{Condition, Heartbeat, MAX_SILENCE, Peers, ReplicaBeat};
 use crate::replica::{Replica, ReplicaError};
 use crate::store::{ReplicatedDisk, SharedReplica};
 
@@ -25,6 +25,8 @@ use crate::store::{ReplicatedDisk, SharedReplica};
 const STAGGER: Duration = Duration::from_millis(500);
 /// How often an owner looks for records of a successor.
 const OWNER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// How often a partition that has halted looks for a new generation.
+const RECOVERY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The age of the last append from which an owner must prove its ownership before it answers a
 /// read.
 pub const MAX_READ_AGE: Duration = Duration::from_secs(1);
@@ -156,9 +158,20 @@ impl<Q> Partition<Q> {
         let is_whole = matches!(self.state, State::Standby | State::Owner { .. });
         ReplicaBeat {
             is_owner: replica.owned().is_some(),
+            generation: tip.generation,
             epoch: tip.epoch,
+            commit: tip.commit,
             position: tip.position,
             synced: replica.synced(),
+            condition: match self.state {
+                State::Standby | State::Owner { .. } => Condition::Sound,
+                State::NeedsSeed(_) => Condition::Seeding,
+                State::Halted(_) => Condition::Halted,
+            },
+            trouble: match &self.state {
+                State::NeedsSeed(why) | State::Halted(why) => Some(why.clone()),
+                State::Standby | State::Owner { .. } => self.trouble.clone(),
+            },
             is_candidate: is_whole && self.is_caught_up && peers.check_ownership(now).is_ok(),
         }
     }
@@ -168,7 +181,23 @@ impl<Q> Partition<Q> {
         match self.state {
             State::Owner { epoch } => self.own(epoch, peers),
             State::Standby => self.follow(peers),
-            State::NeedsSeed(_) | State::Halted(_) => {}
+            State::Halted(_) => self.look_for_recovery(),
+            State::NeedsSeed(_) => {}
+        }
+    }
+
+    /// Continues if another node has recovered the partition, which an operator asked for.
+    fn look_for_recovery(&mut self) {
+        let mut replica = self.replica.lock();
+        let now = replica.environment().elapsed();
+        if now.saturating_sub(self.progress) < RECOVERY_CHECK_INTERVAL {
+            return;
+        }
+        self.progress = now;
+        // An error is no news: the partition is halted.
+        if replica.find_new_generation().unwrap_or(false) {
+            self.state = State::Standby;
+            self.trouble = None;
         }
     }
 
@@ -220,6 +249,19 @@ impl<Q> Partition<Q> {
             self.trouble = Some(why);
             return None;
         }
+        let end = (applied.tip.generation, applied.tip.position);
+        let is_ahead = |beat: &&Heartbeat| {
+            let replica = beat.replicas.get(&self.number);
+            replica.is_some_and(|replica| (replica.generation, replica.position) > end)
+        };
+        if let Some(beat) = peers.alive(now).find(is_ahead) {
+            // An outdated server has answered, or the log lost records. In that case the other node
+            // halts, and an operator decides.
+            let position = applied.tip.position;
+            let why = format!("the log ends at {position}, but {} has applied more", beat.node);
+            self.trouble = Some(why);
+            return None;
+        }
         let epoch = Some(applied.tip.epoch);
         let is_mine = applied.taken_by == me && !applied.is_handed_off;
         if is_mine || (applied.is_handed_off && applied.handed_to == me) {
@@ -228,7 +270,7 @@ impl<Q> Partition<Q> {
         // A record in the log is a sign of life, like a heartbeat.
         let mut silent_since = self.progress;
         if let Some(owner) = applied.owner() {
-            let owns = |beat: &crate::peers::Heartbeat| {
+            let owns = |beat: &Heartbeat| {
                 let claim = beat.replicas.get(&self.number);
                 beat.node == owner && claim.is_some_and(|claim| claim.is_owner)
             };
@@ -239,9 +281,10 @@ impl<Q> Partition<Q> {
             // The partition has no owner, so the preferred node need not wait.
             silent_since = silent_since.saturating_sub(MAX_SILENCE);
         }
-        let candidates = peers.candidates(self.number, now);
-        let others = candidates.iter().filter(|name| **name != applied.taken_by);
-        let rank = others.into_iter().position(|name| name == me)? as u32;
+        let mut candidates = peers.candidates(self.number, now);
+        // The last owner takes over again only if nobody else does.
+        candidates.sort_by_key(|name| *name == applied.taken_by);
+        let rank = candidates.iter().position(|name| name == me)? as u32;
         let patience = MAX_SILENCE + rank * STAGGER;
         (now.saturating_sub(silent_since) >= patience).then_some(applied.tip.epoch)
     }
@@ -315,17 +358,26 @@ impl<Q> Partition<Q> {
         Ok(())
     }
 
-    /// Starts a new generation of the partition from this replica; see [`Replica::recover`].
+    /// Starts a new generation of the partition from this replica, which has halted because its log
+    /// lost records. The stream of the log is replaced: what is left of it is deleted. Returns the
+    /// number of the generation.
     ///
     /// # Errors
     ///
-    /// If the stream is not empty, or if the takeover could not be appended.
+    /// If the replica has not halted, the stream could not be replaced, or the takeover could not
+    /// be appended.
     pub fn recover(&mut self) -> Result<u64, ReplicaError> {
-        self.queue = None;
-        let generation = self.replica.lock().recover()?;
+        if !matches!(self.state, State::Halted(_)) {
+            let why = "it has not halted, so there is nothing to recover from";
+            return Err(ReplicaError::Deposed(why.into()));
+        }
+        let mut replica = self.replica.lock();
+        replica.replace_log()?;
+        let generation = replica.recover()?;
         // The queue is opened by the next takeover, which follows at once.
-        self.replica.lock().step_down();
-        self.state = State::Standby;
+        replica.step_down();
+        drop(replica);
+        (self.state, self.trouble) = (State::Standby, None);
         Ok(generation)
     }
 

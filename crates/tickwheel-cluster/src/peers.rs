@@ -34,6 +34,8 @@ pub struct Heartbeat {
     pub instance: u64,
     /// Where the node serves HTTP.
     pub address: String,
+    /// Whether the node gives its partitions away, and takes others only if nobody else can.
+    pub is_draining: bool,
     /// The time of its wall clock.
     pub time: Time,
     /// Its replicas, by partition.
@@ -58,18 +60,38 @@ pub struct Heartbeat {
 /// candidates.sort();
 /// assert_eq!(candidates, ["a", "b"]);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReplicaBeat {
     /// Whether the node owns the partition, in this epoch.
     pub is_owner: bool,
+    /// The last generation that it has applied.
+    pub generation: u64,
     /// The last epoch that it has applied.
     pub epoch: u64,
+    /// The last group of rows that it has applied.
+    pub commit: u64,
     /// The last position that it has applied.
     pub position: Position,
     /// The last position that is durable in its local store.
     pub synced: Position,
     /// Whether it may become the owner: it is complete, and its node's clock is right.
     pub is_candidate: bool,
+    /// Whether it can follow the log.
+    pub condition: Condition,
+    /// What is wrong with it, for people.
+    pub trouble: Option<String>,
+}
+
+/// Whether a replica can follow the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Condition {
+    /// It follows the log, or owns the partition.
+    #[default]
+    Sound,
+    /// It lacks records that the log has no more, and gets its rows from another node.
+    Seeding,
+    /// It contradicts the log. An operator has to decide.
+    Halted,
 }
 
 /// What a node knows of the others.
@@ -91,6 +113,8 @@ pub struct Peers {
     nodes: BTreeMap<String, Peer>,
     /// When this node started, on the monotonic clock.
     started: Duration,
+    /// Whether this node gives its partitions away.
+    is_draining: bool,
     /// Another node has this one's name; when it was last heard.
     double: Option<Duration>,
 }
@@ -111,6 +135,7 @@ impl Peers {
             instance,
             nodes: BTreeMap::new(),
             started: Duration::ZERO,
+            is_draining: false,
             double: None,
         }
     }
@@ -121,6 +146,16 @@ impl Peers {
     pub fn started(mut self, now: Duration) -> Self {
         self.started = now;
         self
+    }
+
+    /// Makes this node give its partitions away.
+    pub fn drain(&mut self) {
+        self.is_draining = true;
+    }
+
+    /// Returns `true` if this node gives its partitions away.
+    pub fn is_draining(&self) -> bool {
+        self.is_draining
     }
 
     /// Notes a heartbeat. `now` is on the monotonic clock, `time` on the wall clock.
@@ -143,6 +178,11 @@ impl Peers {
     /// Returns when a node was last heard.
     pub fn last_heard(&self, node: &str) -> Option<Duration> {
         self.nodes.get(node).map(|peer| peer.heard)
+    }
+
+    /// Returns how much a node's clock differs from this one's, in milliseconds, if it was heard.
+    pub fn clock_difference_ms(&self, node: &str) -> Option<u64> {
+        self.nodes.get(node).map(|peer| peer.skew)
     }
 
     /// Returns the last heartbeats of the nodes that are alive.
@@ -181,16 +221,19 @@ impl Peers {
     /// Returns the nodes that could own a partition, this one included, the preferred one first.
     ///
     /// Nodes are ordered by a hash of their name and the partition, so each partition prefers its
-    /// nodes in an order of its own, and a node that joins or leaves moves few partitions.
+    /// nodes in an order of its own, and a node that joins or leaves moves few partitions. Nodes
+    /// that give their partitions away come last.
     pub fn candidates(&self, partition: u32, now: Duration) -> Vec<String> {
-        let mut names: Vec<_> = self
+        let mut nodes: Vec<_> = self
             .alive(now)
             .filter(|beat| beat.replicas.get(&partition).is_some_and(|it| it.is_candidate))
-            .map(|beat| beat.node.clone())
-            .chain([self.node.clone()])
+            .map(|beat| (beat.is_draining, beat.node.clone()))
+            .chain([(self.is_draining, self.node.clone())])
             .collect();
         let score = |name: &String| xxh3_64_with_seed(name.as_bytes(), u64::from(partition));
-        names.sort_by_cached_key(|name| (std::cmp::Reverse(score(name)), name.clone()));
-        names
+        nodes.sort_by_cached_key(|(is_draining, name)| {
+            (*is_draining, std::cmp::Reverse(score(name)), name.clone())
+        });
+        nodes.into_iter().map(|(_, name)| name).collect()
     }
 }

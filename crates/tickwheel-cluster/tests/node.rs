@@ -171,3 +171,50 @@ fn a_node_that_lost_its_disk_is_seeded_by_another() {
     assert!(ids.iter().all(|id| second.has(*id)));
     second.forget_queue();
 }
+
+#[test]
+fn the_last_owner_takes_over_again_if_nobody_else_does() {
+    let (log, network) = (SimulatedLog::new(4), LocalNetwork::new());
+    let folder = tempfile::tempdir().unwrap();
+    let alone = start("a", &log, &network, folder.path());
+    until("the node owns the partition", || alone.is_owner());
+    let id = alone.put("hello").unwrap();
+    alone.forget_queue();
+    alone.node.hand_off(0, Some("b"));
+    let later = Some(State::Owner { epoch: 2 });
+    until("the node owns the partition again", || alone.state() == later);
+    assert!(alone.has(id));
+    alone.forget_queue();
+}
+
+#[test]
+fn rows_that_nodes_share_reach_all_of_them() {
+    let (log, network) = (SimulatedLog::new(5), LocalNetwork::new());
+    let folders: Vec<_> = (0..2).map(|_| tempfile::tempdir().unwrap()).collect();
+    let nodes: Vec<_> = ["a", "b"]
+        .iter()
+        .zip(&folders)
+        .map(|(name, folder)| start(name, &log, &network, folder.path()))
+        .collect();
+    let other = &nodes[1 - owner(&nodes)].node;
+    let have = |wanted: &[(&str, &str)]| {
+        nodes.iter().all(|it| {
+            it.node.shared("x/").is_some_and(|rows| {
+                rows.iter()
+                    .map(|(name, value)| (&name[..], &value[..]))
+                    .eq(wanted.iter().map(|(name, value)| (*name, value.as_bytes())))
+            })
+        })
+    };
+    // A request may be lost, so it is repeated.
+    until("both have the rows", || {
+        other.share("x/1", Some("one".into()));
+        other.share("y/2", Some("another".into()));
+        have(&[("x/1", "one")])
+    });
+    until("both have removed the row", || {
+        other.share("x/1", None);
+        have(&[])
+    });
+    nodes.iter().for_each(Rig::forget_queue);
+}

@@ -394,6 +394,27 @@ fn a_node_with_a_wrong_clock_does_not_take_over() {
 }
 
 #[test]
+fn a_node_does_not_take_over_while_another_has_applied_more_than_the_log_contains() {
+    let rig = Rig::new();
+    let opener: Opener<Queues> = Box::new(|disk, _| Queues::builder().open_disk(disk));
+    let mut partition = Partition::new(0, rig.replica("a", &MemoryDisk::new()), opener);
+    rig.clock.advance(Duration::from_secs(10));
+    let mut peers = Peers::new("a", 1);
+    let mut hear = |position| {
+        let replica = ReplicaBeat { position: Position(position), ..ReplicaBeat::default() };
+        let (time, replicas) = (rig.clock.time(), [(0, replica)].into());
+        let beat = Heartbeat { node: "b".into(), time, replicas, ..Heartbeat::default() };
+        peers.heard(beat, rig.clock.elapsed(), rig.clock.time());
+        peers.clone()
+    };
+    partition.tick(&hear(1));
+    assert_eq!(*partition.state(), State::Standby);
+    assert!(partition.trouble().unwrap().contains("b has applied more"), "{partition:?}");
+    partition.tick(&hear(0));
+    assert_eq!(*partition.state(), State::Owner { epoch: 1 });
+}
+
+#[test]
 fn the_time_of_records_never_decreases() {
     let rig = Rig::new();
     rig.clock.advance(Duration::from_secs(100));

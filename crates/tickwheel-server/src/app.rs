@@ -1,14 +1,16 @@
 //! The state that all requests share.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
+use tickwheel_cluster::Node;
 use tickwheel_queue::{Queues, Time};
 
-use crate::api::Code;
+use crate::api::{Cluster, Code};
 use crate::auth::{Caller, Gate};
 use crate::clock::ManualTime;
+use crate::cluster;
 use crate::config::Config;
 use crate::http::memory::Memory;
 use crate::idempotency::OldMarkers;
@@ -50,6 +52,8 @@ pub(crate) struct Common {
     counts: HttpCounts,
     documents: Documents,
     telemetry: Telemetry,
+    /// The node of a cluster that the service is, once it runs.
+    cluster_node: OnceLock<Weak<Node>>,
 }
 
 /// The key of a client's rate limit.
@@ -86,6 +90,7 @@ impl Common {
             counts: HttpCounts::new(routes),
             documents,
             telemetry,
+            cluster_node: OnceLock::new(),
             config,
         })
     }
@@ -115,6 +120,16 @@ impl Common {
     /// Returns the recorder of traces.
     pub(crate) fn telemetry(&self) -> &Telemetry {
         &self.telemetry
+    }
+
+    pub(crate) fn set_cluster_node(&self, node: &Arc<Node>) {
+        let _is_first = self.cluster_node.set(Arc::downgrade(node));
+    }
+
+    /// Describes the cluster, if the service is a node of one.
+    pub(crate) fn cluster(&self) -> Option<Cluster> {
+        let node = self.cluster_node.get()?.upgrade()?;
+        Some(cluster::describe(&node, self.config.cluster.as_ref()?))
     }
 }
 
@@ -200,6 +215,11 @@ impl App {
 
     pub(crate) fn old_markers(&self) -> OldMarkers {
         self.0.old_markers
+    }
+
+    /// Describes the cluster, if the service is a node of one.
+    pub(crate) fn cluster(&self) -> Option<Cluster> {
+        self.0.common.cluster()
     }
 
     pub(crate) fn documents(&self) -> &Documents {

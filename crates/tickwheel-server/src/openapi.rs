@@ -39,6 +39,7 @@ pub(crate) fn head() -> OpenApi {
         ("targets", "HTTP endpoints that get the jobs of queues"),
         ("events", "What happens, as it happens"),
         ("insight", "Overview, history and timing wheel, for dashboards"),
+        ("cluster", "The nodes of a cluster, and the partitions that they own"),
         ("system", "How the service is"),
     ];
     let license = LicenseBuilder::new().name("MIT OR Apache-2.0");

@@ -21,7 +21,7 @@ use crate::app::{App, Common, Documents};
 use crate::auth::Gate;
 use crate::beanstalk::Port;
 use crate::clock::{ClockError, ManualTime};
-use crate::cluster::{self, ClusterBackend, ClusterNode};
+use crate::cluster::{self, ClusterBackend, ClusterNode, NodeConnector};
 use crate::config::Config;
 use crate::http::connections::Connections;
 use crate::http::descriptors::Descriptors;
@@ -304,7 +304,9 @@ impl Server {
             Source::Own(queues, old_markers) => {
                 entrance.serve_alone(&common, routes, queues, old_markers).await;
             }
-            Source::Cluster(backend) => entrance.serve_as_node(&common, routes, backend).await,
+            Source::Cluster(backend, connector) => {
+                entrance.serve_as_node(&common, routes, backend, connector).await;
+            }
         }
         chores.shutdown().await;
         drop(stop_export);
@@ -361,9 +363,10 @@ impl Entrance {
         common: &Arc<Common>,
         routes: Router<App>,
         backend: ClusterBackend,
+        connector: NodeConnector,
     ) {
         let address = cluster::address(common.config(), self.address);
-        let node = match ClusterNode::start(common, routes, backend, &address) {
+        let node = match ClusterNode::start(common, routes, backend, connector, &address) {
             Ok(node) => node,
             Err(error) => {
                 tracing::error!(%error, "the node does not start");
@@ -466,7 +469,7 @@ impl Service {
 /// Where the queues come from.
 enum Source {
     Own(Queues, OldMarkers),
-    Cluster(ClusterBackend),
+    Cluster(ClusterBackend, NodeConnector),
 }
 
 type Opened = (Arc<Gate>, Option<(Arc<Certificate>, TlsAcceptor)>, Source, Option<Arc<ManualTime>>);
@@ -484,7 +487,9 @@ fn open(
     let store = TokenStore::new(&config.data);
     let gate = Gate::new(store, config.listen.ip(), config.insecure).map_err(StartError::Tokens)?;
     let is_loopback = config.listen.ip().to_canonical().is_loopback();
-    if !is_loopback && !gate.has_tokens() && !config.insecure {
+    // A node of a cluster gets its tokens from the others, and serves nobody before that.
+    let needs_tokens = !config.insecure && config.cluster.is_none();
+    if !is_loopback && !gate.has_tokens() && needs_tokens {
         return Err(StartError::NeedsTokens(config.listen));
     }
     if let Some(address) = config.beanstalk
@@ -508,7 +513,8 @@ fn open(
             Some(backend) => backend,
             None => ClusterBackend::connect(cluster).map_err(StartError::Cluster)?,
         };
-        return Ok((Arc::new(gate), certificate, Source::Cluster(backend), None));
+        let connector = NodeConnector::new(cluster.node_ca.as_deref()).map_err(StartError::Tls)?;
+        return Ok((Arc::new(gate), certificate, Source::Cluster(backend, connector), None));
     }
     let manual_time = ManualTime::open(config).map_err(StartError::Clock)?;
     let mut builder = queue_builder(config).open_files(files).salvage(config.salvage);

@@ -39,6 +39,12 @@ impl fmt::Display for TlsError {
 
 impl std::error::Error for TlsError {}
 
+impl TlsError {
+    pub(crate) fn new(path: &Path, why: impl fmt::Display) -> Self {
+        wrong(path, why)
+    }
+}
+
 /// The certificate that new connections get.
 #[derive(Debug)]
 pub(crate) struct Certificate {

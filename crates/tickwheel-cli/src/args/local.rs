@@ -176,7 +176,8 @@ Examples:
   tickwheel backup monday.backup --data /var/lib/tickwheel     of a server that is stopped
 
 A backup holds jobs, queues, settings, schedules and idempotency keys as they were at one moment.
-Tokens, certificates and the configuration are not in it. The file appears when it is complete.")]
+Tokens, certificates and the configuration are not in it. The file appears when it is complete.
+A cluster with several partitions has a backup for each: FILE.0, FILE.1 and so on.")]
 pub(crate) struct BackupArgs {
     /// The file to write, which must not exist; `-` is standard output
     #[arg(value_name = "FILE")]

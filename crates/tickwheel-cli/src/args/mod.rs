@@ -5,6 +5,7 @@
 //! is refused here, with its reason, before anything is sent.
 
 mod clock;
+mod cluster;
 mod job;
 mod local;
 mod operator;
@@ -18,6 +19,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 pub(crate) use self::clock::ClockCommand;
+pub(crate) use self::cluster::{ClusterCommand, RecoverArgs};
 pub(crate) use self::job::{
     AckArgs, CancelArgs, CancelWaitingArgs, DeliveryArgs, ExtendArgs, FailArgs, GetArgs, GroupBy,
     JobOptions, KickArgs, LsArgs, PayloadArgs, PayloadKind, PutArgs, ReleaseArgs,
@@ -179,6 +181,9 @@ pub(crate) enum Command {
     /// The clock of the server: show it, or advance it in a test
     #[command(subcommand)]
     Clock(ClockCommand),
+    /// The nodes of a cluster and their partitions: status, move, drain, recover
+    #[command(subcommand)]
+    Cluster(ClusterCommand),
     /// Access tokens of a server on this machine: new, list, remove
     #[command(subcommand, visible_alias = "tokens")]
     Token(TokenCommand),

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use tickwheel_api::Cluster;
 use tickwheel_server::backup::{self, BackupError, DirectoryBackup};
 
 use super::Context;
@@ -103,7 +104,8 @@ fn at(path: &Path, error: &io::Error) -> Failure {
     Failure::Other(format!("{}: {error}", path.display()))
 }
 
-/// Backs up a running server, or a directory that no server uses.
+/// Backs up a running server, or a directory that no server uses. A cluster with several partitions
+/// has a file for each of them.
 pub(crate) fn run<'a>(
     output: &Output,
     args: &BackupArgs,
@@ -113,13 +115,43 @@ pub(crate) fn run<'a>(
         let why = "a backup is not text: name a file, or send standard output to one";
         return Err(Failure::Usage(why.to_owned()));
     }
-    let mut source = if let Some(data) = &args.data {
-        Source::Directory(Box::new(DirectoryBackup::of(data).map_err(failure)?))
-    } else {
-        let path = client::Path::new(&["backup"]);
-        Source::Server(Box::new(context()?.client.download(&path)?))
-    };
-    let mut target = Target::new(&args.file)?;
+    if let Some(data) = &args.data {
+        let source = DirectoryBackup::of(data).map_err(failure)?;
+        return copy(output, Source::Directory(Box::new(source)), &args.file);
+    }
+    let client = context()?.client;
+    let path = client::Path::new(&["backup"]);
+    let partitions = partitions(&client)?;
+    if partitions < 2 {
+        return copy(output, Source::Server(Box::new(client.download(&path)?)), &args.file);
+    }
+    if args.file == Path::new("-") {
+        let why = "a cluster has a backup for each partition: name a file, to which the number of \
+                   the partition is added";
+        return Err(Failure::Usage(why.to_owned()));
+    }
+    for partition in 0..partitions {
+        let mut file = args.file.as_os_str().to_owned();
+        file.push(format!(".{partition}"));
+        let path = path.clone().query("partition", &partition.to_string());
+        copy(output, Source::Server(Box::new(client.download(&path)?)), Path::new(&file))?;
+    }
+    Ok(())
+}
+
+/// Returns how many partitions the cluster has; none if the server is not a node of one, or if the
+/// token does not say.
+fn partitions(client: &client::Client) -> Result<usize, Failure> {
+    match client.get(&client::Path::new(&["cluster"])) {
+        Ok(answer) => Ok(answer.read::<Cluster>()?.partitions.len()),
+        Err(Failure::Refused { .. }) => Ok(0),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Writes a backup into a file.
+fn copy(output: &Output, mut source: Source, file: &Path) -> Result<(), Failure> {
+    let mut target = Target::new(file)?;
     let (mut done, mut all) = (0, 0);
     let mut last = Vec::new();
     loop {
@@ -145,10 +177,10 @@ pub(crate) fn run<'a>(
         return Err(Failure::Other("the backup is not complete; try again".to_owned()));
     }
     target.finish()?;
-    if args.file == Path::new("-") {
+    if file == Path::new("-") {
         return Ok(());
     }
-    let file = args.file.display().to_string();
+    let file = file.display().to_string();
     if output.json {
         return output.document(&json!({ "file": file, "bytes": done }));
     }

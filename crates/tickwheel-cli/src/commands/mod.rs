@@ -6,6 +6,7 @@
 mod backup;
 mod bench;
 mod clock;
+mod cluster;
 mod config;
 mod doctor;
 mod errors;
@@ -67,6 +68,7 @@ pub(crate) fn run(cli: Cli, output: &Output) -> Result<(), Failure> {
         Command::Export(args) => export::export(&context()?, &args),
         Command::Import(args) => export::import(&context()?, &args),
         Command::Clock(command) => clock::run(&context()?, &command),
+        Command::Cluster(command) => cluster::run(&context()?, command),
         Command::Stats(args) => stats::run(&context()?, &args),
         Command::Token(command) => token::run(output, command),
         Command::Config(args) => config::run(output, &args),

@@ -5,6 +5,7 @@
 //! stable. All output goes through [`Output`], because `println!` panics when the reader of a pipe
 //! goes away.
 
+pub(crate) mod cluster;
 pub(crate) mod errors;
 pub(crate) mod job;
 mod json;
@@ -15,7 +16,7 @@ pub(crate) mod target;
 pub(crate) mod text;
 pub(crate) mod time;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal, Write};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -80,6 +81,18 @@ impl Output {
             // Without standard error, the remark is lost.
             let _ = writeln!(io::stderr(), "{}", paint.text(Style::Faint, text));
         }
+    }
+
+    /// Asks at the terminal whether to do something. Without a terminal, `--yes` is required.
+    pub(crate) fn is_confirmed(&self, what: &str) -> Result<bool, Failure> {
+        if !io::stdin().is_terminal() || self.json {
+            return Err(Failure::Usage(format!("{what}: repeat it with --yes")));
+        }
+        write!(io::stderr(), "Go ahead? [y/N] ")?;
+        io::stderr().flush()?;
+        let mut line = String::new();
+        io::stdin().lock().read_line(&mut line)?;
+        Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
     }
 
     /// Shows the progress of a long command on one line of the terminal, which the next call

@@ -164,10 +164,9 @@ impl Nodes {
             self.restart_ended();
             let status: Vec<_> =
                 self.nodes.iter().filter_map(|node| Self::status(&node.address)).collect();
-            let is_same = |field: &str| {
-                !status[0][field].is_null() && status.iter().all(|it| it[field] == status[0][field])
-            };
-            if status.len() == 3 && is_same("owner") && is_same("epoch") && is_same("position") {
+            if status.len() == 3
+                && status.iter().all(|it| is_at_rest(it) && owners(it) == owners(&status[0]))
+            {
                 return;
             }
             if Instant::now() > end {
@@ -185,7 +184,11 @@ impl Nodes {
 
     pub(crate) fn epoch(&self) -> u64 {
         let status = self.nodes.iter().find_map(|node| Self::status(&node.address));
-        status.and_then(|status| status["epoch"].as_u64()).unwrap_or_default()
+        let epochs = |status: &Value| {
+            let partitions = status["partitions"].as_array().into_iter().flatten();
+            partitions.filter_map(|partition| partition["epoch"].as_u64()).sum()
+        };
+        status.as_ref().map_or(0, epochs)
     }
 
     /// Kills all nodes at rest, and compares what they have on disk.
@@ -204,6 +207,25 @@ impl Nodes {
         }
         wrong
     }
+}
+
+/// Each partition has an owner, and all three replicas have applied the same.
+fn is_at_rest(status: &Value) -> bool {
+    let is_whole = |partition: &Value| {
+        let replicas = partition["replicas"].as_array();
+        let is_equal =
+            |replica: &Value| replica["lag"] == 0 && replica["epoch"] == partition["epoch"];
+        !partition["owner"].is_null()
+            && replicas.is_some_and(|it| it.len() == 3 && it.iter().all(is_equal))
+    };
+    let partitions = status["partitions"].as_array();
+    partitions.is_some_and(|partitions| !partitions.is_empty() && partitions.iter().all(is_whole))
+}
+
+/// The owner and the position of each partition.
+fn owners(status: &Value) -> Vec<(Value, Value)> {
+    let partitions = status["partitions"].as_array().into_iter().flatten();
+    partitions.map(|it| (it["owner"].clone(), it["position"].clone())).collect()
 }
 
 type Key = (Table, Vec<u8>);

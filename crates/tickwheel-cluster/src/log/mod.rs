@@ -30,6 +30,7 @@ mod postgres;
 mod simulated;
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -122,6 +123,21 @@ pub trait Log: Send + Sync + fmt::Debug {
 
     /// Returns the size of the largest record that [`Log::append`] accepts, in bytes.
     fn max_record_bytes(&self) -> usize;
+
+    /// Opens the stream that has the name of this log now. It may be another one than this handle's.
+    ///
+    /// # Errors
+    ///
+    /// [`LogError::Missing`] if there is none; otherwise as [`Log::state`].
+    fn reopen(&self) -> Result<Arc<dyn Log>, LogError>;
+
+    /// Deletes the stream that has the name of this log, with all its records, and opens an empty
+    /// one in its place. All handles on the old stream fail from then on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Log::state`]. The old stream may be deleted then; calling this again is safe.
+    fn replace(&self) -> Result<Arc<dyn Log>, LogError>;
 }
 
 /// The position of a record in a log. The first record has position 1.

@@ -343,6 +343,20 @@ impl Log for SimulatedLog {
     fn max_record_bytes(&self) -> usize {
         self.world().max_record_bytes
     }
+
+    fn reopen(&self) -> Result<Arc<dyn Log>, LogError> {
+        let mut world = self.world();
+        if world.cut.contains(&self.client) {
+            return Err(LogError::Unavailable("the connection is cut".into()));
+        }
+        world.deliver_some();
+        Ok(Arc::new(Self { incarnation: world.incarnation, ..self.clone() }))
+    }
+
+    fn replace(&self) -> Result<Arc<dyn Log>, LogError> {
+        self.recreate();
+        self.reopen()
+    }
 }
 
 impl World {

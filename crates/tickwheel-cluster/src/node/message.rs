@@ -16,6 +16,13 @@ use crate::peers::Heartbeat;
 pub enum Message {
     /// A node is alive.
     Heartbeat(Heartbeat),
+    /// A node asks the owner for a change of the rows that all nodes share.
+    Share {
+        /// The name of the row.
+        name: String,
+        /// The new value; `None` removes the row.
+        value: Option<Bytes>,
+    },
     /// A node asks for a piece of a seed.
     SeedRequest {
         /// The partition.

@@ -7,13 +7,16 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `message` | what nodes send each other, and the trait [`Transport`] |
-//! | `nats` | messages over NATS |
+//! | `nats`, `postgres` | messages over NATS, or through a table of a `PostgreSQL` database |
 //! | `seeding` | rows for a replica that is too far behind, asked for piece by piece |
+//! | `wire` | messages as bytes |
 //! | `worker` | the thread of a partition |
 
 mod message;
 mod nats;
+mod postgres;
 mod seeding;
+mod wire;
 mod worker;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -22,6 +25,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use bytes::Bytes;
 
 use crate::environment::Environment;
 use crate::partition::{MAX_READ_AGE, Partition, State};
@@ -32,11 +37,16 @@ use crate::store::SharedReplica;
 
 pub use message::{LocalNetwork, Message, Transport};
 pub use nats::NatsTransport;
+pub use postgres::PostgresTransport;
 use seeding::{Pieces, SeedServer};
 use worker::Worker;
 
 /// How long the thread of messages waits for one.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(50);
+/// How long recovering a partition may take: replacing a stream and one append.
+const RECOVERY_TIMEOUT: Duration = Duration::from_secs(45);
+/// The partition whose log has the rows that all nodes share.
+const SHARED_PARTITION: u32 = 0;
 /// A partition whose thread did not report for this long is not claimed in heartbeats any more.
 const MAX_REPORT_AGE: Duration = Duration::from_secs(30);
 
@@ -128,10 +138,27 @@ struct Shared {
     replicas: BTreeMap<u32, SharedReplica>,
     /// The last report of each partition, and when it came.
     reports: Mutex<BTreeMap<u32, (Duration, PartitionStatus)>>,
-    /// Hand-offs that were asked for: of which partition, to whom.
-    hand_offs: Mutex<VecDeque<(u32, Option<String>)>>,
+    /// What the threads of partitions were asked to do.
+    orders: Mutex<VecDeque<(u32, Order)>>,
+    /// The partition that this node gave away last because it drains.
+    drained: Mutex<Option<u32>>,
     is_stopping: AtomicBool,
     wake: (Mutex<()>, Condvar),
+}
+
+/// What the thread of a partition is asked to do.
+enum Order {
+    /// Hand it to a node, or to any.
+    HandOff(Option<String>),
+    /// Start a new generation from this replica; where to send the outcome.
+    Recover(mpsc::Sender<Result<u64, ReplicaError>>),
+    /// Put or remove a row that all nodes share.
+    Share {
+        name: String,
+        value: Option<Bytes>,
+        /// Whether another node has asked for it. It is not passed on again.
+        is_passed_on: bool,
+    },
 }
 
 impl fmt::Debug for Shared {
@@ -169,7 +196,8 @@ impl Node {
             peers: Mutex::new(peers),
             replicas: partitions.iter().map(replica).collect(),
             reports: Mutex::default(),
-            hand_offs: Mutex::default(),
+            orders: Mutex::default(),
+            drained: Mutex::default(),
             is_stopping: AtomicBool::new(false),
             wake: (Mutex::new(()), Condvar::new()),
         });
@@ -203,15 +231,7 @@ impl Node {
 
     /// Returns the owner of a partition, if a node that is alive claims it.
     pub fn owner(&self, partition: u32) -> Option<Owner> {
-        let now = self.shared.environment.elapsed();
-        let claims = |beat: &Heartbeat| {
-            let claim = beat.replicas.get(&partition).filter(|claim| claim.is_owner)?;
-            let (node, address) = (beat.node.clone(), beat.address.clone());
-            Some(Owner { node, address, epoch: claim.epoch })
-        };
-        let own = claims(&self.shared.heartbeat());
-        let peers = lock(&self.shared.peers);
-        peers.alive(now).filter_map(claims).chain(own).max_by_key(|owner| owner.epoch)
+        self.shared.owner(partition)
     }
 
     /// Returns the heartbeats of the nodes that are alive, this one first.
@@ -220,6 +240,16 @@ impl Node {
         let own = self.shared.heartbeat();
         let peers = lock(&self.shared.peers);
         std::iter::once(own).chain(peers.alive(now).cloned()).collect()
+    }
+
+    /// Returns how much the clocks of the nodes that are alive differ from this one's, in
+    /// milliseconds.
+    pub fn clock_differences_ms(&self) -> BTreeMap<String, u64> {
+        let now = self.shared.environment.elapsed();
+        let peers = lock(&self.shared.peers);
+        let difference =
+            |beat: &Heartbeat| Some((beat.node.clone(), peers.clock_difference_ms(&beat.node)?));
+        peers.alive(now).filter_map(difference).collect()
     }
 
     /// Returns what this node knows of its partitions.
@@ -251,8 +281,54 @@ impl Node {
     /// Asks the thread of a partition to hand it to a node, or to any that is alive. Does nothing
     /// if this node does not own it.
     pub fn hand_off(&self, partition: u32, to: Option<&str>) {
-        lock(&self.shared.hand_offs).push_back((partition, to.map(str::to_owned)));
+        self.order(partition, Order::HandOff(to.map(str::to_owned)));
+    }
+
+    /// Gives all partitions of this node to others, one after the other, and takes no partition
+    /// again that another node can take. That ends when the node stops.
+    pub fn drain(&self) {
+        lock(&self.shared.peers).drain();
         self.shared.wake.1.notify_all();
+    }
+
+    /// Starts a new generation of a partition from the replica of this node, which has halted
+    /// because the log lost records; see [`Partition::recover`]. Blocks for as long as that takes.
+    /// Returns the number of the generation.
+    ///
+    /// # Errors
+    ///
+    /// If the replica has not halted, or the generation could not be started.
+    pub fn recover(&self, partition: u32) -> Result<u64, ReplicaError> {
+        if !self.shared.replicas.contains_key(&partition) {
+            return Err(ReplicaError::Deposed(format!("there is no partition {partition}")));
+        }
+        let (sender, outcome) = mpsc::channel();
+        self.order(partition, Order::Recover(sender));
+        let late = || ReplicaError::Unavailable("the partition takes too long".into());
+        outcome.recv_timeout(RECOVERY_TIMEOUT).unwrap_or_else(|_| Err(late()))
+    }
+
+    /// Returns the rows that all nodes share whose names begin with a prefix. Returns `None` while
+    /// this node has not read the log to its end. Blocks while an append is under way.
+    pub fn shared(&self, prefix: &str) -> Option<BTreeMap<String, Bytes>> {
+        let is_current =
+            |status: &PartitionStatus| status.beat.is_owner || status.beat.is_candidate;
+        let status = self.partitions().remove(&SHARED_PARTITION);
+        status.filter(is_current)?;
+        let replica = self.shared.replicas.get(&SHARED_PARTITION)?;
+        replica.lock().shared(prefix).ok()
+    }
+
+    /// Asks for a change of the rows that all nodes share: a new value, or `None` to remove one.
+    ///
+    /// The request may be lost: repeat it until [`Node::shared`] shows the change.
+    pub fn share(&self, name: &str, value: Option<Bytes>) {
+        let name = name.to_owned();
+        self.order(SHARED_PARTITION, Order::Share { name, value, is_passed_on: false });
+    }
+
+    fn order(&self, partition: u32, order: Order) {
+        self.shared.order(partition, order);
     }
 
     /// Hands all partitions to other nodes, and ends the threads. Blocks until they have ended.
@@ -279,11 +355,49 @@ impl Shared {
         self.is_stopping.load(Ordering::Relaxed)
     }
 
+    /// The owner of a partition, if a node that is alive claims it.
+    fn owner(&self, partition: u32) -> Option<Owner> {
+        let now = self.environment.elapsed();
+        let claims = |beat: &Heartbeat| {
+            let claim = beat.replicas.get(&partition).filter(|claim| claim.is_owner)?;
+            let (node, address) = (beat.node.clone(), beat.address.clone());
+            Some(Owner { node, address, epoch: claim.epoch })
+        };
+        let own = claims(&self.heartbeat());
+        let peers = lock(&self.peers);
+        peers.alive(now).filter_map(claims).chain(own).max_by_key(|owner| owner.epoch)
+    }
+
+    /// Decides whether a partition that this node owns is given away now, because the node drains.
+    /// The one before it must have found an owner.
+    fn may_drain(&self, partition: u32) -> bool {
+        let mut drained = lock(&self.drained);
+        let has_left = |number| self.owner(number).is_some_and(|owner| owner.node != self.name);
+        let is_next = drained.is_none_or(|last| last == partition || has_left(last));
+        if is_next {
+            *drained = Some(partition);
+        }
+        is_next
+    }
+
+    fn order(&self, partition: u32, order: Order) {
+        lock(&self.orders).push_back((partition, order));
+        self.wake.1.notify_all();
+    }
+
+    /// Takes the next order for a partition.
+    fn take_order(&self, partition: u32) -> Option<Order> {
+        let mut orders = lock(&self.orders);
+        let index = orders.iter().position(|(number, _)| *number == partition)?;
+        orders.remove(index).map(|(_, order)| order)
+    }
+
     /// What the node tells the others now.
     fn heartbeat(&self) -> Heartbeat {
         let now = self.environment.elapsed();
+        let is_draining = lock(&self.peers).is_draining();
         let beat = |(number, (at, status)): (&u32, &(Duration, PartitionStatus))| {
-            let mut beat = status.beat;
+            let mut beat = status.beat.clone();
             if now.saturating_sub(*at) > MAX_REPORT_AGE {
                 (beat.is_owner, beat.is_candidate) = (false, false);
             }
@@ -294,6 +408,7 @@ impl Shared {
             instance: self.instance,
             address: self.address.clone(),
             time: self.environment.time(),
+            is_draining,
             replicas: lock(&self.reports).iter().map(beat).collect(),
         }
     }
@@ -301,7 +416,7 @@ impl Shared {
     /// Sleeps until something is asked for or the time has passed.
     fn sleep(&self, timeout: Duration) {
         let guard = lock(&self.wake.0);
-        if !self.is_stopping() && lock(&self.hand_offs).is_empty() {
+        if !self.is_stopping() && lock(&self.orders).is_empty() {
             drop(self.wake.1.wait_timeout(guard, timeout));
         }
     }
@@ -356,6 +471,10 @@ impl<T: Transport> Messages<T> {
                 let replica = self.shared.replicas.get(&partition);
                 let answer = self.seeds.answer(partition, replica, session, piece);
                 self.transport.send(Some(&from), answer);
+            }
+            Message::Share { name, value } => {
+                let order = Order::Share { name, value, is_passed_on: true };
+                self.shared.order(SHARED_PARTITION, order);
             }
             Message::SeedPiece { partition, .. } => {
                 if let Some(inbox) = self.inboxes.get(&partition) {

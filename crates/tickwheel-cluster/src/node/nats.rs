@@ -1,9 +1,5 @@
 //! Messages between nodes over the subjects of NATS, without `JetStream`: they may be lost.
-//!
-//! A message is the length of a JSON document (four bytes, little-endian), the document, and the
-//! bytes of a piece of a seed.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,14 +8,11 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use async_nats::{Client, Subscriber};
-use bytes::{BufMut, Bytes, BytesMut};
 use futures_util::Stream;
-use serde::{Deserialize, Serialize};
-use tickwheel_queue::Time;
 
 use super::message::{Message, Transport};
-use crate::log::{LogError, Nats, Position};
-use crate::peers::{Heartbeat, ReplicaBeat};
+use super::wire::{decode, encode};
+use crate::log::{LogError, Nats};
 
 /// How long subscribing may take.
 const SUBSCRIBE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -133,154 +126,5 @@ fn poll_until<T>(
             return None;
         }
         std::thread::park_timeout(left);
-    }
-}
-
-/// A message as JSON.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Wire {
-    Heartbeat {
-        node: String,
-        instance: u64,
-        address: String,
-        time: u64,
-        replicas: BTreeMap<u32, WireReplica>,
-    },
-    SeedRequest {
-        partition: u32,
-        from: String,
-        session: u64,
-        piece: u64,
-    },
-    SeedPiece {
-        partition: u32,
-        session: u64,
-        piece: u64,
-        error: Option<String>,
-        ends_chunk: bool,
-        ends_seed: bool,
-    },
-}
-
-#[derive(Serialize, Deserialize)]
-struct WireReplica {
-    owner: bool,
-    epoch: u64,
-    position: u64,
-    synced: u64,
-    candidate: bool,
-}
-
-fn encode(message: Message) -> Bytes {
-    let mut content = Bytes::new();
-    let wire = match message {
-        Message::Heartbeat(Heartbeat { node, instance, address, time, replicas }) => {
-            let replica = |(partition, beat): (u32, ReplicaBeat)| {
-                let wire = WireReplica {
-                    owner: beat.is_owner,
-                    epoch: beat.epoch,
-                    position: beat.position.0,
-                    synced: beat.synced.0,
-                    candidate: beat.is_candidate,
-                };
-                (partition, wire)
-            };
-            let replicas = replicas.into_iter().map(replica).collect();
-            Wire::Heartbeat { node, instance, address, time: time.as_millis(), replicas }
-        }
-        Message::SeedRequest { partition, from, session, piece } => {
-            Wire::SeedRequest { partition, from, session, piece }
-        }
-        Message::SeedPiece { partition, session, piece, content: found, ends_chunk, ends_seed } => {
-            let error = match found {
-                Ok(bytes) => {
-                    content = bytes;
-                    None
-                }
-                Err(why) => Some(why),
-            };
-            Wire::SeedPiece { partition, session, piece, error, ends_chunk, ends_seed }
-        }
-    };
-    let json = serde_json::to_vec(&wire).unwrap_or_default();
-    let mut bytes = BytesMut::with_capacity(4 + json.len() + content.len());
-    bytes.put_u32_le(json.len() as u32);
-    bytes.extend_from_slice(&json);
-    bytes.extend_from_slice(&content);
-    bytes.freeze()
-}
-
-/// Reads a message; `None` if it is of a version that this node does not know.
-fn decode(mut bytes: Bytes) -> Option<Message> {
-    let length = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
-    let json = bytes.get(4..)?.get(..length)?;
-    let wire = serde_json::from_slice(json).ok()?;
-    let content = bytes.split_off(4 + length);
-    Some(match wire {
-        Wire::Heartbeat { node, instance, address, time, replicas } => {
-            let replica = |(partition, wire): (u32, WireReplica)| {
-                let beat = ReplicaBeat {
-                    is_owner: wire.owner,
-                    epoch: wire.epoch,
-                    position: Position(wire.position),
-                    synced: Position(wire.synced),
-                    is_candidate: wire.candidate,
-                };
-                (partition, beat)
-            };
-            let replicas = replicas.into_iter().map(replica).collect();
-            let time = Time::from_millis(time);
-            Message::Heartbeat(Heartbeat { node, instance, address, time, replicas })
-        }
-        Wire::SeedRequest { partition, from, session, piece } => {
-            Message::SeedRequest { partition, from, session, piece }
-        }
-        Wire::SeedPiece { partition, session, piece, error, ends_chunk, ends_seed } => {
-            let content = error.map_or(Ok(content), Err);
-            Message::SeedPiece { partition, session, piece, content, ends_chunk, ends_seed }
-        }
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn messages_survive_their_encoding() {
-        let beat =
-            ReplicaBeat { is_owner: true, epoch: 3, position: Position(9), ..Default::default() };
-        let heartbeat = Heartbeat {
-            node: "a".into(),
-            instance: u64::MAX,
-            address: "http://10.0.0.1:7300".into(),
-            time: Time::from_millis(1_800_000_000_000),
-            replicas: [(0, beat)].into(),
-        };
-        let piece = |content| Message::SeedPiece {
-            partition: 1,
-            session: 2,
-            piece: 3,
-            content,
-            ends_chunk: true,
-            ends_seed: false,
-        };
-        for message in [
-            Message::Heartbeat(heartbeat),
-            Message::SeedRequest { partition: 1, from: "b".into(), session: 7, piece: 0 },
-            piece(Ok(Bytes::from_static(b"\x00\xff rows"))),
-            piece(Err("closed".into())),
-        ] {
-            assert_eq!(decode(encode(message.clone())), Some(message));
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_bytes_are_decoded_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..99)) {
-            let _ = decode(bytes.into());
-        }
     }
 }

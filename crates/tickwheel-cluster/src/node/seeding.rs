@@ -125,6 +125,12 @@ impl Pieces {
         Self { outgoing, arrived }
     }
 
+    /// Sends another message to a node.
+    pub(super) fn send(&self, node: &str, message: Message) {
+        // The other end is dropped when the node stops.
+        let _ = self.outgoing.send((node.to_owned(), message));
+    }
+
     /// Fetches all chunks of a partition from a node.
     pub(super) fn fetch<'a>(
         &'a self,

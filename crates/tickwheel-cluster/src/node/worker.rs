@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
+
+use super::message::Message;
 use super::seeding::Pieces;
-use super::{PartitionStatus, Shared, lock};
+use super::{Order, PartitionStatus, Shared, lock};
 use crate::log::Position;
 use crate::partition::{Partition, State};
 use crate::peers::Peers;
@@ -50,9 +53,10 @@ impl<Q> Worker<Q> {
 
     pub(super) fn run(mut self) {
         while !self.shared.is_stopping() {
-            self.hand_off_if_asked();
+            self.obey();
             let peers = lock(&self.shared.peers).clone();
             self.partition.tick(&peers);
+            self.drain_if_asked(&peers);
             self.seed_if_needed(&peers);
             self.sync_and_trim(&peers);
             self.report(&peers);
@@ -76,17 +80,54 @@ impl<Q> Worker<Q> {
         candidates.into_iter().next()
     }
 
-    fn hand_off_if_asked(&mut self) {
+    /// Does what it was asked to do.
+    fn obey(&mut self) {
         let number = self.partition.number();
-        let mut hand_offs = lock(&self.shared.hand_offs);
-        let index = hand_offs.iter().position(|(partition, _)| *partition == number);
-        let asked = index.and_then(|index| hand_offs.remove(index));
-        drop(hand_offs);
-        if let Some((_, to)) = asked
-            && self.partition.queue().is_some()
-            && let Err(error) = self.partition.hand_off(to.as_deref())
+        match self.shared.take_order(number) {
+            Some(Order::HandOff(to)) => self.hand_off(to.as_deref()),
+            Some(Order::Recover(answer)) => {
+                let recovered = self.partition.recover();
+                tracing::warn!(partition = number, ?recovered, "recovering was asked for");
+                // The caller waits for it.
+                let _ = answer.send(recovered);
+            }
+            Some(Order::Share { name, value, is_passed_on }) => {
+                self.share(name, value, is_passed_on);
+            }
+            None => {}
+        }
+    }
+
+    /// Changes a row that all nodes share, or asks the owner for that.
+    fn share(&mut self, name: String, value: Option<Bytes>, is_passed_on: bool) {
+        let number = self.partition.number();
+        if self.partition.queue().is_some() {
+            let put = self.partition.replica().lock().put_shared(&name, value.as_deref());
+            if let Err(error) = put {
+                tracing::warn!(partition = number, name, %error, "a shared row was not changed");
+            }
+        } else if !is_passed_on && let Some(owner) = self.shared.owner(number) {
+            self.pieces.send(&owner.node, Message::Share { name, value });
+        }
+    }
+
+    fn hand_off(&mut self, to: Option<&str>) {
+        if self.partition.queue().is_some()
+            && let Err(error) = self.partition.hand_off(to)
         {
             tracing::warn!(%error, "the partition was not handed off");
+        }
+    }
+
+    /// Gives the partition away if the node drains and another node can take it.
+    fn drain_if_asked(&mut self, peers: &Peers) {
+        if !peers.is_draining() || self.partition.queue().is_none() {
+            return;
+        }
+        if let Some(to) = self.successor(peers)
+            && self.shared.may_drain(self.partition.number())
+        {
+            self.hand_off(Some(&to));
         }
     }
 

@@ -16,12 +16,14 @@
 mod owner;
 mod standby;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tickwheel_queue::TimeFloor;
-use tickwheel_queue::store::replication::POSITION_KEY;
+use tickwheel_queue::store::replication::{POSITION_KEY, shared_key, shared_name};
 use tickwheel_queue::store::{Disk, Store, StoreError, StoreOptions, Table};
 
 use crate::environment::Environment;
@@ -267,6 +269,25 @@ impl Replica {
     /// Returns the local store, if it is open.
     pub fn store(&self) -> Option<Arc<dyn Store>> {
         self.local.as_ref().map(|local| Arc::clone(&local.store))
+    }
+
+    /// Returns the rows of [`Replica::put_shared`] whose names begin with a prefix, as far as this
+    /// replica has applied the log.
+    ///
+    /// # Errors
+    ///
+    /// If the local store cannot be read.
+    pub fn shared(&self, prefix: &str) -> Result<BTreeMap<String, Bytes>, ReplicaError> {
+        let Some(local) = &self.local else { return Ok(BTreeMap::new()) };
+        let from = shared_key(prefix);
+        // No name contains the byte 255, which UTF-8 does not have.
+        let to = [&from[..], &[u8::MAX]].concat();
+        let mut found = BTreeMap::new();
+        for row in local.store.scan(Table::Index, &from, &to) {
+            let (key, value) = row?;
+            found.extend(shared_name(&key).map(|name| (name.to_owned(), value)));
+        }
+        Ok(found)
     }
 
     pub(crate) fn log(&self) -> Arc<dyn Log> {

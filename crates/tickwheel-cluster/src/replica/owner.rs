@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use tickwheel_queue::store::replication::extend_leases;
-use tickwheel_queue::store::{StoreError, WriteBatch};
+use tickwheel_queue::store::replication::{extend_leases, shared_key};
+use tickwheel_queue::store::{StoreError, Table, WriteBatch};
 
 use super::{Replica, ReplicaError};
-use crate::log::{AppendError, AppendId, Position};
+use crate::log::{AppendError, AppendId, LogError, Position};
 use crate::record::{Draft, Follower, Manifest, Tip, encode_rows};
 
 impl Replica {
@@ -78,6 +78,20 @@ impl Replica {
         self.commit_locally(copy, applied)
     }
 
+    /// Puts a row that all nodes can read with [`Replica::shared`], or removes it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Replica::commit`].
+    pub fn put_shared(&mut self, name: &str, value: Option<&[u8]>) -> Result<(), ReplicaError> {
+        let (key, mut batch) = (shared_key(name), WriteBatch::new());
+        match value {
+            Some(value) => batch.put(Table::Index, &key, value),
+            None => batch.remove(Table::Index, &key),
+        }
+        self.commit(&batch)
+    }
+
     /// Appends the records of a draft, each of them until it is settled. If that fails, ownership
     /// ends, and the end of the log is read again.
     fn append(&mut self, draft: Draft) -> Result<(), ReplicaError> {
@@ -127,12 +141,15 @@ impl Replica {
 
     /// Reads what follows the owner's last record. Nothing does while it is the owner.
     ///
-    /// An owner without work would not notice otherwise that another node took over. An error is
-    /// no proof of anything.
+    /// An owner without work would not notice otherwise that another node took over, or that the
+    /// stream is gone. Any other error is no proof of anything.
     pub(crate) fn look_for_successor(&mut self) {
         let Ok(local) = self.local() else { return };
         let next = local.follower.next_position();
-        if self.log.read(next, 1).is_ok_and(|entries| !entries.is_empty()) {
+        let is_followed = self.log.read(next, 1).is_ok_and(|entries| !entries.is_empty());
+        let is_gone =
+            |error: &LogError| matches!(error, LogError::Recreated { .. } | LogError::Missing(_));
+        if is_followed || self.log.state().is_err_and(|error| is_gone(&error)) {
             self.step_down();
         }
     }
@@ -216,10 +233,28 @@ impl Replica {
         }
     }
 
+    /// Replaces the stream of the log by an empty one, after it lost records. Everything that this
+    /// replica has applied is durable in its local store before that.
+    ///
+    /// # Errors
+    ///
+    /// If the local store failed, or if there is no new stream.
+    pub fn replace_log(&mut self) -> Result<(), ReplicaError> {
+        let halted = self.halted.take();
+        let durable = self.open_local().and_then(|()| self.sync().map(drop));
+        self.halted = halted;
+        durable?;
+        // Not `log_error`: a failure here is no reason to halt for good.
+        let replaced = self.log.replace();
+        self.log = replaced.map_err(|error| ReplicaError::Unavailable(error.to_string()))?;
+        Ok(())
+    }
+
     /// Starts the next generation from this replica, after its log lost records.
     ///
-    /// The log must be a new stream without records. All other replicas continue on it if they
-    /// have applied as much as this one, and are seeded again if not.
+    /// The log must be a new stream without records: see [`Replica::replace_log`]. All other
+    /// replicas continue on it if they have applied as much as this one, and are seeded again if
+    /// not.
     ///
     /// # Errors
     ///

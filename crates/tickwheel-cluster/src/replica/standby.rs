@@ -95,6 +95,33 @@ impl Replica {
         Ok(())
     }
 
+    /// Ends a halt if an operator has started a new generation of the partition on another stream.
+    /// Returns `true` if it did: [`Replica::catch_up`] continues there, or asks for a seed.
+    ///
+    /// # Errors
+    ///
+    /// If the log cannot be read, or is damaged.
+    pub fn find_new_generation(&mut self) -> Result<bool, LogError> {
+        let Some(local) = &self.local else { return Ok(false) };
+        let known = &local.applied;
+        let log = self.log.reopen()?;
+        let state = log.state()?;
+        if state.stream == known.stream {
+            return Ok(false);
+        }
+        let entries = log.read(state.first, 1)?;
+        let Some(entry) = entries.first() else { return Ok(false) };
+        let first = Record::decode(&entry.record);
+        let first = first.map_err(|error| LogError::Damaged(error.to_string()))?;
+        if first.generation <= known.tip.generation {
+            return Ok(false);
+        }
+        self.log = log;
+        (self.halted, self.lost_since) = (None, None);
+        self.step_down();
+        Ok(true)
+    }
+
     /// Checks once that the record at the end of this replica is the one that it applied.
     fn verify_end(&mut self) -> Result<(), ReplicaError> {
         let Tip { position, hash, .. } = *self.local()?.follower.end();

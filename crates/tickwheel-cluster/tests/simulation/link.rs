@@ -3,7 +3,7 @@
 //! Before and after each operation the world may let other nodes run, or crash this one. So every
 //! order of log operations of different nodes can occur, though everything runs in one thread.
 
-use std::sync::Weak;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -67,5 +67,13 @@ impl Log for Link {
 
     fn max_record_bytes(&self) -> usize {
         self.log.max_record_bytes()
+    }
+
+    fn reopen(&self) -> Result<Arc<dyn Log>, LogError> {
+        self.log.reopen()
+    }
+
+    fn replace(&self) -> Result<Arc<dyn Log>, LogError> {
+        self.log.replace()
     }
 }

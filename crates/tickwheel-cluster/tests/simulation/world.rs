@@ -356,6 +356,7 @@ impl World {
             node: NAMES[number].to_owned(),
             instance: node.instance,
             address: String::new(),
+            is_draining: false,
             time: self.clocks[number].wall().into(),
             replicas: [(0, partition.beat(&node.peers))].into(),
         };

@@ -1,8 +1,8 @@
 //! What a replicated store needs to know of the layout.
 //!
 //! The crate `tickwheel-cluster` wraps a store: it appends each batch to a replicated log before it
-//! commits it here. Beyond the traits of this folder it needs a key for a row of its own, which is
-//! committed with each batch, and one change that no engine makes.
+//! commits it here. Beyond the traits of this folder it needs keys for rows of its own, one of which
+//! is committed with each batch, and one change that no engine makes.
 
 use std::time::Duration;
 
@@ -13,6 +13,17 @@ use super::{StoreError, Table, View, WriteBatch, rows};
 /// The key of the row that says how far a replica has applied the log. It is in [`Table::Index`];
 /// the engine neither reads nor writes it.
 pub const POSITION_KEY: &[u8] = rows::LOG_POSITION;
+
+/// Returns the key of a row that the nodes of a cluster share beside jobs. It is in
+/// [`Table::Index`]; the engine neither reads nor writes it.
+pub fn shared_key(name: &str) -> Vec<u8> {
+    [&[rows::SHARED], name.as_bytes()].concat()
+}
+
+/// Returns the name of a row that nodes share, if the key is one of [`shared_key`].
+pub fn shared_name(key: &[u8]) -> Option<&str> {
+    std::str::from_utf8(key.strip_prefix(&[rows::SHARED])?).ok()
+}
 
 /// Returns the changes that prolong every lease by this much.
 ///

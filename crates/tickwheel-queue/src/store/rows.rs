@@ -25,6 +25,7 @@
 //! | group counts | 16, queue, group | how many jobs of a group wait and run |
 //! | grouped | 17, queue, group, 255, priority, due, sequence | as the due row of the same job |
 //! | log position | 21 | how far a replica has applied its log, as `tickwheel-cluster` encodes it |
+//! | shared | 22, name | what the nodes of a cluster share beside jobs, as `tickwheel-cluster` encodes it |
 //! | nothing | 255 | nothing, and never for long |
 //!
 //! Totals and counts are in the table of counters, the others in the index. In the table of jobs the
@@ -58,6 +59,7 @@ pub(crate) const HISTORY: u8 = 14;
 pub(crate) const TARGET: u8 = 19;
 const TARGET_STATE: u8 = 20;
 pub(super) const LOG_POSITION: &[u8] = &[21];
+pub(super) const SHARED: u8 = 22;
 pub(crate) const GROUP_SETTINGS: u8 = 15;
 pub(crate) const GROUP_COUNTS: u8 = 16;
 pub(crate) const GROUPED: u8 = 17;

@@ -15,6 +15,7 @@ use http_body_util::BodyExt;
 use tickwheel_cluster::{Node, Owner};
 use tower_service::Service as _;
 
+use super::connector::NodeConnector;
 use super::forward::{Forwarder, NotForwarded};
 use super::ownership::{Serving, Slot};
 use super::{OWNER_TIMEOUT, PARTITION};
@@ -51,6 +52,13 @@ pub(super) struct Whole {
     _share: Share,
 }
 
+impl Whole {
+    /// Returns `true` if another node has forwarded the request.
+    pub(super) fn is_forwarded(&self) -> bool {
+        self.parts.headers.contains_key(FORWARDED_BY)
+    }
+}
+
 /// A request that nobody has answered yet.
 enum Pending {
     Unread(Request),
@@ -84,8 +92,13 @@ pub(super) async fn write_problems(request: Request, next: Next) -> Response {
 }
 
 impl Dispatcher {
-    pub(super) fn new(common: Arc<Common>, node: Arc<Node>, slot: Slot) -> Self {
-        Self { common, node, slot, forwarder: Forwarder::new() }
+    pub(super) fn new(
+        common: Arc<Common>,
+        node: Arc<Node>,
+        slot: Slot,
+        connector: NodeConnector,
+    ) -> Self {
+        Self { common, node, slot, forwarder: Forwarder::new(connector) }
     }
 
     pub(super) async fn answer(&self, request: Request) -> Result<Response, Failure> {
@@ -105,8 +118,7 @@ impl Dispatcher {
                     Pending::Unread(request) => self.read(request).await?,
                     Pending::Whole(whole) => whole,
                 };
-                let (parts, body) = (whole.parts.clone(), whole.body.clone());
-                match self.forwarder.send(self.node.name(), &owner, parts, body).await {
+                match self.forward(&owner, &whole).await {
                     Ok(response) if response.status() != StatusCode::MISDIRECTED_REQUEST => {
                         return Ok(response);
                     }
@@ -171,6 +183,16 @@ impl Dispatcher {
             Ok(fenced) => fenced.map_err(|error| error.to_string()),
             Err(error) => Err(error.to_string()),
         }
+    }
+
+    /// Sends a request to another node.
+    pub(super) async fn forward(
+        &self,
+        to: &Owner,
+        request: &Whole,
+    ) -> Result<Response, NotForwarded> {
+        let (parts, body) = (request.parts.clone(), request.body.clone());
+        self.forwarder.send(self.node.name(), to, parts, body).await
     }
 
     /// The owner, if it is another node.

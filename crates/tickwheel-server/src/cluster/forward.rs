@@ -14,14 +14,12 @@ use axum::response::Response;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tickwheel_cluster::Owner;
 
+use super::connector::NodeConnector;
 use super::dispatch::{EPOCH, FORWARDED_BY};
 
-/// How long a connection to another node may take.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long an idle connection is kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Headers that concern one connection only.
@@ -39,7 +37,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
 
 /// Connections to other nodes.
 pub(super) struct Forwarder {
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: Client<NodeConnector, Full<Bytes>>,
 }
 
 /// Why a request has no answer.
@@ -51,10 +49,7 @@ pub(super) enum NotForwarded {
 }
 
 impl Forwarder {
-    pub(super) fn new() -> Self {
-        let mut connector = HttpConnector::new();
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        connector.set_nodelay(true);
+    pub(super) fn new(connector: NodeConnector) -> Self {
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE_TIMEOUT)

@@ -12,15 +12,23 @@
 //!
 //! | file | what it holds |
 //! |---|---|
+//! | `connector` | connections to other nodes, plain or with TLS |
 //! | `dispatch` | which node answers a request |
 //! | `forward` | sending a request to another node |
 //! | `ownership` | the service of an owner: opened by a takeover, closed when ownership ends |
+//! | `operations` | what operators ask for: moving partitions, draining nodes, recovery |
+//! | `servers` | the servers that keep the log: NATS, or `PostgreSQL` |
+//! | `tokens` | tokens, which are the same on all nodes |
 //! | `status` | `/v1/cluster`: what the nodes know of each other |
 
+mod connector;
 mod dispatch;
 mod forward;
+mod operations;
 mod ownership;
+mod servers;
 mod status;
+mod tokens;
 
 use std::fmt;
 use std::sync::Arc;
@@ -28,16 +36,17 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{get, post};
-use tickwheel_cluster::log::{Log, LogError, Nats, NatsOptions};
-use tickwheel_cluster::{
-    Machine, NatsTransport, Node, Partition, Replica, ReplicaOptions, Transport,
-};
+use tickwheel_cluster::log::{Log, LogError};
+use tickwheel_cluster::{Machine, Node, Partition, Replica, ReplicaOptions, Transport};
 use tickwheel_queue::store::{Directory, StoreOptions};
 
 use crate::app::{App, Common};
 use crate::config::{Cluster, Config};
+pub(crate) use connector::NodeConnector;
 use dispatch::Dispatcher;
 use ownership::{Owned, Slot};
+use servers::Servers;
+pub(crate) use status::describe;
 
 /// The one partition.
 const PARTITION: u32 = 0;
@@ -72,31 +81,26 @@ impl fmt::Debug for ClusterBackend {
 }
 
 impl ClusterBackend {
-    /// Connects to the NATS servers of a cluster. Creates its stream if that is asked for and there
-    /// is none.
+    /// Connects to the servers of a cluster's log. Creates the log if that is asked for and there is
+    /// none.
     ///
     /// # Errors
     ///
     /// If the servers do not answer or could lose acknowledged records, or if there is no stream.
     pub(crate) fn connect(cluster: &Cluster) -> Result<Self, LogError> {
-        let mut options = NatsOptions::new(&cluster.servers);
-        options.allow_lazy_sync = cluster.allow_lazy_sync;
-        if !cluster.monitors.is_empty() {
-            options.monitors.clone_from(&cluster.monitors);
-        }
-        let nats = Nats::connect(options)?;
-        let log = match nats.open(&cluster.name) {
+        let servers = Servers::connect(cluster)?;
+        let log = match servers.open(&cluster.name) {
             Err(LogError::Missing(_)) if cluster.create => {
-                match nats.create(&cluster.name) {
+                match servers.create(&cluster.name) {
                     // Another node was faster.
-                    Ok(()) | Err(LogError::Exists(_)) => nats.open(&cluster.name)?,
+                    Ok(()) | Err(LogError::Exists(_)) => servers.open(&cluster.name)?,
                     Err(error) => return Err(error),
                 }
             }
             opened => opened?,
         };
-        let transport = NatsTransport::connect(&nats, &cluster.name, &cluster.node)?;
-        Ok(Self { log: Arc::new(log), transport: Box::new(transport) })
+        let transport = servers.transport(&cluster.name, &cluster.node)?;
+        Ok(Self { log, transport })
     }
 }
 
@@ -105,6 +109,7 @@ pub(crate) struct ClusterNode {
     node: Arc<Node>,
     slot: Slot,
     common: Arc<Common>,
+    connector: NodeConnector,
 }
 
 impl ClusterNode {
@@ -113,6 +118,7 @@ impl ClusterNode {
         common: &Arc<Common>,
         routes: Router<App>,
         backend: ClusterBackend,
+        connector: NodeConnector,
         address: &str,
     ) -> std::io::Result<Self> {
         let config = common.config();
@@ -130,16 +136,23 @@ impl ClusterNode {
         let partition: Partition<Owned> = Partition::new(PARTITION, replica, opener);
         let partitions = vec![partition];
         let node = Node::start(&cluster.node, address, partitions, backend.transport, machine)?;
-        Ok(Self { node: Arc::new(node), slot, common: Arc::clone(common) })
+        let node = Arc::new(node);
+        let (shared, data) = (Arc::downgrade(&node), config.data.clone());
+        tokio::spawn(async move { tokens::keep_sharing(shared, &data).await });
+        common.set_cluster_node(&node);
+        Ok(Self { node, slot, common: Arc::clone(common), connector })
     }
 
     /// Returns the service: everything goes to the owner, but for what concerns this node.
     pub(crate) fn router(&self) -> Router {
-        let dispatcher =
-            Dispatcher::new(Arc::clone(&self.common), Arc::clone(&self.node), self.slot.clone());
+        let (common, node) = (Arc::clone(&self.common), Arc::clone(&self.node));
+        let connector = self.connector.clone();
+        let dispatcher = Dispatcher::new(common, node, self.slot.clone(), connector);
         Router::new()
             .route("/v1/cluster", get(status::get))
-            .route("/v1/cluster/move", post(status::hand_off))
+            .route("/v1/cluster/move", post(operations::hand_over))
+            .route("/v1/cluster/drain", post(operations::drain))
+            .route("/v1/cluster/recover", post(operations::recover))
             .route("/healthz", get(status::healthz))
             .fallback(dispatch::dispatch)
             .layer(axum::middleware::from_fn(dispatch::write_problems))
@@ -155,5 +168,6 @@ impl ClusterNode {
 /// Returns the address that other nodes are told, unless one is configured.
 pub(crate) fn address(config: &Config, listening: std::net::SocketAddr) -> String {
     let configured = config.cluster.as_ref().and_then(|cluster| cluster.address.clone());
-    configured.unwrap_or_else(|| format!("http://{listening}"))
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    configured.unwrap_or_else(|| format!("{scheme}://{listening}"))
 }

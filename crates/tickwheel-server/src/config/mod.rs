@@ -269,7 +269,7 @@ pub struct Otlp {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// The addresses of the NATS servers.
+    /// The addresses of the NATS servers, or the connection string of a `PostgreSQL` database.
     pub servers: Vec<String>,
     /// The monitoring addresses of the NATS servers; none for those at the usual port.
     pub monitors: Vec<String>,
@@ -283,6 +283,45 @@ pub struct Cluster {
     pub node: String,
     /// Where other nodes reach this one, if that is not the address to listen on.
     pub address: Option<String>,
+    /// A PEM file with the certificates to trust when another node serves TLS; the public ones
+    /// without it.
+    pub node_ca: Option<PathBuf>,
+    /// How this node identifies itself to NATS servers, and which of them it trusts.
+    pub nats: NatsSecurity,
+}
+
+/// How a node identifies itself to NATS servers, and which of them it trusts.
+///
+/// ```
+/// use tickwheel_server::config;
+///
+/// let flags = [("cluster", "tls://a,tls://b,tls://c"), ("node", "x"), ("cluster_ca", "ca.pem")];
+/// let flags = flags.map(|(name, value)| (name.to_owned(), value.to_owned()));
+/// let settings = config::load(&flags, [], None)?;
+/// let cluster = settings.config().cluster.as_ref().unwrap();
+/// assert_eq!(cluster.nats.ca, Some("ca.pem".into()));
+/// # Ok::<(), config::ConfigError>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NatsSecurity {
+    /// A file with credentials, as `nsc` creates it.
+    pub credentials: Option<PathBuf>,
+    /// A PEM file with the certificates to trust, instead of those of the system.
+    pub ca: Option<PathBuf>,
+    /// PEM files with the client's certificate and its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+}
+
+impl Cluster {
+    /// Returns the connection string, if the log is in a `PostgreSQL` database.
+    pub(crate) fn postgres_url(&self) -> Option<&str> {
+        self.servers.first().map(String::as_str).filter(|url| is_postgres(url))
+    }
+}
+
+fn is_postgres(url: &str) -> bool {
+    ["postgres://", "postgresql://"].iter().any(|scheme| url.starts_with(scheme))
 }
 
 /// The configuration of the service.
@@ -527,7 +566,6 @@ fn cluster_of<'a>(of: &impl Fn(&str) -> Value<'a>) -> Result<Option<Cluster>, Co
         return Ok(None);
     }
     for (option, why) in [
-        ("tls.cert", "nodes of a cluster serve plain HTTP: let a proxy in front of them speak TLS"),
         ("beanstalk", "nodes of a cluster do not speak the beanstalkd protocol"),
         ("salvage", "a damaged node of a cluster gets its jobs from the others: remove its data"),
     ] {
@@ -558,17 +596,45 @@ fn cluster_of<'a>(of: &impl Fn(&str) -> Value<'a>) -> Result<Option<Cluster>, Co
             .collect()
     };
     let address = of("node_address");
-    if !address.is_empty() && !address.0.value.starts_with("http://") {
-        return Err(address.wrong("must begin with http://"));
+    let schemes = ["http://", "https://"];
+    if !address.is_empty() && !schemes.iter().any(|it| address.0.value.starts_with(it)) {
+        return Err(address.wrong("must begin with http:// or https://"));
     }
+    if address.is_empty() && of("listen").address()?.ip().is_unspecified() {
+        let why = "every address of this machine is meant, and other nodes cannot know one: say \
+                   where they reach this one with `node_address`";
+        return Err(of("listen").wrong(why));
+    }
+    let file = |name: &str| {
+        let value = of(name);
+        if value.is_empty() { Ok(None) } else { value.path().map(Some) }
+    };
+    let (certificate, key) = (file("cluster_cert")?, file("cluster_key")?);
+    let certificate = match (certificate, key) {
+        (Some(certificate), Some(key)) => Some((certificate, key)),
+        (None, None) => None,
+        _ => return Err(of("cluster_cert").wrong("`cluster_cert` and `cluster_key` go together")),
+    };
+    let nats = NatsSecurity {
+        credentials: file("cluster_credentials")?,
+        ca: file("cluster_ca")?,
+        certificate,
+    };
     Ok(Some(Cluster {
-        servers: list(&servers),
+        servers: if is_postgres(&servers.0.value) {
+            // Its hosts have commas between them.
+            vec![servers.0.value.clone()]
+        } else {
+            list(&servers)
+        },
         monitors: list(&of("cluster_monitors")),
         name: name(&of("cluster_name"))?,
         create: of("cluster_create").boolean()?,
         allow_lazy_sync: of("cluster_allow_lazy_sync").boolean()?,
         node: name(&node)?,
         address: (!address.is_empty()).then(|| address.0.value.trim_end_matches('/').to_owned()),
+        node_ca: file("node_ca")?,
+        nats,
     }))
 }
 

@@ -93,7 +93,7 @@ options! {
     "otlp.sample", "PERCENT", "100",
         "Share of traces that is recorded, for jobs that are put without a `traceparent`: 0 to 100";
     "cluster", "LIST", "",
-        "Addresses of NATS servers, with commas between: `nats://a,nats://b,nats://c`; with them the service is a node of a cluster";
+        "Servers of the log of a cluster, which makes the service a node of it: addresses of NATS servers, `nats://a,nats://b,nats://c`, or a PostgreSQL database, `postgres://user@a,b/database`";
     "cluster_name", "NAME", "tickwheel",
         "Name of the cluster, which is that of its NATS stream";
     "cluster_create", "BOOLEAN", "false",
@@ -102,10 +102,20 @@ options! {
         "Monitoring addresses of all NATS servers, with commas between; without this, port 8222 of each server";
     "cluster_allow_lazy_sync", "BOOLEAN", "false",
         "Accept NATS servers that acknowledge writes before they sync them; a power failure can then lose acknowledged jobs";
+    "cluster_credentials", "FILE", "",
+        "Credentials for NATS servers, as `nsc` creates them; a user and a password, or a token, can be part of their addresses instead";
+    "cluster_ca", "FILE", "",
+        "Certificates in PEM to trust in NATS servers, instead of those of the system; addresses that begin with `tls://` demand TLS";
+    "cluster_cert", "FILE", "",
+        "Certificate in PEM by which NATS servers know this node";
+    "cluster_key", "FILE", "",
+        "Private key of that certificate in PEM";
     "node", "NAME", "",
         "Name of this node, which no other node of the cluster has";
     "node_address", "URL", "",
-        "Where other nodes reach this one; without this, `http://` and the address of `listen`";
+        "Where other nodes reach this one; without this, `http://`, or `https://` with `tls.cert`, and the address of `listen`";
+    "node_ca", "FILE", "",
+        "Certificates in PEM to trust in other nodes that serve TLS; without this, the public ones";
     "limits.body", "SIZE", "8MiB",
         "Bytes of a request's body";
     "limits.header", "SIZE", "32KiB",

@@ -242,7 +242,7 @@ pub(super) fn is_credential(name: &str) -> bool {
 }
 
 /// A client that trusts the certificates of a PEM text alone.
-fn trusting(ca: &str) -> Result<Arc<ClientConfig>, String> {
+pub(crate) fn trusting(ca: &str) -> Result<Arc<ClientConfig>, String> {
     if ca.len() > MAX_CA_BYTES {
         return Err(format!("ca must have at most {MAX_CA_BYTES} bytes, got {}", ca.len()));
     }

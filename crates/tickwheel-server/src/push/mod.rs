@@ -45,6 +45,7 @@ use tokio_rustls::rustls::ClientConfig;
 
 pub(crate) use self::connection::tls_client_for_the_web;
 use self::connection::{Connector, system_resolver};
+pub(crate) use self::definition::trusting as tls_client_trusting;
 use self::definition::{Definition, HIDDEN, StoredDefinition, is_credential};
 use self::deliverer::{Deliverer, Source};
 use self::signature::Secret;

@@ -4,6 +4,7 @@
 mod batch;
 pub(crate) mod bulk;
 mod clock;
+mod cluster;
 mod events;
 pub(crate) mod groups;
 pub(crate) mod insight;
@@ -93,6 +94,10 @@ pub(crate) fn all() -> OpenApiRouter<App> {
         .routes(routes!(events::of_queue))
         .routes(routes!(clock::get))
         .routes(routes!(clock::advance))
+        .routes(routes!(cluster::get))
+        .routes(routes!(cluster::hand_over))
+        .routes(routes!(cluster::drain))
+        .routes(routes!(cluster::recover))
         .routes(routes!(insight::overview))
         .routes(routes!(insight::history))
         .routes(routes!(insight::wheel))

@@ -3,6 +3,7 @@
 //! Ground rules: a writer holds `tokens.lock` and replaces the whole file, so readers need no lock.
 //! Only their owner can read the two files.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,13 @@ use super::{NewToken, Pattern, Scope, Token, TokenError, hash_of, hex};
 #[serde(deny_unknown_fields)]
 struct Contents {
     tokens: Vec<Token>,
+}
+
+/// The tokens that a data directory and its cluster had in common last.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Agreed {
+    ids: BTreeSet<String>,
 }
 
 /// The tokens of a data directory.
@@ -147,6 +155,40 @@ impl TokenStore {
         Ok(removed)
     }
 
+    /// Adds and removes tokens, as other nodes of a cluster did.
+    pub(crate) fn merge(&self, added: Vec<Token>, removed: &[String]) -> Result<(), TokenError> {
+        self.change(|tokens| {
+            tokens.retain(|token| !removed.contains(&token.id));
+            let is_new = |new: &Token| !tokens.iter().any(|token| token.id == new.id);
+            let added: Vec<_> = added.into_iter().filter(is_new).collect();
+            tokens.extend(added);
+            tokens.sort_by_key(|token| token.created.as_millis());
+            Ok(())
+        })
+    }
+
+    fn agreed_path(&self) -> PathBuf {
+        self.directory.join("tokens.shared.json")
+    }
+
+    /// Returns the ids of the tokens that this directory and its cluster had in common last. None
+    /// are known if one of the files is missing.
+    pub(crate) fn agreed(&self) -> Result<BTreeSet<String>, TokenError> {
+        let path = self.agreed_path();
+        match fs::read(&path) {
+            Ok(bytes) if self.path().exists() => serde_json::from_slice::<Agreed>(&bytes)
+                .map(|agreed| agreed.ids)
+                .map_err(|error| TokenError::Damaged(path, error.to_string())),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(TokenError::Io(path, error)),
+            _ => Ok(BTreeSet::new()),
+        }
+    }
+
+    pub(crate) fn set_agreed(&self, ids: BTreeSet<String>) -> Result<(), TokenError> {
+        let path = self.agreed_path();
+        write_whole(&path, &Agreed { ids }).map_err(|error| TokenError::Io(path, error))
+    }
+
     /// Changes the file under its lock.
     fn change(
         &self,
@@ -184,7 +226,7 @@ fn private(path: &Path, truncate: bool) -> io::Result<File> {
     options.open(path)
 }
 
-fn write_whole(path: &Path, contents: &Contents) -> io::Result<()> {
+fn write_whole(path: &Path, contents: &impl Serialize) -> io::Result<()> {
     let draft = path.with_extension("json.draft");
     // A file left by a crash may be readable by others.
     if let Err(error) = fs::remove_file(&draft)

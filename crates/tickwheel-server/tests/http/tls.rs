@@ -15,15 +15,16 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::client::{Client, PATIENCE, Request, Service, config};
 
-/// A new certificate for localhost in the two files.
-fn certify(folder: &Path) -> CertificateDer<'static> {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+/// A new certificate for this machine in the two files.
+pub(crate) fn certify(folder: &Path) -> CertificateDer<'static> {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()])
+        .unwrap();
     std::fs::write(folder.join("cert.pem"), made.cert.pem()).unwrap();
     std::fs::write(folder.join("key.pem"), made.signing_key.serialize_pem()).unwrap();
     made.cert.der().clone()
 }
 
-fn files(folder: &Path) -> Tls {
+pub(crate) fn files(folder: &Path) -> Tls {
     Tls {
         cert: folder.join("cert.pem"),
         key: folder.join("key.pem"),
@@ -31,7 +32,7 @@ fn files(folder: &Path) -> Tls {
     }
 }
 
-async fn connect(
+pub(crate) async fn connect(
     service: &Service,
     trusted: &CertificateDer<'static>,
 ) -> std::io::Result<Client<TlsStream<TcpStream>>> {

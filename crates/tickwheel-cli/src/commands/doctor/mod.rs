@@ -1,11 +1,10 @@
 //! `doctor`: what is wrong with a server or its directory, and what to do about it.
 //!
 //! The checks of a directory are in the server's crate, which knows the files. Those of a running
-//! server ask its API, and are in `server`.
+//! server ask its API, and are in `server` and `cluster`.
 
+mod cluster;
 mod server;
-
-use std::io::{self, BufRead, IsTerminal, Write};
 
 use serde_json::json;
 use tickwheel_server::diagnosis::{self, Finding, Severity};
@@ -46,7 +45,7 @@ pub(crate) fn run<'a>(
             output.line(format!("  {}", text::safe(&repair.to_string())))?;
         }
     }
-    if !args.yes && !is_confirmed(output)? {
+    if !args.yes && !output.is_confirmed("this changes the directory")? {
         output.remark("nothing was changed");
         return verdict(&findings);
     }
@@ -57,19 +56,6 @@ pub(crate) fn run<'a>(
         done.push(told);
     }
     report(output, data, &check(), &done)
-}
-
-/// Asks at the terminal. Without a terminal, `--yes` is required.
-fn is_confirmed(output: &Output) -> Result<bool, Failure> {
-    if !io::stdin().is_terminal() || output.json {
-        let why = "this changes the directory: repeat it with --yes";
-        return Err(Failure::Usage(why.to_owned()));
-    }
-    write!(io::stderr(), "Go ahead? [y/N] ")?;
-    io::stderr().flush()?;
-    let mut line = String::new();
-    io::stdin().lock().read_line(&mut line)?;
-    Ok(matches!(line.trim().to_lowercase().as_str(), "y" | "yes"))
 }
 
 fn worst(findings: &[Finding]) -> Severity {

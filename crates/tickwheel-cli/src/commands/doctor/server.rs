@@ -7,12 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use serde::de::DeserializeOwned;
 use tickwheel_api::{
-    Activity, Clock, Durability, Health, Overview, Queue, QueueList, Stats, TargetList,
+    Activity, Clock, Cluster, Durability, Health, Overview, Queue, QueueList, Stats, TargetList,
     TargetState, TroubleCode,
 };
 use tickwheel_server::diagnosis::{ClockWatch, Finding, Severity, clock_synchronization};
 
 use super::super::Context;
+use super::cluster;
 use crate::client::Path;
 use crate::failure::Failure;
 use crate::output::text::{bytes, count};
@@ -38,6 +39,13 @@ pub(super) fn check(context: &Context) -> Result<Vec<Finding>, Failure> {
     let watch = ClockWatch::start();
     let mut findings = Vec::new();
     readiness(context, &mut findings)?;
+    let cluster = ask::<Cluster>(context, &Path::new(&["cluster"]))?;
+    let is_whole = cluster.is_none_or(|cluster| cluster::check(&cluster, &mut findings));
+    if !is_whole {
+        // The other questions are for owners.
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+        return Ok(findings);
+    }
     let now_ms = clock(context, &mut findings)?;
     if context.client.is_local() {
         findings.push(clock_synchronization());

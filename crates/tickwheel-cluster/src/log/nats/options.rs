@@ -36,6 +36,10 @@ pub struct NatsOptions {
     pub monitors: Vec<String>,
     /// A file with credentials, as `nsc` creates it.
     pub credentials: Option<PathBuf>,
+    /// A PEM file with the certificates to trust, instead of those of the system.
+    pub ca: Option<PathBuf>,
+    /// PEM files with the client's certificate and its key.
+    pub certificate: Option<(PathBuf, PathBuf)>,
     /// Replicas of a stream: the number for new streams, and the least number that is accepted.
     /// Defaults to 3.
     pub replicas: u32,
@@ -59,6 +63,8 @@ impl NatsOptions {
             servers,
             monitors,
             credentials: None,
+            ca: None,
+            certificate: None,
             replicas: 3,
             allow_lazy_sync: false,
             timeout: Duration::from_secs(5),
@@ -90,6 +96,12 @@ pub(super) async fn connect(options: NatsOptions) -> Result<Client, LogError> {
         .request_timeout(Some(options.attempt_timeout));
     if options.ignore_discovered_servers {
         connect = connect.ignore_discovered_servers();
+    }
+    if let Some(path) = &options.ca {
+        connect = connect.add_root_certificates(path.clone());
+    }
+    if let Some((certificate, key)) = &options.certificate {
+        connect = connect.add_client_certificate(certificate.clone(), key.clone());
     }
     let unusable = |what: String| LogError::Unavailable(format!("cannot connect to NATS: {what}"));
     if let Some(path) = &options.credentials {

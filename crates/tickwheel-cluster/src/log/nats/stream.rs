@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::api::{self, MESSAGE_TOO_LARGE, PublishAck, Purged, StreamInfo, WRONG_LAST_SEQUENCE};
-use super::{HEADER_BYTES, RETRY_PAUSE, Shared, panicked, stream_id, within};
+use super::{HEADER_BYTES, Nats, RETRY_PAUSE, Shared, panicked, stream_id, within};
 use crate::log::{AppendError, AppendId, Entry, Log, LogError, LogState, Position, StreamId};
 
 /// How many records one request reads at most.
@@ -135,6 +135,10 @@ impl NatsLog {
         Ok(Self { stream: Arc::new(stream), tail, announced })
     }
 
+    fn servers(&self) -> Nats {
+        Nats { shared: Arc::clone(&self.stream.shared) }
+    }
+
     fn run<T: Send + 'static, F: Future<Output = Result<T, LogError>> + Send + 'static>(
         &self,
         work: impl FnOnce(Arc<Stream>) -> F,
@@ -186,6 +190,17 @@ impl Log for NatsLog {
 
     fn max_record_bytes(&self) -> usize {
         self.stream.max_record_bytes
+    }
+
+    fn reopen(&self) -> Result<Arc<dyn Log>, LogError> {
+        Ok(Arc::new(self.servers().open(&self.stream.name)?))
+    }
+
+    fn replace(&self) -> Result<Arc<dyn Log>, LogError> {
+        let servers = self.servers();
+        servers.delete(&self.stream.name)?;
+        servers.create(&self.stream.name)?;
+        self.reopen()
     }
 }
 

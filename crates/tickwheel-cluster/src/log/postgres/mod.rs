@@ -32,6 +32,7 @@ mod stream;
 
 use std::sync::Arc;
 
+use tokio::task::JoinHandle;
 use tokio_postgres::types::Type;
 
 use self::session::{Announcements, Session};
@@ -130,6 +131,16 @@ impl Postgres {
                 .map(drop)
                 .map_err(Into::into)
         })
+    }
+
+    /// Returns how to connect, for other uses of the database.
+    pub(crate) fn config(&self) -> &tokio_postgres::Config {
+        &self.shared.config
+    }
+
+    /// Runs a task beside the connections.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+        self.shared.runtime.handle().spawn(task)
     }
 
     /// Runs work on a connection of its own.

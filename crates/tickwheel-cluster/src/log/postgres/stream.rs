@@ -11,7 +11,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::session::{Announcements, Parameter, Session, StatementError};
-use super::{Shared, no_answer, panicked, sql, stream_id};
+use super::{Postgres, Shared, no_answer, panicked, sql, stream_id};
 use crate::log::{AppendError, AppendId, Entry, Log, LogError, LogState, Position, StreamId};
 
 /// The largest record. A row could have a gigabyte, but a record is sent whole.
@@ -84,6 +84,10 @@ impl PostgresLog {
         Ok(Self { stream: Arc::new(stream), announced })
     }
 
+    fn database(&self) -> Postgres {
+        Postgres { shared: Arc::clone(&self.stream.shared) }
+    }
+
     fn run<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
         &self,
         work: impl FnOnce(Arc<Stream>) -> F,
@@ -137,6 +141,17 @@ impl Log for PostgresLog {
 
     fn max_record_bytes(&self) -> usize {
         MAX_RECORD_BYTES
+    }
+
+    fn reopen(&self) -> Result<Arc<dyn Log>, LogError> {
+        Ok(Arc::new(self.database().open(&self.stream.name)?))
+    }
+
+    fn replace(&self) -> Result<Arc<dyn Log>, LogError> {
+        let database = self.database();
+        database.delete(&self.stream.name)?;
+        database.create(&self.stream.name)?;
+        self.reopen()
     }
 }
 

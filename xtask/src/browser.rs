@@ -2,7 +2,7 @@
 //!
 //! Debian's chromium, driven by playwright-core, which comes from npm into `target/browser` in a
 //! fixed version, as does axe-core. The tests start servers of their own from the binary in
-//! `TICKWHEEL_BIN`, on loopback.
+//! `TICKWHEEL_BIN`, on loopback, and NATS servers for a cluster.
 
 use crate::api_check;
 use crate::clients::{NODE_TEST, require, require_node};
@@ -23,11 +23,14 @@ pub(crate) fn run(name: Option<&str>, screenshots: bool) -> Result<(), Failure> 
     let mut args = NODE_TEST.map(str::to_owned).to_vec();
     args.push("--test-concurrency=1".to_owned());
     args.extend(name.map(|name| format!("--test-name-pattern={name}")));
-    for file in ["views", "actions", "wheel", "hostile", "access", "accessibility"] {
+    for file in ["views", "actions", "wheel", "hostile", "access", "accessibility", "cluster"] {
         args.push(format!("crates/tickwheel-page/tests/browser/{file}.test.mjs"));
     }
+    let nats = tickwheel_test_servers::nats::program()
+        .map_err(|error| Failure::Start("nats-server".to_owned(), error))?;
     Invocation::new("node", args)
         .env("TICKWHEEL_BIN", binary)
+        .env("TICKWHEEL_NATS", nats.display().to_string())
         .env("TICKWHEEL_BROWSER_MODULES", modules())
         .env("TICKWHEEL_SCREENSHOTS", if screenshots { "docs/images" } else { "" })
         .run()

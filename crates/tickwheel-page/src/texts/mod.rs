@@ -72,7 +72,9 @@ texts! {
     wheel_ready beyond horizon levels level slots slot slot_span ring_span occupied leases
     slots_listed from to wheel_empty more_slots done_paused done_resumed done_saved done_kicked
     done_removed done_removed_queue done_removed_schedule done_cancelled done_rescheduled done_run
-    done_logged_out js_live js_paused js_disconnected js_connecting js_pause js_resume js_copied
+    done_logged_out cluster node address owned_partitions clock_difference draining partition
+    owner no_owner epoch replicas lag replica_owner replica_standby replica_seeding replica_halted
+    js_live js_paused js_disconnected js_connecting js_pause js_resume js_copied
     js_rates js_lateness js_depth js_failures js_pacing js_put js_delivered js_acked js_failed
     js_died js_time js_slot js_ready js_on_disk js_on_wheel js_leased js_dead js_no_history
 }

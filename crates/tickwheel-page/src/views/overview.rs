@@ -1,7 +1,7 @@
 //! The overview and the wheel.
 
 use askama::Template;
-use tickwheel_api::{Overview, Upcoming, Wheel};
+use tickwheel_api::{Cluster, Overview, ReplicaState, Upcoming, Wheel};
 
 use super::render;
 use crate::Frame;
@@ -31,6 +31,7 @@ pub struct OverviewView<'a> {
     f: &'a Frame,
     t: &'static Texts,
     overview: &'a Overview,
+    cluster: Option<&'a Cluster>,
 }
 
 /// A bar of the chart of jobs by due time.
@@ -44,7 +45,19 @@ struct Bar {
 impl<'a> OverviewView<'a> {
     /// Returns the page.
     pub fn new(frame: &'a Frame, overview: &'a Overview) -> Self {
-        Self { f: frame, t: frame.language.texts(), overview }
+        Self { f: frame, t: frame.language.texts(), overview, cluster: None }
+    }
+
+    /// Adds the cluster that the server is a node of.
+    #[must_use]
+    pub fn cluster(self, cluster: Option<&'a Cluster>) -> Self {
+        Self { cluster, ..self }
+    }
+
+    /// Returns how many partitions a node owns.
+    fn owned(&self, node: &str) -> u64 {
+        let partitions = self.cluster.iter().flat_map(|cluster| &cluster.partitions);
+        partitions.filter(|it| it.owner.as_deref() == Some(node)).count() as u64
     }
 
     fn bars(&self, upcoming: &Upcoming) -> [Bar; 6] {

@@ -14,8 +14,9 @@ use crate::problem::Failure;
 use crate::routes;
 
 pub(super) async fn index(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
+    let cluster = app.cluster();
     let Json(overview) = routes::insight::overview(State(app), visitor.caller).await?;
-    Ok(html(OverviewView::new(&visitor.frame, &overview).html()))
+    Ok(html(OverviewView::new(&visitor.frame, &overview).cluster(cluster.as_ref()).html()))
 }
 
 pub(super) async fn wheel(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {

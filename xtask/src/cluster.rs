@@ -5,7 +5,7 @@
 
 use std::fs;
 use std::io;
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -16,7 +16,8 @@ use tickwheel_test_servers::{ServerProcess, free_port};
 use crate::api_check;
 use crate::process::{Failure, Invocation, root};
 
-const NODES: [&str; 3] = ["a", "b", "c"];
+/// The nodes, and the ports that they get if no other program has them.
+const NODES: [(&str, u16); 3] = [("a", 7301), ("b", 7302), ("c", 7303)];
 
 /// A running node.
 struct Node {
@@ -34,7 +35,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     }
     let nats = NatsCluster::start(&folder, 3)
         .map_err(|error| Failure::Start("nats-server".to_owned(), error))?;
-    let nodes = NODES.map(|name| start(name, &folder, &nats));
+    let nodes = NODES.map(|(name, port)| start(name, port, &folder, &nats));
     let nodes = nodes.into_iter().collect::<Result<Vec<_>, _>>();
     let mut nodes = nodes.map_err(|error| Failure::Start("tickwheel serve".to_owned(), error))?;
     for node in &mut nodes {
@@ -46,9 +47,9 @@ pub(crate) fn run() -> Result<(), Failure> {
     }
 }
 
-/// Starts a node on a free port.
-fn start(name: &'static str, folder: &Path, nats: &NatsCluster) -> io::Result<Node> {
-    let port = free_port()?;
+/// Starts a node on a port, or on a free one.
+fn start(name: &'static str, port: u16, folder: &Path, nats: &NatsCluster) -> io::Result<Node> {
+    let port = TcpListener::bind(("127.0.0.1", port)).map(|_| port).or_else(|_| free_port())?;
     let arguments = [
         "serve".to_owned(),
         format!("--listen=127.0.0.1:{port}"),
@@ -91,7 +92,7 @@ fn print_guide(nats: &NatsCluster, nodes: &[Node], folder: &Path) {
          target/debug/tickwheel --url http://127.0.0.1:{first} put mail hello\n  \
          target/debug/tickwheel --url http://127.0.0.1:{second} reserve mail\n\
          See which node owns the queues:\n  \
-         curl http://127.0.0.1:{second}/v1/cluster\n\
+         target/debug/tickwheel --url http://127.0.0.1:{second} cluster status\n\
          Kill that node with kill -9 PID, and try again: another node takes over within 5 seconds.\n\
          Ctrl-C ends everything.",
         folder.display()

@@ -14,9 +14,8 @@ use std::time::Duration;
 
 use crate::deadline;
 
-/// How long a program may take unless its invocation sets another limit. The longest one compiles
-/// and runs all tests of the workspace, in about 15 minutes on two cores that do nothing else.
-const LIMIT: Duration = Duration::from_mins(40);
+/// How long a program may take unless its invocation sets another limit.
+const LIMIT: Duration = Duration::from_mins(20);
 
 /// Why a chore did not succeed.
 #[derive(Debug)]

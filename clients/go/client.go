@@ -287,12 +287,15 @@ func mapResults[T, R any](list []Result[T], convert func(T) R) []Result[R] {
 
 // ListOptions narrow a list of jobs. Fields that are zero do not narrow it.
 type ListOptions struct {
-	State     State
-	DueFrom   time.Time // jobs due at this time or later
-	DueTo     time.Time // jobs due before this time
-	KeyPrefix string
-	Limit     int    // jobs of a page, at most 1,000
-	Page      string // JobPage.Next of the page before
+	State      State
+	DueFrom    time.Time // jobs due at this time or later
+	DueTo      time.Time // jobs due at this time or earlier
+	Key        string    // jobs with this key
+	KeyPrefix  string    // jobs whose key begins with this
+	Error      string    // jobs whose last error contains this text, in any case of ASCII letters
+	ErrorGroup string    // jobs whose last error belongs to this group: ErrorGroup.Error
+	Limit      int       // jobs of a page, at most 1,000
+	Page       string    // JobPage.Next of the page before
 }
 
 // List returns a page of the jobs of a queue, by due time.
@@ -311,7 +314,10 @@ func (c *Client) List(ctx context.Context, queue string, options ListOptions) (J
 	set("state", string(options.State))
 	setTime("due_from", options.DueFrom)
 	setTime("due_to", options.DueTo)
+	set("key", options.Key)
 	set("key_prefix", options.KeyPrefix)
+	set("error", options.Error)
+	set("error_group", options.ErrorGroup)
 	set("page", options.Page)
 	if options.Limit != 0 {
 		query.Set("limit", strconv.Itoa(options.Limit))

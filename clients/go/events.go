@@ -18,6 +18,8 @@ type Event struct {
 	Event    string    `json:"event"`
 	Queue    string    `json:"queue"`
 	Job      string    `json:"job"`
+	Key      string    `json:"key,omitempty"`   // the key of the job
+	Error    string    `json:"error,omitempty"` // of an attempt that failed or whose lease expired: the first 256 bytes
 	State    State     `json:"state"`
 	At       Timestamp `json:"at_ms"`
 	Due      Timestamp `json:"due_ms,omitempty"`   // if the job waits
@@ -44,7 +46,7 @@ type TargetEventStream struct{ stream EventStream }
 // TargetEvents opens the stream of the states of all targets. It begins with the state of each
 // target.
 func (c *Client) TargetEvents(ctx context.Context) (*TargetEventStream, error) {
-	stream, err := c.follow(ctx, "/v1/target-events")
+	stream, err := c.follow(ctx, "/v1/target-events", url.Values{})
 	if err != nil {
 		return nil, err
 	}
@@ -65,6 +67,7 @@ func (s *TargetEventStream) Next() (TargetEvent, error) {
 type EventStream struct {
 	client *Client
 	path   string
+	query  url.Values
 	ctx    context.Context
 	cancel context.CancelFunc
 	body   io.ReadCloser
@@ -75,16 +78,39 @@ type EventStream struct {
 // Events opens the stream of events of a queue, or of all queues if it is empty. It returns when
 // the server has accepted the request: every later change is in the stream.
 func (c *Client) Events(ctx context.Context, queue string) (*EventStream, error) {
+	return c.EventsMatching(ctx, queue, EventFilter{})
+}
+
+// EventFilter is which events to follow: those that match every field that is not zero.
+type EventFilter struct {
+	Events    []string // the names of the events, such as failed and dead
+	State     State    // events after which the job is in this state
+	Key       string   // events of jobs with this key
+	KeyPrefix string   // events of jobs whose key begins with this
+	Error     string   // failures whose error contains this text, in any case of ASCII letters
+}
+
+// EventsMatching opens the stream of the events that match, as [Client.Events].
+func (c *Client) EventsMatching(ctx context.Context, queue string, filter EventFilter) (*EventStream, error) {
 	address := "/v1/events"
 	if queue != "" {
 		address = path("v1", "queues", queue, "events")
 	}
-	return c.follow(ctx, address)
+	query := url.Values{}
+	for name, value := range map[string]string{
+		"event": strings.Join(filter.Events, ","), "state": string(filter.State), "key": filter.Key,
+		"key_prefix": filter.KeyPrefix, "error": filter.Error,
+	} {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return c.follow(ctx, address, query)
 }
 
-func (c *Client) follow(ctx context.Context, address string) (*EventStream, error) {
+func (c *Client) follow(ctx context.Context, address string, query url.Values) (*EventStream, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	stream := &EventStream{client: c, path: address, ctx: ctx, cancel: cancel}
+	stream := &EventStream{client: c, path: address, query: query, ctx: ctx, cancel: cancel}
 	if err := stream.connect(); err != nil {
 		cancel()
 		return nil, err
@@ -134,11 +160,10 @@ func (s *EventStream) next(target any) (string, error) {
 }
 
 func (s *EventStream) connect() error {
-	query := url.Values{}
 	if s.lastID != "" {
-		query.Set("last_event_id", s.lastID)
+		s.query.Set("last_event_id", s.lastID)
 	}
-	response, err := s.client.open(s.ctx, request{method: "GET", path: s.path, query: query}, nil)
+	response, err := s.client.open(s.ctx, request{method: "GET", path: s.path, query: s.query}, nil)
 	if err != nil {
 		return err
 	}

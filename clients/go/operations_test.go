@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -159,7 +160,7 @@ func named[T any](results []tickwheel.Result[T], err error, name string) (any, e
 
 func (r *runner) perform(ctx context.Context, operation string, with object) (any, error) {
 	for _, group := range []func(context.Context, string, object) (any, error){
-		r.onJobs, r.onLeases, r.onQueues, r.onGroups, r.onTargets, r.onServer,
+		r.onJobs, r.onLeases, r.onQueues, r.onGroups, r.onTargets, r.onInsight, r.onServer,
 	} {
 		answer, err := group(ctx, operation, with)
 		if answer != nil || err != nil {
@@ -336,7 +337,8 @@ func (r *runner) list(ctx context.Context, all bool, with object) (any, error) {
 	}
 	options := tickwheel.ListOptions{
 		State: tickwheel.State(text(with, "state")), DueFrom: from, DueTo: to,
-		KeyPrefix: text(with, "key_prefix"), Limit: integer(with, "limit"), Page: text(with, "page"),
+		Key: text(with, "key"), KeyPrefix: text(with, "key_prefix"), Error: text(with, "error"),
+		ErrorGroup: text(with, "error_group"), Limit: integer(with, "limit"), Page: text(with, "page"),
 	}
 	if !all {
 		return r.client.List(ctx, text(with, "queue"), options)
@@ -449,6 +451,50 @@ func (r *runner) onQueues(ctx context.Context, operation string, with object) (a
 	return nil, nil
 }
 
+func (r *runner) onInsight(ctx context.Context, operation string, with object) (any, error) {
+	c, queue := r.client, text(with, "queue")
+	switch operation {
+	case "errors":
+		return c.Errors(ctx, queue, integer(with, "limit"))
+	case "change_matching", "change_all":
+		change, err := bulkChange(with)
+		if err != nil {
+			return nil, err
+		}
+		if operation == "change_all" {
+			return c.ChangeAllMatching(ctx, queue, change)
+		}
+		return c.ChangeMatching(ctx, queue, change)
+	case "overview":
+		return c.Overview(ctx)
+	case "history":
+		return c.History(ctx, tickwheel.HistoryWindow(text(with, "window")), queue)
+	case "wheel":
+		return c.Wheel(ctx)
+	}
+	return nil, nil
+}
+
+func bulkChange(with object) (tickwheel.BulkChange, error) {
+	filter, _ := with["filter"].(object)
+	from, err := instant(filter, "due_from")
+	to, toErr := instant(filter, "due_to")
+	dryRun, _ := with["dry_run"].(bool)
+	change := tickwheel.BulkChange{
+		Action: tickwheel.BulkAction(text(with, "action")), DryRun: dryRun, Limit: integer(with, "limit"),
+		Cursor: text(with, "cursor"), Filter: tickwheel.JobFilter{
+			State: tickwheel.State(text(filter, "state")), Error: text(filter, "error"),
+			ErrorGroup: text(filter, "error_group"), Key: text(filter, "key"),
+			KeyPrefix: text(filter, "key_prefix"), DueFrom: from, DueTo: to,
+		},
+	}
+	if with["delay"] != nil || with["due"] != nil {
+		due, dueErr := when(with)
+		change.When, err = &due, errors.Join(err, dueErr)
+	}
+	return change, errors.Join(err, toErr)
+}
+
 func (r *runner) onServer(ctx context.Context, operation string, with object) (any, error) {
 	c := r.client
 	switch operation {
@@ -477,7 +523,14 @@ func (r *runner) onServer(ctx context.Context, operation string, with object) (a
 			r.t.Cleanup(states.Close)
 			return object{}, nil
 		}
-		stream, err := c.Events(context.Background(), text(with, "queue"))
+		filter := tickwheel.EventFilter{
+			State: tickwheel.State(text(with, "state")), Key: text(with, "key"),
+			KeyPrefix: text(with, "key_prefix"), Error: text(with, "error"),
+		}
+		if names := text(with, "event"); names != "" {
+			filter.Events = strings.Split(names, ",")
+		}
+		stream, err := c.EventsMatching(context.Background(), text(with, "queue"), filter)
 		if err != nil {
 			return nil, err
 		}

@@ -22,7 +22,7 @@ def generate() -> str:
     head = head.replace("Iterator", "AsyncIterator")
     body = body.replace("for any number of threads", "for any number of tasks of one event loop")
     body = body.replace("    def ", "    async def ").replace("Iterator", "AsyncIterator")
-    body = re.sub(r"self\.(_do|_many|_put_batched|put_job|list)\(", r"await self.\1(", body)
+    body = re.sub(r"self\.(_do|_many|_put_batched|put_job|list|change_matching)\(", r"await self.\1(", body)
     return head + "class AsyncClient(AsyncBase):" + body
 
 

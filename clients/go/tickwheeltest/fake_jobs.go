@@ -297,6 +297,11 @@ func (f *Fake) onLease(job *fakeJob, verb string, call *fakeCall) any {
 // list returns all matching jobs on one page.
 func (f *Fake) list(queue string, call *fakeCall) (any, *tickwheel.Problem) {
 	jobs := []tickwheel.Job{}
+	for name := range call.query {
+		if name != "state" && name != "limit" && name != "page" {
+			return nil, problem(501, "not-in-fake", "the fake cannot list jobs by %s", name)
+		}
+	}
 	state := tickwheel.State(call.query.Get("state"))
 	for _, job := range f.sorted(queue) {
 		if state == "" || job.State == state {

@@ -13,6 +13,7 @@ from datetime import timedelta
 
 import tickwheel
 from tickwheel import administration as a
+from tickwheel import insight as i
 from tickwheel import types as t
 
 STEP_SECONDS = 60
@@ -107,6 +108,17 @@ class Operations:
         results = self.wait(self.client.put_many(jobs, idempotency_key=given.get("idempotency_key")))
         return {"results": wire(results)}
 
+    def do_change_matching(self, given):
+        return self.wait(self.client.change_matching(given.pop("queue"), t.from_wire(i.BulkChange, given)))
+
+    def do_change_all(self, given):
+        return self.wait(self.client.change_all_matching(given.pop("queue"), t.from_wire(i.BulkChange, given)))
+
+    @staticmethod
+    def stream_arguments(given):
+        given["event"] = given["event"].split(",") if "event" in given else ()
+        return given
+
     def do_put_schedule(self, given):
         name = given.pop("name")
         return self.wait(self.client.put_schedule(name, t.NewSchedule(**put_of(given))))
@@ -174,7 +186,7 @@ class SyncOperations(Operations):
         if given.get("targets"):
             self.stream = self.client.target_events()
         else:
-            self.stream = self.client.events(given.get("queue"))
+            self.stream = self.client.events(**self.stream_arguments(given))
         self.events = iter(self.stream)
 
     def close(self):
@@ -236,7 +248,7 @@ class AsyncOperations(Operations):
         if given.get("targets"):
             self.stream = self.wait(self.client.target_events())
         else:
-            self.stream = self.wait(self.client.events(given.get("queue")))
+            self.stream = self.wait(self.client.events(**self.stream_arguments(given)))
 
     def close(self):
         if self.stream is not None:

@@ -15,8 +15,9 @@ SCENARIOS = Path(__file__).parents[2] / "conformance"
 #: What the fake does not have: schedules, groups, targets, history, follow-ups, statistics, events,
 #: restarts, imports, and the server's way of checking requests.
 NOT_FAKED = {
-    "concurrent_puts", "errors", "events", "groups", "history", "idempotency", "put_options", "queues",
-    "rate_limit", "restart", "results", "schedules", "service", "stats", "targets",
+    "concurrent_puts", "error_groups", "errors", "event_filters", "events", "groups", "history",
+    "idempotency", "insight", "put_options", "queues", "rate_limit", "restart", "results", "schedules",
+    "service", "stats", "targets",
 }  # fmt: skip
 
 

@@ -16,6 +16,10 @@ from .errors import (
     ApiError, Conflict, ConnectionFailed, DeadJob, KeyExists, NotFound, ReleaseJob, RetryJob,
     SignatureError, StaleLease, TickwheelError,
 )  # fmt: skip
+from .insight import (
+    BulkChange, BulkResult, ErrorGroup, ErrorGroups, History, JobFilter, Overview, OverviewTotals,
+    QueueOverview, Rates, Trouble, Upcoming, Wheel, WheelLevel,
+)  # fmt: skip
 from .types import (
     Attempt, Cancelled, Clock, Counts, Delivery, Duration, Err, Event, Exponential, Extended, FollowUp,
     Health, Job, JobPage, Keep, NewSchedule, NextRun, Ok, Pacing, Problem, Put, PutResult, Queue,
@@ -31,6 +35,8 @@ __all__ = [
     "NotFound", "Ok", "Pacing", "Problem", "Put", "PutResult", "Queue", "QueueSettings", "Released",
     "ReleaseJob", "Rescheduled", "Retention", "Retry", "RetryJob", "Schedule", "SignatureError",
     "StaleLease", "StateAnswer", "Stats", "TickwheelError", "Timestamp", "Worker", "__version__",
+    "BulkChange", "BulkResult", "ErrorGroup", "ErrorGroups", "History", "JobFilter", "Overview",
+    "OverviewTotals", "QueueOverview", "Rates", "Trouble", "Upcoming", "Wheel", "WheelLevel",
     "Attempt", "FinishedAt", "Group", "GroupPage", "HeaderLine", "Imported", "ImportedJob",
     "SecretInfo", "Target", "TargetCounts", "TargetSettings", "TargetTest", "sign_webhook",
     "verify_webhook",

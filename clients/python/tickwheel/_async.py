@@ -254,10 +254,21 @@ class AsyncBase:
         return answers
 
     async def events(
-        self, queue: Optional[str] = None, *, last_event_id: Optional[str] = None
+        self,
+        queue: Optional[str] = None,
+        *,
+        last_event_id: Optional[str] = None,
+        event: Sequence[str] = (),
+        state: Optional[str] = None,
+        key: Optional[str] = None,
+        key_prefix: Optional[str] = None,
+        error: Optional[str] = None,
     ) -> AsyncIterator[t.Event]:
-        """Opens the stream of events, of one queue or of all. Its ``aclose`` ends it."""
-        return await self._follow(calls.events(queue, last_event_id))
+        """Opens the stream of events, of one queue or of all. Its ``aclose`` ends it. ``event`` has
+        the names of the wanted ones, such as ``["failed", "dead"]``; ``error`` is a part of the error
+        of a failure."""
+        filters = {"state": state, "key": key, "key_prefix": key_prefix, "error": error}
+        return await self._follow(calls.events(queue, last_event_id, event, **filters))
 
     async def target_events(self) -> AsyncIterator[t.Event]:
         """Opens the stream of the states of all targets. ``data`` of an event has ``target``,

@@ -7,10 +7,11 @@ import json
 import random
 import uuid
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 from urllib.parse import quote, urlencode
 
 from . import administration as a
+from . import insight as i
 from . import types as t
 from .errors import ApiError, error_of
 
@@ -72,6 +73,11 @@ def _job_path(id: Optional[str], queue: Optional[str], key: Optional[str]) -> st
 
 def _given(**fields: Any) -> Dict[str, Any]:
     return {name: t.to_wire(value) for name, value in fields.items() if value is not None}
+
+
+def _query(**parameters: Any) -> str:
+    text = urlencode(_given(**parameters))
+    return f"?{text}" if text else ""
 
 
 def put_to_wire(put: t.Put) -> Dict[str, Any]:
@@ -198,8 +204,7 @@ def kick(id: str) -> Call[t.StateAnswer]:
 
 
 def list_jobs(queue: str, **filters: Any) -> Call[t.JobPage]:
-    query = urlencode(_given(**filters))
-    return _call("GET", f"/v1/queues/{_name(queue)}/jobs" + (f"?{query}" if query else ""), t.JobPage)
+    return _call("GET", f"/v1/queues/{_name(queue)}/jobs{_query(**filters)}", t.JobPage)
 
 
 def queues() -> Call[List[t.Queue]]:
@@ -235,8 +240,7 @@ def purge_queue(name: str, state: str, older_than: Optional[t.Duration]) -> Call
 
 
 def groups(queue: str, **filters: Any) -> Call[a.GroupPage]:
-    query = urlencode(_given(**filters))
-    return _call("GET", f"/v1/queues/{_name(queue)}/groups" + (f"?{query}" if query else ""), a.GroupPage)
+    return _call("GET", f"/v1/queues/{_name(queue)}/groups{_query(**filters)}", a.GroupPage)
 
 
 def patch_group(queue: str, group: str, paused: Optional[bool], pacing: Any) -> Call[a.Group]:
@@ -244,6 +248,31 @@ def patch_group(queue: str, group: str, paused: Optional[bool], pacing: Any) -> 
     if pacing is not t.UNSET:
         body["pacing"] = t.to_wire(pacing)
     return _call("PATCH", f"/v1/queues/{_name(queue)}/groups/{_name(group)}", a.Group, body)
+
+
+def errors(queue: Optional[str], limit: Optional[int]) -> Call[i.ErrorGroups]:
+    path = "/v1/errors" if queue is None else f"/v1/queues/{_name(queue)}/errors"
+    return _call("GET", path + _query(limit=limit), i.ErrorGroups)
+
+
+def change_matching(queue: str, change: i.BulkChange) -> Call[i.BulkResult]:
+    path = f"/v1/queues/{_name(queue)}/bulk"
+    return _call("POST", path, i.BulkResult, t.to_wire(change), repeatable=change.dry_run)
+
+
+def next_change(
+    change: i.BulkChange, sums: i.BulkResult, step: i.BulkResult
+) -> "Tuple[i.BulkChange, i.BulkResult]":
+    """Returns the change after a step, and the sums with this step."""
+    sums = i.BulkResult(
+        sums.matched + step.matched, sums.changed + step.changed, sums.skipped + step.skipped,
+        sums.why or step.why,
+    )  # fmt: skip
+    return replace(change, cursor=step.next), sums
+
+
+def history(window: str, queue: Optional[str]) -> Call[i.History]:
+    return _call("GET", f"/v1/history{_query(window=window, queue=queue)}", i.History)
 
 
 def targets() -> Call[List[a.Target]]:
@@ -309,10 +338,13 @@ def target_events() -> Call[None]:
     return _call("GET", "/v1/target-events", None)
 
 
-def events(queue: Optional[str], last_event_id: Optional[str]) -> Call[None]:
+def events(
+    queue: Optional[str], last_event_id: Optional[str], event: Sequence[str], **filters: Any
+) -> Call[None]:
     path = "/v1/events" if queue is None else f"/v1/queues/{_name(queue)}/events"
     headers = {} if last_event_id is None else {"last-event-id": last_event_id}
-    return _call("GET", path, None, headers=headers)
+    query = _query(event=",".join(event) or None, **filters)
+    return _call("GET", path + query, None, headers=headers)
 
 
 def problem_of(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
@@ -366,7 +398,8 @@ class EventParser:
             data = json.loads("\n".join(self._data))
         except ValueError:
             data = {}
-        fields = {name: data.get(name) for name in ("queue", "job", "state", "at_ms", "due_ms")}
+        names = ("queue", "job", "state", "at_ms", "due_ms", "key", "error")
+        fields = {name: data.get(name) for name in names}
         event = t.Event(self._event, self._id, **fields, data=data)
         self._event, self._data = "message", []
         return event

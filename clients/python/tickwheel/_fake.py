@@ -303,12 +303,15 @@ class FakeTransport:
         return sorted(jobs, key=lambda job: (job["due_ms"], -job["priority"]))
 
     def _list(self, queue: str, query: Dict[str, str]) -> Any:
+        for name in ("key", "error", "error_group"):
+            if name in query:
+                raise Refused(501, "not-implemented", f"the fake cannot list jobs by {name}: use testing.Server")
         jobs = [
             job for job in self._of(queue)
             if query.get("state") in (None, job["state"])
             and (job.get("key") or "").startswith(query.get("key_prefix", ""))
             and job["due_ms"] >= int(query.get("due_from", 0))
-            and job["due_ms"] < int(query.get("due_to", 1 << 62))
+            and job["due_ms"] <= int(query.get("due_to", 1 << 62))
         ]  # fmt: skip
         first, limit = int(query.get("page", 0)), int(query.get("limit", 100))
         more = str(first + limit) if len(jobs) > first + limit else None

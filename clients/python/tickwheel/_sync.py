@@ -151,9 +151,21 @@ class SyncBase:
                 answers.append(error)
         return answers
 
-    def events(self, queue: Optional[str] = None, *, last_event_id: Optional[str] = None) -> Events:
-        """Opens the stream of events, of one queue or of all."""
-        return self._follow(calls.events(queue, last_event_id))
+    def events(
+        self,
+        queue: Optional[str] = None,
+        *,
+        last_event_id: Optional[str] = None,
+        event: Sequence[str] = (),
+        state: Optional[str] = None,
+        key: Optional[str] = None,
+        key_prefix: Optional[str] = None,
+        error: Optional[str] = None,
+    ) -> Events:
+        """Opens the stream of events, of one queue or of all. ``event`` has the names of the wanted
+        ones, such as ``["failed", "dead"]``; ``error`` is a part of the error of a failure."""
+        filters = {"state": state, "key": key, "key_prefix": key_prefix, "error": error}
+        return self._follow(calls.events(queue, last_event_id, event, **filters))
 
     def target_events(self) -> Events:
         """Opens the stream of the states of all targets. ``data`` of an event has ``target``,

@@ -6,6 +6,7 @@ from typing import Any, AsyncIterator, List, Mapping, Optional, Sequence, Union
 
 from . import _calls as calls
 from . import administration as a
+from . import insight as i
 from . import types as t
 from ._calls import Results
 from ._async import AsyncBase
@@ -114,15 +115,19 @@ class AsyncClient(AsyncBase):
         state: Optional[str] = None,
         due_from: Optional[t.Timestamp] = None,
         due_to: Optional[t.Timestamp] = None,
+        key: Optional[str] = None,
         key_prefix: Optional[str] = None,
+        error: Optional[str] = None,
+        error_group: Optional[str] = None,
         limit: Optional[int] = None,
         page: Optional[str] = None,
     ) -> t.JobPage:
-        """Returns one page of a queue's jobs."""
+        """Returns one page of a queue's jobs. ``error`` is a part of the last error, in any case of
+        ASCII letters; ``error_group`` is the ``error`` of an ``ErrorGroup``."""
         return await self._do(
             calls.list_jobs(
-                queue, state=state, due_from=due_from, due_to=due_to, key_prefix=key_prefix,
-                limit=limit, page=page,
+                queue, state=state, due_from=due_from, due_to=due_to, key=key, key_prefix=key_prefix,
+                error=error, error_group=error_group, limit=limit, page=page,
             )
         )  # fmt: skip
 
@@ -273,6 +278,30 @@ class AsyncClient(AsyncBase):
         ``group_pacing`` of the queue holds again."""
         return await self._do(calls.patch_group(queue, group, paused, pacing))
 
+    # Failures, and changes to every job that matches
+
+    async def errors(
+        self, queue: Optional[str] = None, *, limit: Optional[int] = None
+    ) -> i.ErrorGroups:
+        """Returns why jobs of one queue, or of all queues, fail, in up to ``limit`` groups (100 by
+        default)."""
+        return await self._do(calls.errors(queue, limit))
+
+    async def change_matching(self, queue: str, change: i.BulkChange) -> i.BulkResult:
+        """Changes jobs of a queue that match: one step of up to ``limit`` jobs. The next step has
+        ``next`` of the answer as its ``cursor``."""
+        return await self._do(calls.change_matching(queue, change))
+
+    async def change_all_matching(self, queue: str, change: i.BulkChange) -> i.BulkResult:
+        """Changes every job of a queue that matches, step by step, and returns the sums of all
+        steps. If a step fails, the jobs of earlier steps stay changed."""
+        sums = i.BulkResult()
+        while True:
+            step = await self.change_matching(queue, change)
+            change, sums = calls.next_change(change, sums, step)
+            if step.next is None:
+                return sums
+
     # Targets
 
     async def targets(self) -> List[a.Target]:
@@ -342,6 +371,18 @@ class AsyncClient(AsyncBase):
         return await self._do(calls.next_runs(name, n))
 
     # The service
+
+    async def overview(self) -> i.Overview:
+        """Returns everything at one glance: health, totals, and the numbers of each queue."""
+        return await self._do(calls.simple("GET", "/v1/overview", i.Overview))
+
+    async def history(self, window: str = "15m", *, queue: Optional[str] = None) -> i.History:
+        """Returns what happened in the last ``15m`` or ``24h``, in one queue or in all."""
+        return await self._do(calls.history(window, queue))
+
+    async def wheel(self) -> i.Wheel:
+        """Returns the timing wheel: how many jobs and leases each slot holds."""
+        return await self._do(calls.simple("GET", "/v1/wheel", i.Wheel))
 
     async def stats(self, *, since: Optional[t.Duration] = None) -> t.Stats:
         """Returns statistics; with ``since``, 10 s to 1 h, also what happened in that time."""

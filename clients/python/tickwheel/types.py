@@ -523,6 +523,8 @@ class Event:
     state: Optional[str] = None
     at_ms: Optional[int] = None
     due_ms: Optional[int] = None
+    key: Optional[str] = None
+    error: Optional[str] = None
     data: Dict[str, Any] = field(default_factory=dict)
 
 

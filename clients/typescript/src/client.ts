@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Batcher, putMany, putOne } from "./batcher.js";
-import { Administration, queryOf, queuePath } from "./operations.js";
+import { Administration, queryOf, queuePath, toWire } from "./operations.js";
 import type { ImportedJob } from "./administration.js";
 import { Transport, type ClientOptions } from "./transport.js";
 import {
@@ -187,11 +187,6 @@ export class Client extends Administration {
 function jobPath(job: JobRef): string {
   if (typeof job === "string") return `/v1/jobs/${encodeURIComponent(job)}`;
   return `${queuePath(job.queue)}/keys/${encodeURIComponent(job.key)}`;
-}
-
-function toWire<T extends object>(options: T): T {
-  const dates = Object.entries(options).filter(([, value]) => value instanceof Date);
-  return { ...options, ...Object.fromEntries(dates.map(([name, date]) => [name, date.getTime()])) };
 }
 
 function putToWire(put: Put): Put {

@@ -302,11 +302,16 @@ class FakeService {
   }
 
   private list(queue: string, query: URLSearchParams): unknown {
+    for (const name of ["key", "error", "error_group"]) {
+      if (query.has(name)) {
+        throw new Refused(501, "not-implemented", `the fake cannot list jobs by ${name}: use a Server`);
+      }
+    }
     const time = (name: string, otherwise: number) => Number(query.get(name) ?? otherwise);
     const jobs = this.of(queue).filter((job) => (
       [null, job.state].includes(query.get("state") as JobState | null)
       && (job.key ?? "").startsWith(query.get("key_prefix") ?? "")
-      && job.due_ms >= time("due_from", 0) && job.due_ms < time("due_to", Infinity)
+      && job.due_ms >= time("due_from", 0) && job.due_ms <= time("due_to", Infinity)
     ));
     const first = time("page", 0);
     const end = first + time("limit", 100);

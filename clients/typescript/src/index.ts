@@ -8,6 +8,7 @@ export { Client, type LeaseItem } from "./client.js";
 export {
   ApiError, ConnectionError, DeadJob, ReleaseJob, RetryJob, SignatureError, TickwheelError,
 } from "./errors.js";
+export * from "./insight.js";
 export type { ClientOptions } from "./transport.js";
 export * from "./types.js";
 export { signWebhook, verifyWebhook, type VerifyOptions } from "./webhooks.js";

@@ -1,9 +1,10 @@
 /** The operations on queues, groups, targets, schedules and the service. */
 
 import type { Group, GroupPage, Target, TargetEvent, TargetSettings, TargetTest } from "./administration.js";
+import type { BulkChange, BulkResult, ErrorGroups, History, Overview, Wheel } from "./insight.js";
 import type { Call, Transport } from "./transport.js";
 import type {
-  Clock, Duration, Event, Health, NewSchedule, Pacing, Queue, QueueSettings, Schedule, Stats,
+  Clock, Duration, Event, EventFilter, Health, NewSchedule, Pacing, Queue, QueueSettings, Schedule, Stats,
 } from "./types.js";
 
 /** The part of a client that administers a server. */
@@ -75,6 +76,36 @@ export class Administration {
    * hold again. */
   patchGroup(queue: string, group: string, patch: { paused?: boolean; pacing?: Pacing | null }): Promise<Group> {
     return this.write("PATCH", `${queuePath(queue)}/groups/${encodeURIComponent(group)}`, patch, true);
+  }
+
+  // Failures, and changes to every job that matches
+
+  /** Returns why jobs of one queue, or of all queues, fail, in up to `limit` groups (100 by default). */
+  errors(queue?: string, options: { limit?: number } = {}): Promise<ErrorGroups> {
+    const path = queue === undefined ? "/v1/errors" : `${queuePath(queue)}/errors`;
+    return this.read(path + queryOf(options));
+  }
+
+  /** Changes jobs of a queue that match: one step of up to `limit` jobs. The next step has `next` of
+   * the answer as its `cursor`. */
+  changeMatching(queue: string, change: BulkChange): Promise<BulkResult> {
+    const body = { ...toWire(change), ...(change.filter && { filter: toWire(change.filter) }) };
+    return this.write("POST", `${queuePath(queue)}/bulk`, body, change.dry_run === true);
+  }
+
+  /** Changes every job of a queue that matches, step by step, and returns the sums of all steps. If a
+   * step fails, the jobs of earlier steps stay changed. */
+  async changeAllMatching(queue: string, change: BulkChange): Promise<BulkResult> {
+    const sums: BulkResult = { matched: 0, changed: 0, skipped: 0, next: null };
+    for (let next: BulkChange | undefined = change; next !== undefined; ) {
+      const step: BulkResult = await this.changeMatching(queue, next);
+      sums.matched += step.matched;
+      sums.changed += step.changed;
+      sums.skipped += step.skipped;
+      sums.why ??= step.why;
+      next = step.next === null ? undefined : { ...change, cursor: step.next };
+    }
+    return sums;
   }
 
   // Targets
@@ -162,15 +193,31 @@ export class Administration {
 
   // The service
 
+  /** Returns everything at one glance: health, totals, and the numbers of each queue. */
+  overview(): Promise<Overview> {
+    return this.read("/v1/overview");
+  }
+
+  /** Returns what happened in the last 15 minutes or 24 hours, in one queue or in all. */
+  history(options: { window?: "15m" | "24h"; queue?: string } = {}): Promise<History> {
+    return this.read(`/v1/history${queryOf(options)}`);
+  }
+
+  /** Returns the timing wheel: how many jobs and leases each slot holds. */
+  wheel(): Promise<Wheel> {
+    return this.read("/v1/wheel");
+  }
+
   /**
-   * Opens the stream of events, of one queue or of all, and resolves when the server has answered.
-   * Leaving the loop over the events, or aborting the signal, ends the stream.
+   * Opens the stream of the events that match, of one queue or of all, and resolves when the server
+   * has answered. Leaving the loop over the events, or aborting the signal, ends the stream.
    */
   async events(
-    queue?: string, options: { lastEventId?: string; signal?: AbortSignal } = {},
+    queue?: string, options: EventFilter & { lastEventId?: string; signal?: AbortSignal } = {},
   ): Promise<AsyncGenerator<Event>> {
+    const { lastEventId, signal, event, ...filter } = options;
     const path = queue === undefined ? "/v1/events" : `${queuePath(queue)}/events`;
-    return this.follow(path, options);
+    return this.follow(path + queryOf({ event: event?.join(","), ...filter }), { lastEventId, signal });
   }
 
   /**
@@ -245,6 +292,12 @@ export function queryOf(parameters: object): string {
   }
   const text = query.toString();
   return text && `?${text}`;
+}
+
+/** Returns the members with times in milliseconds. */
+export function toWire<T extends object>(options: T): T {
+  const dates = Object.entries(options).filter(([, value]) => value instanceof Date);
+  return { ...options, ...Object.fromEntries(dates.map(([name, date]) => [name, date.getTime()])) };
 }
 
 async function* readEvents<T>(response: Response, stop: AbortController): AsyncGenerator<T> {

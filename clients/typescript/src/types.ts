@@ -157,7 +157,12 @@ export interface ListOptions {
   state?: JobState;
   due_from?: Timestamp;
   due_to?: Timestamp;
+  key?: string;
   key_prefix?: string;
+  /** A part of the last error, in any case of ASCII letters. */
+  error?: string;
+  /** `error` of an `ErrorGroup`. */
+  error_group?: string;
   limit?: number;
   page?: string;
 }
@@ -295,9 +300,24 @@ export interface Event {
   id?: string;
   queue?: string;
   job?: string;
+  key?: string;
+  /** The error of an attempt that failed or whose lease expired: its first 256 bytes. */
+  error?: string;
   state?: JobState;
   at_ms?: number;
   due_ms?: number;
+}
+
+/** Which events to follow: those that match every member that is given. */
+export interface EventFilter {
+  /** The names of the events, such as `["failed", "dead"]`. */
+  event?: string[];
+  /** Events after which the job is in this state. */
+  state?: JobState;
+  key?: string;
+  key_prefix?: string;
+  /** A part of the error of a failure, in any case of ASCII letters. */
+  error?: string;
 }
 
 /** A problem document of RFC 9457. `code` is for programs. */

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import {
   ApiError, DeadJob, ReleaseJob, RetryJob, SignatureError, verifyWebhook, Worker,
-  type Client, type Event, type Result, type TargetEvent,
+  type BulkChange, type Client, type Event, type Result, type TargetEvent,
 } from "../src/index.js";
 import { Fake, Server } from "../src/testing.js";
 import { match, point, substitute, type Variables } from "./matching.js";
@@ -15,8 +15,9 @@ import { repository } from "./repository.js";
 /** What the fake does not have: schedules, groups, targets, history, follow-ups, statistics, events,
  * restarts, imports, and the server's way of checking requests. */
 const NOT_FAKED = [
-  "concurrent_puts", "errors", "events", "groups", "history", "idempotency", "put_options", "queues",
-  "rate_limit", "restart", "results", "schedules", "service", "stats", "targets",
+  "concurrent_puts", "error_groups", "errors", "event_filters", "events", "groups", "history",
+  "idempotency", "insight", "put_options", "queues", "rate_limit", "restart", "results", "schedules",
+  "service", "stats", "targets",
 ];
 
 type Given = Record<string, any>;
@@ -55,8 +56,8 @@ class Operations {
       case "cancel_many": return { results: await client.cancelMany(items.map((it: Given) => it["id"])) };
       case "reschedule_many": return { results: await client.rescheduleMany(items) };
       case "kick_many": return { results: await client.kickMany(items.map((it: Given) => it["id"])) };
-      case "list": return client.list(queue, rest);
-      case "list_all": return { jobs: await collect(client.listAll(queue, rest)) };
+      case "list": return client.list(queue, { key, ...rest });
+      case "list_all": return { jobs: await collect(client.listAll(queue, { key, ...rest })) };
       case "queues": return { queues: await client.queues() };
       case "queue": return client.queue(queue);
       case "put_settings": return client.putSettings(queue, rest["settings"]);
@@ -72,6 +73,12 @@ class Operations {
         const { group, ...patch } = rest;
         return client.patchGroup(queue, group, patch);
       }
+      case "errors": return client.errors(queue, rest);
+      case "change_matching": return client.changeMatching(queue, rest as BulkChange);
+      case "change_all": return client.changeAllMatching(queue, rest as BulkChange);
+      case "overview": return client.overview();
+      case "history": return client.history({ queue, ...rest });
+      case "wheel": return client.wheel();
       case "targets": return { targets: await client.targets() };
       case "target": return client.target(name);
       case "put_target": return client.putTarget(name, rest["settings"]);
@@ -97,9 +104,11 @@ class Operations {
       case "clock": return client.clock();
       case "advance": return client.advance(rest["by"]);
       case "work": return this.work(given);
-      case "follow":
-        this.stream = rest["targets"] ? await client.targetEvents() : await client.events(queue);
+      case "follow": {
+        const filter = { ...rest, key, event: rest["event"]?.split(",") };
+        this.stream = rest["targets"] ? await client.targetEvents() : await client.events(queue, filter);
         return {};
+      }
       case "events": return { events: await this.events(rest["count"]) };
       case "restart":
         await (rest["kill"] ? this.server!.kill() : this.server!.stop());

@@ -9,7 +9,7 @@ use tickwheel_api::{
     QueueSettingsPatch, RemoveFinishedRequest, Schedule, ScheduleList, ScheduleRequest, Stats,
 };
 
-use crate::client::{Client, Empty, encoded, queue_path};
+use crate::client::{Client, Empty, encoded, query, queue_path};
 use crate::error::Error;
 use crate::transport::Call;
 
@@ -231,7 +231,8 @@ impl Client {
         Ok(found.ids)
     }
 
-    /// Returns a page of the groups of a queue that have live jobs or settings, by name.
+    /// Returns a page of the groups of a queue that have live jobs or settings, by name: up to
+    /// `limit` groups whose name begins with `prefix`, from `next` of the `page` before.
     ///
     /// # Errors
     ///
@@ -240,14 +241,12 @@ impl Client {
         &self,
         queue: &str,
         prefix: Option<&str>,
+        limit: Option<u32>,
         page: Option<&str>,
     ) -> Result<GroupPage, Error> {
-        let parameters = [("prefix", prefix), ("page", page)];
-        let given = parameters
-            .iter()
-            .filter_map(|(name, value)| value.map(|value| format!("{name}={}", encoded(value))));
-        let query = given.collect::<Vec<_>>().join("&");
-        let path = queue_path(queue, &format!("/groups?{query}"));
+        let limit = limit.map(|limit| limit.to_string());
+        let query = query(&[("prefix", prefix), ("limit", limit.as_deref()), ("page", page)]);
+        let path = queue_path(queue, &format!("/groups{query}"));
         self.call(Call::new(Method::GET, path)).await
     }
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use tickwheel_api::{
-    Clock, Delivery, Extended, Job, JobId, JobPage, JobState, PutResponse, Queue,
-    QueueSettingsPatch, RescheduleRequest, Rescheduled, ReserveRequest, Schedule, ScheduleRequest,
-    Stats,
+    BulkRequest, BulkResponse, Clock, Delivery, ErrorGroups, Extended, Job, JobId, JobPage, JobState,
+    Overview, PutResponse, Queue, QueueSettingsPatch, RescheduleRequest, Rescheduled,
+    ReserveRequest, Schedule, ScheduleRequest, Stats,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -95,6 +95,12 @@ waiting! {
     put_schedule(name: &str, schedule: &ScheduleRequest) -> Schedule;
     /// Removes a schedule.
     remove_schedule(name: &str) -> Schedule;
+    /// Returns why jobs of one queue, or of all queues, fail.
+    errors(queue: Option<&str>, limit: Option<u32>) -> ErrorGroups;
+    /// Changes every job of a queue that matches, step by step.
+    change_all_matching(queue: &str, change: BulkRequest) -> BulkResponse;
+    /// Returns everything at one glance.
+    overview() -> Overview;
     /// Counters of the whole server.
     stats() -> Stats;
     /// Moves the clock of a server that runs with `--clock manual`.

@@ -17,7 +17,7 @@ use tickwheel_api::{
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::Error;
-use crate::events::Events;
+use crate::events::{EventFilter, Events};
 use crate::job::{JobRef, Lease, NewJob};
 use crate::puts::{self, Waiting};
 use crate::trace;
@@ -55,13 +55,20 @@ pub struct List {
     pub state: Option<JobState>,
     /// Jobs due at this time or later, in milliseconds since 1970 or as RFC 3339.
     pub due_from: Option<String>,
-    /// Jobs due before this time.
+    /// Jobs due at this time or earlier.
     pub due_to: Option<String>,
-    /// Jobs whose key starts with this.
+    /// Jobs with this key.
+    pub key: Option<String>,
+    /// Jobs whose key begins with this.
     pub key_prefix: Option<String>,
-    /// Jobs in one page.
+    /// Jobs whose last error contains this text. The case of ASCII letters does not matter.
+    pub error: Option<String>,
+    /// Jobs whose last error belongs to this group: `error` of an
+    /// [`ErrorGroup`](tickwheel_api::ErrorGroup).
+    pub error_group: Option<String>,
+    /// The number of jobs in one page, 1 to 1,000. Defaults to 100.
     pub limit: Option<u32>,
-    /// Where the page begins: what the last page said.
+    /// Where the page begins: `next` of the page before.
     pub page: Option<String>,
 }
 
@@ -373,12 +380,15 @@ impl Client {
         let limit = list.limit.map(|limit| limit.to_string());
         let state = list.state.map(|state| state.to_string());
         let parameters = [
-            ("state", &state),
-            ("due_from", &list.due_from),
-            ("due_to", &list.due_to),
-            ("key_prefix", &list.key_prefix),
-            ("limit", &limit),
-            ("page", &list.page),
+            ("state", state.as_deref()),
+            ("due_from", list.due_from.as_deref()),
+            ("due_to", list.due_to.as_deref()),
+            ("key", list.key.as_deref()),
+            ("key_prefix", list.key_prefix.as_deref()),
+            ("error", list.error.as_deref()),
+            ("error_group", list.error_group.as_deref()),
+            ("limit", limit.as_deref()),
+            ("page", list.page.as_deref()),
         ];
         let path = queue_path(&list.queue, &format!("/jobs{}", query(&parameters)));
         self.call(Call::new(Method::GET, path)).await
@@ -407,7 +417,21 @@ impl Client {
     ///
     /// If the stream cannot be opened.
     pub async fn events(&self, queue: Option<&str>) -> Result<Events, Error> {
+        self.events_matching(queue, &EventFilter::default()).await
+    }
+
+    /// Follows the events of one queue, or of all queues, that match a filter.
+    ///
+    /// # Errors
+    ///
+    /// If the filter names an event that does not exist, or the stream cannot be opened.
+    pub async fn events_matching(
+        &self,
+        queue: Option<&str>,
+        filter: &EventFilter,
+    ) -> Result<Events, Error> {
         let path = queue.map_or("/v1/events".to_owned(), |queue| queue_path(queue, "/events"));
+        let path = path + &filter.query();
         Events::open(Arc::clone(&self.inner.transport), path).await
     }
 
@@ -466,10 +490,11 @@ fn lease_path(lease: Lease, operation: &str) -> String {
     format!("/v1/jobs/{}/{operation}", lease.id)
 }
 
-fn query(parameters: &[(&str, &Option<String>)]) -> String {
-    let given = parameters.iter().filter_map(|(name, value)| {
-        value.as_ref().map(|value| format!("{name}={}", encoded(value)))
-    });
+/// Returns the query of a URL: the parameters that are given.
+pub(crate) fn query(parameters: &[(&str, Option<&str>)]) -> String {
+    let given = parameters
+        .iter()
+        .filter_map(|(name, value)| value.map(|value| format!("{name}={}", encoded(value))));
     let text = given.collect::<Vec<_>>().join("&");
     if text.is_empty() { text } else { format!("?{text}") }
 }

@@ -8,9 +8,10 @@ use std::time::Duration;
 use http_body_util::BodyExt;
 use hyper::Method;
 use hyper::body::Incoming;
-use tickwheel_api::{Event, Reset, TargetEvent};
+use tickwheel_api::{Event, JobState, Reset, TargetEvent};
 use tokio::time::timeout;
 
+use crate::client::query;
 use crate::error::Error;
 use crate::transport::{Call, Transport};
 
@@ -28,8 +29,49 @@ pub enum Told {
     Reset(Reset),
 }
 
-/// What happens to jobs, as it happens. After a broken connection the stream continues behind the
-/// last event.
+/// Which events to follow. An event has to match every field that is given.
+///
+/// ```
+/// # async fn example(client: tickwheel_client::Client) -> Result<(), tickwheel_client::Error> {
+/// use tickwheel_client::EventFilter;
+///
+/// let events = vec!["failed".to_owned(), "dead".to_owned()];
+/// let filter = EventFilter { events, ..EventFilter::default() };
+/// let mut failures = client.events_matching(Some("mail"), &filter).await?;
+/// println!("{:?}", failures.next().await?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventFilter {
+    /// The names of the events, such as `failed`; all of them if this is empty.
+    pub events: Vec<String>,
+    /// Events after which the job is in this state.
+    pub state: Option<JobState>,
+    /// Events of jobs with this key.
+    pub key: Option<String>,
+    /// Events of jobs whose key begins with this.
+    pub key_prefix: Option<String>,
+    /// Failures whose error contains this text. The case of ASCII letters does not matter.
+    pub error: Option<String>,
+}
+
+impl EventFilter {
+    pub(crate) fn query(&self) -> String {
+        let events = self.events.join(",");
+        let state = self.state.map(|state| state.to_string());
+        query(&[
+            ("event", Some(&events[..]).filter(|events| !events.is_empty())),
+            ("state", state.as_deref()),
+            ("key", self.key.as_deref()),
+            ("key_prefix", self.key_prefix.as_deref()),
+            ("error", self.error.as_deref()),
+        ])
+    }
+}
+
+/// What happens to jobs, as it happens. After a broken connection the stream resumes after the last
+/// event.
 ///
 /// ```
 /// # async fn example(client: tickwheel_client::Client) -> Result<(), tickwheel_client::Error> {

@@ -31,6 +31,7 @@
 //! | `client` | the client, and operations on single jobs |
 //! | `batches` | operations on many jobs in one request |
 //! | `administration` | queues, groups, schedules, the server |
+//! | `insight` | errors by group, changes to every job that matches, the numbers of dashboards |
 //! | `targets` | HTTP endpoints that get the jobs of queues |
 //! | `puts` | puts of concurrent callers, sent together |
 //! | `worker` | handlers, leases and shutdown |
@@ -47,6 +48,7 @@ pub mod blocking;
 mod client;
 mod error;
 mod events;
+mod insight;
 mod job;
 mod puts;
 mod targets;
@@ -62,7 +64,7 @@ pub use tickwheel_api as api;
 pub use batches::BatchResult;
 pub use client::{Client, ClientBuilder, List, Retry};
 pub use error::Error;
-pub use events::{Events, TargetEvents, Told};
+pub use events::{EventFilter, Events, TargetEvents, Told};
 pub use job::{JobRef, Lease, NewJob, Payload};
 pub use webhook::{WebhookError, verify_webhook};
 pub use worker::{IntoOutcome, Next, Outcome, Work, Worker, WorkerBuilder};

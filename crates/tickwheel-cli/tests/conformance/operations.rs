@@ -7,10 +7,10 @@ use std::time::{Duration, SystemTime};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tickwheel_client::api::{Code, Delay, JobId, LeaseToken, Problem, PutRequest};
+use tickwheel_client::api::{Code, Delay, HistoryWindow, JobId, LeaseToken, Problem, PutRequest};
 use tickwheel_client::testing::Fake;
 use tickwheel_client::{
-    BatchResult, Client, Error, Events, JobRef, Lease, List, NewJob, Outcome, Payload, Retry,
+    BatchResult, Client, Error, EventFilter, Events, JobRef, Lease, List, NewJob, Outcome, Payload, Retry,
     TargetEvents, Told, Work, verify_webhook,
 };
 use tokio::sync::watch;
@@ -97,7 +97,9 @@ impl Operations {
                 Ok(Value::Null)
             }
             "follow" => {
-                self.events = Some(self.client.events(with["queue"].as_str()).await?);
+                let filter = event_filter(&with);
+                let events = self.client.events_matching(with["queue"].as_str(), &filter);
+                self.events = Some(events.await?);
                 Ok(Value::Null)
             }
             "events" => self.read_events(with["count"].as_u64().expect("a count")).await,
@@ -107,6 +109,9 @@ impl Operations {
             "get" | "cancel" | "reschedule" => self.by_job(operation, with).await,
             "reserve" | "ack" | "fail" | "extend" | "release" | "kick" => {
                 self.by_lease(operation, with).await
+            }
+            "errors" | "change_matching" | "change_all" | "overview" | "history" | "wheel" => {
+                self.insight(operation, with).await
             }
             _ if operation.contains("target") => self.target(operation, with).await,
             _ if operation.ends_with("_many") => self.batch(operation, with).await,
@@ -280,8 +285,9 @@ impl Operations {
             "drain_queue" | "cancel_waiting" => count(client.cancel_waiting(&queue).await?),
             "remove_queue" => count(client.remove_queue(&queue, with["force"] == true).await?),
             "groups" => {
-                let prefix = with["prefix"].as_str();
-                answer(client.groups(&queue, prefix, with["page"].as_str()).await?)
+                let (prefix, page) = (with["prefix"].as_str(), with["page"].as_str());
+                let limit = arguments(&with["limit"]);
+                answer(client.groups(&queue, prefix, limit, page).await?)
             }
             "patch_group" => {
                 let group = text(&with, "group");
@@ -302,6 +308,30 @@ impl Operations {
                 answer(client.advance(by.0).await?)
             }
             other => panic!("unknown operation {other:?}"),
+        }
+    }
+
+    async fn insight(&self, operation: &str, with: Value) -> Answer {
+        let client = &self.client;
+        let queue = with["queue"].as_str().map(str::to_owned);
+        match operation {
+            "errors" => {
+                answer(client.errors(queue.as_deref(), arguments(&with["limit"])).await?)
+            }
+            "overview" => answer(client.overview().await?),
+            "history" => {
+                let window: Option<HistoryWindow> = arguments(&with["window"]);
+                answer(client.history(window.unwrap_or_default(), queue.as_deref()).await?)
+            }
+            "wheel" => answer(client.wheel().await?),
+            _ => {
+                let queue = text(&with, "queue");
+                let change = arguments(&without(with, &["queue"]));
+                match operation {
+                    "change_matching" => answer(client.change_matching(&queue, &change).await?),
+                    _ => answer(client.change_all_matching(&queue, change).await?),
+                }
+            }
         }
     }
 
@@ -412,9 +442,23 @@ fn list_of(with: &Value) -> List {
         state: arguments(&with["state"]),
         due_from: text("due_from"),
         due_to: text("due_to"),
+        key: text("key"),
         key_prefix: text("key_prefix"),
+        error: text("error"),
+        error_group: text("error_group"),
         limit: arguments(&with["limit"]),
         page: text("page"),
+    }
+}
+
+fn event_filter(with: &Value) -> EventFilter {
+    let text = |name: &str| with[name].as_str().map(str::to_owned);
+    EventFilter {
+        events: text("event").iter().flat_map(|it| it.split(',')).map(str::to_owned).collect(),
+        state: arguments(&with["state"]),
+        key: text("key"),
+        key_prefix: text("key_prefix"),
+        error: text("error"),
     }
 }
 

@@ -194,7 +194,7 @@ fn route(
             put.queue = Some((*queue).to_owned());
             json(&jobs.put(put)?)
         }
-        ("GET", ["v1", "queues", queue, "jobs"]) => json(&jobs.list(queue, query)),
+        ("GET", ["v1", "queues", queue, "jobs"]) => json(&jobs.list(queue, query)?),
         ("GET", ["v1", "queues"]) => json(&json!({"queues": jobs.queues()})),
         ("GET", ["v1", "queues", queue]) => json(&jobs.queue(queue)?),
         ("POST", ["v1", "queues", queue, "pause"]) => json(&jobs.pause(queue, true)?),

@@ -301,11 +301,21 @@ impl FakeJobs {
     }
 
     /// Returns all matching jobs on one page.
-    pub(super) fn list(&self, queue: &str, query: &str) -> JobPage {
-        let state = query.split('&').find_map(|part| part.strip_prefix("state="));
+    pub(super) fn list(&self, queue: &str, query: &str) -> Result<JobPage, Refusal> {
+        let mut state = None;
+        for (name, value) in query.split('&').filter_map(|part| part.split_once('=')) {
+            match name {
+                "state" => state = Some(value),
+                "limit" | "page" => {}
+                _ => {
+                    let why = format!("the fake cannot list jobs by {name}");
+                    return refuse(Code::InvalidParameter, why);
+                }
+            }
+        }
         let is_wanted = |job: &Job| state.is_none_or(|state| json!(job.state) == json!(state));
         let jobs = self.sorted(queue).into_iter().filter(is_wanted).collect();
-        JobPage { jobs, next: None, damaged: Vec::new(), gaps: 0 }
+        Ok(JobPage { jobs, next: None, damaged: Vec::new(), gaps: 0 })
     }
 
     pub(super) fn queues(&self) -> Vec<Queue> {

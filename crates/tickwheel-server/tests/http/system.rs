@@ -101,22 +101,46 @@ async fn the_examples_of_the_description_are_understood() {
     service.stop().await;
 }
 
-#[tokio::test]
-async fn the_clients_know_every_operation() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/operations.json");
+fn read_json(path: &std::path::Path) -> serde_json::Value {
     let text = std::fs::read_to_string(path).unwrap();
-    let list: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let names = |member: &str| list[member].as_object().unwrap().keys().cloned();
-    let mut known: Vec<String> = names("operations").chain(names("left_out")).collect();
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[tokio::test]
+async fn the_clients_have_every_operation_and_their_tests_use_every_parameter() {
+    let clients = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients");
+    let clients = std::path::Path::new(clients);
+    let list = read_json(&clients.join("operations.json"));
+    let files = std::fs::read_dir(clients.join("conformance")).unwrap();
+    let paths = files.map(|file| file.unwrap().path());
+    let scenarios: Vec<_> = paths
+        .filter(|path| path.extension().is_some_and(|it| it == "json"))
+        .map(|path| read_json(&path))
+        .collect();
+    let steps: Vec<_> =
+        scenarios.iter().flat_map(|scenario| scenario["steps"].as_array().unwrap()).collect();
     let service = Service::start().await;
     let document = service.get("/openapi.json").await.json();
     let items = document["paths"].as_object().unwrap().values();
-    let operations = items.flat_map(|item| item.as_object().unwrap().values());
-    let mut all: Vec<String> =
-        operations.map(|operation| operation["operationId"].as_str().unwrap().to_owned()).collect();
-    known.sort();
-    all.sort();
-    assert_eq!(known, all, "clients/operations.json lists every operation once");
+    let mut known: Vec<&String> =
+        ["operations", "left_out"].iter().flat_map(|it| list[it].as_object().unwrap().keys()).collect();
+    for operation in items.flat_map(|item| item.as_object().unwrap().values()) {
+        let name = operation["operationId"].as_str().unwrap();
+        let count = known.len();
+        known.retain(|it| *it != name);
+        assert_eq!(known.len() + 1, count, "clients/operations.json lists {name} once");
+        let Some(step) = list["operations"][name]["do"].as_str() else { continue };
+        let used: Vec<_> = steps.iter().filter(|it| it["do"] == step).collect();
+        assert!(!used.is_empty(), "no scenario of clients/conformance has a step {step}");
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            let parameter = (parameter["in"].as_str().unwrap(), parameter["name"].as_str().unwrap());
+            // Clients send the id of the last event when they reconnect.
+            let ("query", parameter) = parameter else { continue };
+            let is_used = used.iter().any(|it| it["with"].get(parameter).is_some());
+            assert!(is_used || parameter == "last_event_id", "no step {step} has {parameter}");
+        }
+    }
+    assert!(known.is_empty(), "no route has these operations: {known:?}");
     service.stop().await;
 }
 

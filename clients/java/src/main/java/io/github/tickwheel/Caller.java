@@ -5,6 +5,7 @@ import java.net.URLEncoder;
 import java.nio.charset.StandardCharsets;
 import java.security.SecureRandom;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.HexFormat;
 import java.util.LinkedHashMap;
@@ -91,6 +92,10 @@ abstract class Caller {
 
     static Long millis(Duration duration) {
         return duration == null ? null : (Long) Wire.millis(duration);
+    }
+
+    static Long millis(Instant time) {
+        return time == null ? null : (Long) time.toEpochMilli();
     }
 
     static String newIdempotencyKey() {

@@ -421,10 +421,6 @@ public final class Client extends ServerOperations implements AutoCloseable {
         return member("due_ms", Instant.class, call.body(fields("delay", millis(delay), "due", millis(due))));
     }
 
-    private static Long millis(Instant time) {
-        return time == null ? null : (Long) time.toEpochMilli();
-    }
-
     /**
      * Changes the due times of jobs.
      *
@@ -448,7 +444,8 @@ public final class Client extends ServerOperations implements AutoCloseable {
     public Job.Page list(String queue, ListOptions options) {
         return call(Job.Page.class, new Call("GET", "v1", "queues", queue, "jobs").query(fields(
                 "state", options.state(), "due_from", millis(options.dueFrom()), "due_to", millis(options.dueTo()),
-                "key_prefix", options.keyPrefix(), "limit", options.limit(), "page", options.page())));
+                "key", options.key(), "key_prefix", options.keyPrefix(), "error", options.error(),
+                "error_group", options.errorGroup(), "limit", options.limit(), "page", options.page())));
     }
 
     /**

@@ -11,6 +11,8 @@ import java.time.Instant;
  *     this one. A reset has no job: list the jobs again.
  * @param queue the queue
  * @param job the job
+ * @param key the key of the job
+ * @param error the error of an attempt that failed or whose lease expired: its first 256 bytes
  * @param state the new state of the job
  * @param at when it happened
  * @param due when the job is due, if it waits
@@ -20,6 +22,6 @@ import java.time.Instant;
  * @param id the position in the stream
  */
 public record Event(
-        String event, String queue, String job, State state, Instant at, Instant due, Instant until,
-        Integer attempts, String by, String id)
+        String event, String queue, String job, String key, String error, State state, Instant at, Instant due,
+        Instant until, Integer attempts, String by, String id)
         implements WireType {}

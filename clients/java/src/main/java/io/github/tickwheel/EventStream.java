@@ -66,7 +66,9 @@ public final class EventStream<T> implements AutoCloseable {
 
     private void connect() throws IOException, InterruptedException {
         if (lastId != null) {
-            call.query(Map.of("last_event_id", lastId));
+            Map<String, Object> query = new LinkedHashMap<>(call.query);
+            query.put("last_event_id", lastId);
+            call.query(query);
         }
         Transport.Stream stream = client.transport.open(client.request(call, null));
         if (stream.status() != 200) {

@@ -7,15 +7,19 @@ import java.time.Instant;
  *
  * @param state jobs in this state
  * @param dueFrom jobs due at this time or later
- * @param dueTo jobs due before this time
+ * @param dueTo jobs due at this time or earlier
+ * @param key jobs with this key
  * @param keyPrefix jobs whose key begins with this
+ * @param error jobs whose last error contains this text, in any case of ASCII letters
+ * @param errorGroup jobs whose last error belongs to this group: {@link ErrorGroups.Group#error}
  * @param limit jobs of a page, at most 1,000
  * @param page {@link Job.Page#next} of the page before
  */
 public record ListOptions(
-        State state, Instant dueFrom, Instant dueTo, String keyPrefix, Integer limit, String page) {
+        State state, Instant dueFrom, Instant dueTo, String key, String keyPrefix, String error, String errorGroup,
+        Integer limit, String page) {
     /** All jobs. */
-    public static final ListOptions ALL = new ListOptions(null, null, null, null, null, null);
+    public static final ListOptions ALL = new ListOptions(null, null, null, null, null, null, null, null, null);
 
     /**
      * Returns options for the jobs in a state.
@@ -31,7 +35,7 @@ public record ListOptions(
      * Narrows the list to jobs that are due in a period.
      *
      * @param from the beginning, included; {@code null} for none
-     * @param to the end, excluded; {@code null} for none
+     * @param to the end, included; {@code null} for none
      * @return the changed options
      */
     public ListOptions due(Instant from, Instant to) {
@@ -46,6 +50,36 @@ public record ListOptions(
      */
     public ListOptions keyPrefix(String prefix) {
         return Wire.with(this, "keyPrefix", prefix);
+    }
+
+    /**
+     * Narrows the list to jobs with a key.
+     *
+     * @param key the key
+     * @return the changed options
+     */
+    public ListOptions key(String key) {
+        return Wire.with(this, "key", key);
+    }
+
+    /**
+     * Narrows the list to jobs whose last error contains a text.
+     *
+     * @param error the text, in any case of ASCII letters
+     * @return the changed options
+     */
+    public ListOptions error(String error) {
+        return Wire.with(this, "error", error);
+    }
+
+    /**
+     * Narrows the list to jobs whose last error belongs to a group.
+     *
+     * @param errorGroup {@link ErrorGroups.Group#error}
+     * @return the changed options
+     */
+    public ListOptions errorGroup(String errorGroup) {
+        return Wire.with(this, "errorGroup", errorGroup);
     }
 
     /**

@@ -131,12 +131,13 @@ abstract class QueueOperations extends LeaseOperations {
      *
      * @param queue the queue
      * @param prefix only groups whose name begins with this; {@code null} for all
+     * @param limit the largest number of groups of the page, at most 1,000; {@code null} for 100
      * @param page {@link Queue.GroupPage#next} of the page before; {@code null} for the first
      * @return the page
      */
-    public Queue.GroupPage groups(String queue, String prefix, String page) {
-        return call(Queue.GroupPage.class,
-                new Call("GET", "v1", "queues", queue, "groups").query(fields("prefix", prefix, "page", page)));
+    public Queue.GroupPage groups(String queue, String prefix, Integer limit, String page) {
+        return call(Queue.GroupPage.class, new Call("GET", "v1", "queues", queue, "groups")
+                .query(fields("prefix", prefix, "limit", limit, "page", page)));
     }
 
     private Queue.Group patchGroup(String queue, String group, String field, Object value) {

@@ -5,7 +5,7 @@ import java.time.Duration;
 import java.util.List;
 
 /** The operations on targets and on the server as a whole. */
-abstract class ServerOperations extends QueueOperations {
+abstract class ServerOperations extends InsightOperations {
     ServerOperations(Transport transport, String token, Duration timeout, RetryPolicy retry) {
         super(transport, token, timeout, retry);
     }
@@ -128,8 +128,19 @@ abstract class ServerOperations extends QueueOperations {
      * @return the stream, to be closed
      */
     public EventStream<Event> events(String queue) {
+        return events(queue, EventFilter.ALL);
+    }
+
+    /**
+     * Opens the stream of the events of a queue that match.
+     *
+     * @param queue the queue; {@code null} for all queues
+     * @param filter which events
+     * @return the stream, to be closed
+     */
+    public EventStream<Event> events(String queue, EventFilter filter) {
         Call call = queue == null ? new Call("GET", "v1", "events") : new Call("GET", "v1", "queues", queue, "events");
-        return new EventStream<>(this, call, Event.class);
+        return new EventStream<>(this, call.query(filter.fields()), Event.class);
     }
 
     /**

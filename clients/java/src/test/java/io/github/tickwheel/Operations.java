@@ -121,7 +121,27 @@ final class Operations implements AutoCloseable {
     private static ListOptions options(Map<String, Object> with) {
         return new ListOptions(
                 Wire.read(with.get("state"), State.class), instant(with, "due_from"), instant(with, "due_to"),
-                text(with, "key_prefix"), integer(with, "limit"), text(with, "page"));
+                text(with, "key"), text(with, "key_prefix"), text(with, "error"), text(with, "error_group"),
+                integer(with, "limit"), text(with, "page"));
+    }
+
+    private static EventFilter eventFilter(Map<String, Object> with) {
+        return new EventFilter(
+                with.get("event") == null ? null : List.of(text(with, "event").split(",")),
+                Wire.read(with.get("state"), State.class), text(with, "key"), text(with, "key_prefix"),
+                text(with, "error"));
+    }
+
+    private static BulkChange change(Map<String, Object> with) {
+        Map<String, Object> filter = with.get("filter") == null ? Map.of() : object(with.get("filter"));
+        return new BulkChange(
+                Wire.read(with.get("action"), BulkChange.Action.class),
+                new JobFilter(
+                        Wire.read(filter.get("state"), State.class), text(filter, "error"), text(filter, "error_group"),
+                        text(filter, "key"), text(filter, "key_prefix"), instant(filter, "due_from"),
+                        instant(filter, "due_to")),
+                duration(with, "delay"), instant(with, "due"), flag(with, "dry_run"), integer(with, "limit"),
+                text(with, "cursor"));
     }
 
     private static List<LeaseItem> leases(Map<String, Object> with) {
@@ -154,7 +174,8 @@ final class Operations implements AutoCloseable {
     }
 
     Object perform(String operation, Map<String, Object> with) throws Exception {
-        for (Group group : List.<Group>of(this::onJobs, this::onLeases, this::onQueues, this::onSchedules, this::onTargets, this::onServer)) {
+        for (Group group : List.<Group>of(this::onJobs, this::onLeases, this::onQueues, this::onSchedules, this::onTargets,
+                this::onInsight, this::onServer)) {
             Object answer = group.perform(operation, with);
             if (answer != null) {
                 return answer;
@@ -281,7 +302,7 @@ final class Operations implements AutoCloseable {
                     queue, Wire.read(with.get("state"), State.class), duration(with, "older_than")));
             case "drain_queue" -> Map.of("count", client.cancelWaiting(queue));
             case "remove_queue" -> Map.of("count", client.removeQueue(queue, flag(with, "force")));
-            case "groups" -> client.groups(queue, text(with, "prefix"), text(with, "page"));
+            case "groups" -> client.groups(queue, text(with, "prefix"), integer(with, "limit"), text(with, "page"));
             case "patch_group" -> patchGroup(queue, text(with, "group"), with);
             default -> null;
         };
@@ -326,6 +347,20 @@ final class Operations implements AutoCloseable {
         };
     }
 
+    private Object onInsight(String operation, Map<String, Object> with) {
+        String queue = text(with, "queue");
+        return switch (operation) {
+            case "errors" -> client.errors(queue, integer(with, "limit"));
+            case "change_matching" -> client.changeMatching(queue, change(with));
+            case "change_all" -> client.changeAllMatching(queue, change(with));
+            case "overview" -> client.overview();
+            case "history" -> client.history(
+                    "24h".equals(with.get("window")) ? History.Window.HOURS_24 : History.Window.MINUTES_15, queue);
+            case "wheel" -> client.wheel();
+            default -> null;
+        };
+    }
+
     private Object onServer(String operation, Map<String, Object> with) throws Exception {
         switch (operation) {
             case "stats":
@@ -341,7 +376,8 @@ final class Operations implements AutoCloseable {
             case "work":
                 return work(with);
             case "follow":
-                stream = flag(with, "targets") ? client.targetEvents() : client.events(text(with, "queue"));
+                stream = flag(with, "targets") ? client.targetEvents()
+                        : client.events(text(with, "queue"), eventFilter(with));
                 return Map.of();
             case "events":
                 List<Object> events = new ArrayList<>();

@@ -270,7 +270,13 @@ final class FakeJobs {
     }
 
     /** Returns all matching jobs on one page. */
-    Object list(String queue, String query) {
+    Object list(String queue, String query) throws Refused {
+        for (String parameter : query.split("&")) {
+            String name = parameter.split("=", 2)[0];
+            if (!Set.of("", "state", "limit", "page").contains(name)) {
+                throw new Refused(501, "not-in-fake", "the fake cannot list jobs by " + name);
+            }
+        }
         List<Object> found = new ArrayList<>();
         for (Entry job : sorted(queue)) {
             boolean isExcluded = query.contains("state=") && !("&" + query + "&").contains("&state=" + job.state() + "&");

@@ -19,13 +19,13 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::app::{App, Common, Documents};
 use crate::auth::Gate;
-use crate::beanstalk::Port;
+use crate::beanstalk::BeanstalkPort;
 use crate::clock::{ClockError, ManualTime};
 use crate::cluster::{self, ClusterBackend, ClusterNode, NodeConnector};
 use crate::config::Config;
-use crate::http::connections::Connections;
 use crate::http::descriptors::Descriptors;
-use crate::http::listener::Door;
+use crate::http::listener::HttpPort;
+use crate::http::ports::Ports;
 use crate::idempotency::OldMarkers;
 use crate::push::Push;
 use crate::shutdown::Shutdown;
@@ -394,16 +394,16 @@ impl Entrance {
     ) -> (JoinSet<()>, JoinSet<()>) {
         let Self { listener, address, acceptor, limit, beanstalk } = self;
         tracing::info!(%address, tls = acceptor.is_some(), "serving");
-        let open = Connections::new(limit);
+        let ports = Ports::new(limit, Arc::clone(common));
         let (mut connections, mut sessions) = (JoinSet::new(), JoinSet::new());
         let speak_beanstalk = async {
             if let (Some((listener, address)), Some(app)) = (beanstalk, app.clone()) {
                 tracing::info!(%address, "serving the beanstalkd protocol");
-                Port::new(app, Arc::clone(&open)).accept(listener, &mut sessions).await;
+                ports.accept(listener, &BeanstalkPort::new(app), &mut sessions).await;
             }
         };
-        let door = Door::new(router, acceptor, Arc::clone(&open), Arc::clone(common), app.clone());
-        tokio::join!(door.accept(listener, &mut connections), speak_beanstalk);
+        let http = HttpPort::new(router, acceptor, Arc::clone(common), app.clone());
+        tokio::join!(ports.accept(listener, &http, &mut connections), speak_beanstalk);
         (connections, sessions)
     }
 }

@@ -30,76 +30,46 @@ mod transfer;
 mod tubes;
 mod worker;
 
-use std::net::SocketAddr;
+use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::net::TcpStream;
 
 pub use command::{Command, MAX_LINE_BYTES, MAX_TUBE_BYTES, Put, Refusal, parse_line};
 pub use decoder::{Decoder, Request};
 
 use crate::app::App;
-use crate::http::connections::{Connections, Place};
+use crate::http::connections::Place;
 use crate::http::listener::serve_until_asked;
+use crate::http::ports::Port;
 use session::Session;
 use tubes::Tubes;
 
-/// How long a client that is not let in may take to read that.
-const REFUSAL: Duration = Duration::from_secs(1);
-
-/// Where connections come in.
-pub(crate) struct Port {
+/// The port for the beanstalkd protocol.
+pub(crate) struct BeanstalkPort {
     app: App,
-    connections: Arc<Connections>,
     tubes: Arc<Tubes>,
 }
 
-impl Port {
-    pub(crate) fn new(app: App, connections: Arc<Connections>) -> Self {
-        Self { app, connections, tubes: Arc::new(Tubes::new()) }
+impl BeanstalkPort {
+    pub(crate) fn new(app: App) -> Self {
+        Self { app, tubes: Arc::new(Tubes::new()) }
+    }
+}
+
+impl Port for BeanstalkPort {
+    fn serve(
+        &self,
+        stream: TcpStream,
+        place: Arc<Place>,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        serve(self.app.clone(), Arc::clone(&self.tubes), place, stream)
     }
 
-    /// Accepts connections until the service is told to stop.
-    pub(crate) async fn accept(&self, listener: TcpListener, tasks: &mut JoinSet<()>) {
-        let shutdown = self.app.shutdown().clone();
-        let mut begun = pin!(shutdown.begun());
-        loop {
-            let accepted = async {
-                self.connections.settled().await;
-                listener.accept().await
-            };
-            let accepted = tokio::select! {
-                () = &mut begun => return,
-                accepted = accepted => accepted,
-                Some(_) = tasks.join_next() => continue,
-            };
-            match accepted {
-                Ok((stream, address)) => self.admit(stream, address, tasks),
-                Err(error) => {
-                    tracing::warn!(%error, "a beanstalk connection could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-            }
-        }
-    }
-
-    fn admit(&self, mut stream: TcpStream, address: SocketAddr, tasks: &mut JoinSet<()>) {
-        let _ = stream.set_nodelay(true);
-        let Some(place) = self.connections.enter(address) else {
-            self.app.counts().refuse();
-            tracing::warn!(%address, "too many connections are busy");
-            tasks.spawn(async move {
-                let refuse = stream.write_all(Refusal::OutOfMemory.line().as_bytes());
-                let _ = tokio::time::timeout(REFUSAL, refuse).await;
-            });
-            return;
-        };
-        tasks.spawn(serve(self.app.clone(), Arc::clone(&self.tubes), Arc::new(place), stream));
+    fn refusal(&self) -> Option<Vec<u8>> {
+        Some(Refusal::OutOfMemory.line().into())
     }
 }
 

@@ -25,6 +25,7 @@ use crate::auth::Caller;
 use crate::http::connections::{Answering, Place};
 use crate::http::memory::Share;
 use crate::http::stall::Impatient;
+use crate::insight::WorkerName;
 use crate::tokens::Scope;
 
 /// Answers that are waited for at the same time: batches of puts or deletes, and lines after them.
@@ -67,6 +68,8 @@ pub(super) struct Session {
     pub(super) stream: Impatient<TcpStream>,
     /// Who is at the other end; `None` until a token is shown, if one is needed.
     caller: Option<Caller>,
+    /// The name of the worker at the other end.
+    worker: String,
     /// The queues, as far as the caller may touch them.
     pub(super) queues: Queues,
     pub(super) decoder: Decoder,
@@ -101,10 +104,12 @@ impl Session {
             Some(caller) => app.queues().limited_to(caller.access().clone()),
             None => app.queues().clone(),
         };
+        let worker = format!("beanstalk {}", place.address());
         Self {
             used: tubes.enter(DEFAULT, Reference::Using),
             watched: vec![tubes.enter(DEFAULT, Reference::Watching)],
-            queues: queues.as_worker(format!("beanstalk {}", place.address())),
+            queues: queues.as_worker(worker.clone()),
+            worker,
             decoder: Decoder::new(app.queue_limits().payload),
             share: app.memory().share(),
             app,
@@ -169,6 +174,9 @@ impl Session {
         }
         if self.is_worker {
             counts.workers.fetch_sub(1, Ordering::Relaxed);
+            for tube in &self.watched {
+                self.app.insight().workers.forget(tube, self.worker_name());
+            }
         }
     }
 
@@ -549,6 +557,11 @@ impl Session {
             self.is_worker = true;
             self.tubes.counts.workers.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Returns the name under which operators see this connection.
+    pub(super) fn worker_name(&self) -> WorkerName<'_> {
+        WorkerName::Given(&self.worker)
     }
 }
 

@@ -65,15 +65,17 @@ impl Session {
             lease_of,
             charge.admit(),
         );
-        let tubes = Arc::clone(&self.tubes);
+        let (app, tubes) = (self.app.clone(), Arc::clone(&self.tubes));
         for tube in &*watched {
             tubes.enter(tube, Reference::Waiting);
+            app.insight().workers.note(tube, self.worker_name(), timeout.min(margin));
         }
         tubes.counts.waiting.fetch_add(1, Ordering::Relaxed);
         let reserved = self.wait_with_client(answer).await;
         tubes.counts.waiting.fetch_sub(1, Ordering::Relaxed);
         for tube in &*watched {
             tubes.leave(tube, Reference::Waiting);
+            app.insight().workers.note_end(tube, self.worker_name());
         }
         match reserved? {
             Some(Ok(Some(delivery))) => {
@@ -102,7 +104,11 @@ impl Session {
         self.became_worker();
         let charge = Charge::new(self.app.memory().share());
         match self.queues.reserve_job(id, lease_of, charge.admit()).await {
-            Ok(Some(delivery)) => self.deliver(delivery),
+            Ok(Some(delivery)) => {
+                let (workers, queue) = (&self.app.insight().workers, &delivery.job.queue);
+                workers.note(queue, self.worker_name(), Duration::ZERO);
+                self.deliver(delivery);
+            }
             Ok(None) => self.respond(NOT_FOUND),
             Err(error) => self.respond_error(&error),
         }

@@ -1,12 +1,11 @@
-//! Accepting connections and serving the requests on them.
+//! Serving HTTP requests on connections.
 //!
-//! Ground rules: each connection is a task of its own. It ends when its client closes, when it is
-//! asked to make room for another ([`connections`](super::connections)), and when the service
-//! stops: at once if it waits for its client, else after the answer.
+//! Ground rules: a connection ends when its client closes, when it is asked to make room for another
+//! ([`connections`](super::connections)), and when the service stops: at once if it waits for its
+//! client, else after the answer.
 
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -22,106 +21,65 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::{JoinSet, yield_now};
+use tokio::net::TcpStream;
+use tokio::task::yield_now;
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service;
 
-use super::connections::{Answering, Connections, Place};
+use super::connections::{Answering, Place};
 use super::pipeline;
+use super::ports::Port;
 use super::stall::Impatient;
 use crate::api::{Code, Problem};
 use crate::app::{App, Common};
 
 /// A client that does not finish its handshake within this time is given up.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Clients that are told at the same time that there is no room. Others are not told.
-const MAX_REFUSALS: usize = 32;
-/// How long a client may take to read a refusal.
-const REFUSAL: Duration = Duration::from_secs(1);
+/// How long a client may take to read that the port speaks TLS.
+const SUGGESTION: Duration = Duration::from_secs(1);
 /// Bytes that are read of a plain request to the TLS port.
 const MAX_PLAIN_INPUT: u64 = 64 << 10;
 
-/// Where connections come in.
-pub(crate) struct Door {
+/// The port for HTTP, with or without TLS.
+pub(crate) struct HttpPort {
     router: Router,
     acceptor: Option<TlsAcceptor>,
-    connections: Arc<Connections>,
-    refusals: Arc<Semaphore>,
     common: Arc<Common>,
     /// Puts go straight to its queues. A node of a cluster has none of its own.
     app: Option<App>,
 }
 
-impl Door {
-    /// A door whose connections count with those that come in elsewhere.
+impl HttpPort {
     pub(crate) fn new(
         router: Router,
         acceptor: Option<TlsAcceptor>,
-        connections: Arc<Connections>,
         common: Arc<Common>,
         app: Option<App>,
     ) -> Self {
-        let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
-        Self { router, acceptor, connections, refusals, common, app }
+        Self { router, acceptor, common, app }
     }
+}
 
-    /// Accepts connections until the service is told to stop.
-    pub(crate) async fn accept(&self, listener: TcpListener, tasks: &mut JoinSet<()>) {
-        let shutdown = self.common.shutdown().clone();
-        let mut begun = pin!(shutdown.begun());
-        loop {
-            let accepted = async {
-                self.connections.settled().await;
-                listener.accept().await
-            };
-            let accepted = tokio::select! {
-                () = &mut begun => return,
-                accepted = accepted => accepted,
-                // So that the results of ended connections do not pile up.
-                Some(_) = tasks.join_next() => continue,
-            };
-            match accepted {
-                Ok((stream, address)) => self.admit(stream, address, tasks),
-                Err(error) => {
-                    // Most likely no file descriptor is left. Some will be closed.
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
-            }
-        }
-    }
-
-    fn admit(&self, stream: TcpStream, address: SocketAddr, tasks: &mut JoinSet<()>) {
-        // Answers are small and complete: waiting for more to send would only delay them.
-        let _ = stream.set_nodelay(true);
-        let Some(place) = self.connections.enter(address) else {
-            self.common.counts().refuse();
-            tracing::warn!(%address, "too many connections are busy");
-            if self.acceptor.is_none()
-                && let Ok(permit) = Arc::clone(&self.refusals).try_acquire_owned()
-            {
-                tasks.spawn(refuse(stream, permit));
-            }
-            return;
-        };
+impl Port for HttpPort {
+    fn serve(
+        &self,
+        stream: TcpStream,
+        place: Arc<Place>,
+    ) -> impl Future<Output = ()> + Send + 'static {
         let connection = Connection {
             router: self.router.clone(),
             common: Arc::clone(&self.common),
             app: self.app.clone(),
-            place: place.into(),
+            place,
         };
-        tasks.spawn(connection.run(stream, self.acceptor.clone()));
+        connection.run(stream, self.acceptor.clone())
     }
-}
 
-/// Tells a client that there is no room, without waiting for its request.
-async fn refuse(mut stream: TcpStream, _permit: OwnedSemaphorePermit) {
-    let why = "there are too many connections: close some, or try again later";
-    let problem = Problem::new(Code::Unavailable, why);
-    let write = write_problem(&mut stream, &problem);
-    let _ = tokio::time::timeout(REFUSAL, write).await;
+    fn refusal(&self) -> Option<Vec<u8>> {
+        let why = "there are too many connections: close some, or try again later";
+        // A client of the TLS port expects a handshake.
+        self.acceptor.is_none().then(|| only_answer(&Problem::new(Code::Unavailable, why)))
+    }
 }
 
 /// Tells a client that sent plain HTTP to the TLS port which URL to use.
@@ -129,15 +87,16 @@ async fn suggest_https(mut stream: TcpStream) {
     let why =
         "this port speaks TLS: repeat the request with https:// instead of http:// in its URL";
     let answer = async {
-        write_problem(&mut stream, &Problem::new(Code::TlsRequired, why)).await?;
+        stream.write_all(&only_answer(&Problem::new(Code::TlsRequired, why))).await?;
+        stream.shutdown().await?;
         // Closing a socket with unread input resets the connection, and the answer is lost.
         tokio::io::copy(&mut stream.take(MAX_PLAIN_INPUT), &mut tokio::io::sink()).await
     };
-    let _ = tokio::time::timeout(REFUSAL, answer).await;
+    let _ = tokio::time::timeout(SUGGESTION, answer).await;
 }
 
-/// Writes a problem document as the only answer of a connection.
-async fn write_problem(stream: &mut TcpStream, problem: &Problem) -> std::io::Result<()> {
+/// Returns a problem document as the only answer of a connection.
+fn only_answer(problem: &Problem) -> Vec<u8> {
     let body = serde_json::to_string(problem).unwrap_or_default();
     let status = StatusCode::from_u16(problem.status).unwrap_or(StatusCode::BAD_REQUEST);
     let retry = if problem.status == 503 { "retry-after: 1\r\n" } else { "" };
@@ -146,8 +105,7 @@ async fn write_problem(stream: &mut TcpStream, problem: &Problem) -> std::io::Re
          content-length: {}\r\n{retry}connection: close\r\n\r\n{body}",
         body.len()
     );
-    stream.write_all(answer.as_bytes()).await?;
-    stream.shutdown().await
+    answer.into_bytes()
 }
 
 /// Whether a client speaks plain HTTP: its first byte is a letter, where TLS sends 22.

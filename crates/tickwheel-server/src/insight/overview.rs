@@ -94,7 +94,7 @@ impl Glance<'_> {
         let mut totals = self.totals(&queues, stats, &samples);
         drop(samples);
         totals.workers = workers.map(|(_, all)| all).filter(|all| {
-            // Deliveries without a worker that was seen go elsewhere than through HTTP.
+            // Deliveries without a worker go to targets, or went to connections that have closed.
             *all > 0 || totals.rates.is_none_or(|rates| rates.delivered <= 0.0)
         });
         let queues_left_out = queues.len().saturating_sub(max_queues) as u64;

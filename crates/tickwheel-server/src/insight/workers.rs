@@ -1,7 +1,8 @@
 //! Who reserved jobs lately.
 //!
-//! A worker that gives a name is known by it. Workers without one are counted together for each
-//! token and address, because a worker may use several connections.
+//! A worker that gives a name is known by it, and a connection of the beanstalkd protocol by the name
+//! that its deliveries carry. Workers over HTTP without a name are counted together for each token and
+//! address, because a worker may use several connections.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
@@ -11,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// A worker counts for this long after its last request has ended.
 const LATELY: Duration = Duration::from_secs(60);
+/// The longest wait that is remembered as it is. The beanstalkd protocol has waits without a limit.
+const MAX_WAIT: Duration = Duration::from_secs(366 * 24 * 3_600);
 /// Workers that are remembered, of all queues together. Each takes about 40 bytes.
 const MAX_WORKERS: usize = 20_000;
 
@@ -47,7 +50,8 @@ impl Seen {
             self.forget(now);
         }
         if self.count >= MAX_WORKERS {
-            self.is_full_until = Some(until);
+            // A wait without a limit must not make the number unknown for ever.
+            self.is_full_until = Some(until.min(now + 2 * LATELY));
             return;
         }
         self.queues.entry(queue.to_owned()).or_default().insert(worker, until);
@@ -69,10 +73,30 @@ impl Workers {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A worker asks for jobs of a queue, and waits for up to this long.
+    /// Notes that a worker asks for jobs of a queue, and waits for up to this long.
     pub(crate) fn note(&self, queue: &str, worker: WorkerName<'_>, wait: Duration) {
         let now = Instant::now();
-        self.seen().note(queue, self.hasher.hash_one(worker), now, now + wait + LATELY);
+        let until = now + wait.min(MAX_WAIT) + LATELY;
+        self.seen().note(queue, self.hasher.hash_one(worker), now, until);
+    }
+
+    /// Notes that the wait of a worker has ended.
+    pub(crate) fn note_end(&self, queue: &str, worker: WorkerName<'_>) {
+        let worker = self.hasher.hash_one(worker);
+        if let Some(until) = self.seen().queues.get_mut(queue).and_then(|it| it.get_mut(&worker)) {
+            *until = Instant::now() + LATELY;
+        }
+    }
+
+    /// Forgets a worker of a queue at once.
+    pub(crate) fn forget(&self, queue: &str, worker: WorkerName<'_>) {
+        let worker = self.hasher.hash_one(worker);
+        let mut seen = self.seen();
+        if let Some(workers) = seen.queues.get_mut(queue)
+            && workers.remove(&worker).is_some()
+        {
+            seen.count -= 1;
+        }
     }
 
     /// Returns the number of workers of each queue that is wanted, and of all these together;
@@ -116,6 +140,21 @@ mod tests {
         assert_eq!((each["mail"], each["orders"], all), (3, 1, 3));
         let (each, all) = workers.count(|queue| queue == "orders").unwrap();
         assert_eq!((each.get("mail"), all), (None, 1));
+    }
+
+    #[test]
+    fn a_worker_whose_wait_has_no_limit_counts_until_it_leaves() {
+        let workers = Workers::default();
+        let name = WorkerName::Given("beanstalk 127.0.0.1:40000");
+        let until = |workers: &Workers| *workers.seen().queues["mail"].values().next().unwrap();
+        workers.note("mail", name, Duration::MAX);
+        assert!(until(&workers) > Instant::now() + MAX_WAIT);
+        workers.note_end("mail", name);
+        assert!(until(&workers) <= Instant::now() + LATELY);
+        workers.forget("mail", name);
+        workers.forget("orders", name);
+        assert_eq!(workers.count(|_| true).unwrap().1, 0);
+        assert_eq!(workers.seen().count, 0);
     }
 
     #[test]

@@ -312,3 +312,46 @@ async fn a_service_that_stops_takes_no_jobs_and_gives_reserved_ones_back() {
     assert_eq!(client.ask("reserve").await, format!("RESERVED {number} 1\nx"));
     service.stop().await;
 }
+
+#[tokio::test]
+async fn connections_that_reserve_are_the_workers_of_the_tubes_they_watch() {
+    let service = service().await;
+    // Of the tubes mail and default, and of all together. Without a worker the number may be
+    // unknown, because jobs were delivered lately.
+    let workers = async || {
+        let overview = service.get("/v1/overview").await.json();
+        let queues = overview["queues"].as_array().unwrap();
+        let of = |name: &str| &queues.iter().find(|it| it["name"] == name).unwrap()["workers"];
+        [of("mail"), of("default"), &overview["totals"]["workers"]]
+            .map(|number| number.as_u64().unwrap_or_default())
+    };
+    let mut put = Client::of(&service).await;
+    put.put("0 0 60", "y").await;
+    put.ask("use mail").await;
+    let number = put.put("0 0 60", "x").await;
+    assert_eq!(workers().await, [0, 0, 0]);
+
+    let mut first = Client::of(&service).await;
+    first.ask("watch mail").await;
+    first.ask("ignore default").await;
+    assert_eq!(first.ask("reserve").await, format!("RESERVED {number} 1\nx"));
+    assert_eq!(workers().await, [1, 0, 1]);
+    // The same connection is the same worker, also while it waits without a limit.
+    first.send("reserve\r\n").await;
+    somebody_waits(&service).await;
+    assert_eq!(workers().await, [1, 0, 1]);
+
+    let mut second = Client::of(&service).await;
+    second.ask("watch mail").await;
+    assert!(second.ask("reserve-with-timeout 0").await.starts_with("RESERVED "));
+    assert_eq!(workers().await, [2, 1, 2]);
+    second.hang_up().await;
+    drop(first);
+    let gone = async {
+        while workers().await != [0, 0, 0] {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.expect("closed connections are no workers");
+    service.stop().await;
+}

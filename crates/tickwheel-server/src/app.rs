@@ -1,5 +1,6 @@
 //! The state that all requests share.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant, SystemTime};
@@ -67,6 +68,8 @@ enum Client {
 pub(crate) struct Documents {
     pub(crate) openapi: bytes::Bytes,
     pub(crate) page: bytes::Bytes,
+    /// `METHOD /path` of each route that has parameters in its query.
+    pub(crate) with_query: HashSet<String>,
 }
 
 impl Common {

@@ -1,13 +1,12 @@
-//! Extractors: names from the path, parameters from the query, JSON from the body. Errors name the
-//! field.
+//! Extractors: names from the path, JSON from the body. Errors name the field.
 
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::pin;
+use std::str::FromStr;
 use std::sync::LazyLock;
 use std::task::Poll;
 
-use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
+use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::HeaderMap;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
@@ -62,13 +61,20 @@ impl FromRequestParts<App> for QueueName {
     }
 }
 
+impl FromStr for QueueName {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        if is_name(name) {
+            return Ok(Self(name.to_owned()));
+        }
+        Err(format!("{:?} is not a valid name of a queue: {NAME_RULE}", shown(name)))
+    }
+}
+
 /// Returns the name of a queue, if a text is one.
 pub(crate) fn queue_name(name: &str) -> Result<QueueName, Failure> {
-    if is_name(name) {
-        return Ok(QueueName(name.to_owned()));
-    }
-    let why = format!("{:?} is not a valid name of a queue: {NAME_RULE}", shown(name));
-    Err(Failure::new(Code::InvalidParameter, why).at("queue"))
+    name.parse().map_err(|why: String| Failure::new(Code::InvalidParameter, why).at("queue"))
 }
 
 /// The name of a schedule in the path.
@@ -189,84 +195,6 @@ impl FromRequestParts<App> for PathCode {
             Failure::new(Code::NotFound, why).at("code")
         };
         known.copied().map(Self).ok_or_else(unknown)
-    }
-}
-
-/// The parameters of the query.
-pub(crate) struct Params(BTreeMap<String, String>);
-
-impl Params {
-    /// Returns the parameters of a request that the server makes itself.
-    pub(crate) fn of<const N: usize>(params: [(&str, &str); N]) -> Self {
-        Self(params.map(|(name, value)| (name.to_owned(), value.to_owned())).into())
-    }
-
-    /// Refuses unknown parameters.
-    pub(crate) fn only(&self, known: &[&str]) -> Result<(), Failure> {
-        let unknown = self.0.keys().find(|name| !known.contains(&name.as_str()));
-        unknown.map_or(Ok(()), |name| {
-            let known = known.join(", ");
-            let why = format!("there is no parameter {:?} here: take {known}", shown(name));
-            Err(Failure::new(Code::InvalidParameter, why).at(shown(name)))
-        })
-    }
-
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
-    }
-
-    /// Parses a parameter.
-    pub(crate) fn parse<T, E: std::fmt::Display>(
-        &self,
-        name: &str,
-        parse: impl FnOnce(&str) -> Result<T, E>,
-    ) -> Result<Option<T>, Failure> {
-        let wrong = |error: E| Failure::new(Code::InvalidParameter, error.to_string()).at(name);
-        self.get(name).map(parse).transpose().map_err(wrong)
-    }
-
-    /// Returns a parameter that is `true` or `false`. Defaults to `false`.
-    pub(crate) fn flag(&self, name: &str) -> Result<bool, Failure> {
-        let flag = self.parse(name, |text| match text {
-            "true" => Ok(true),
-            "false" => Ok(false),
-            other => Err(format!("{:?} must be true or false", shown(other))),
-        });
-        Ok(flag?.unwrap_or_default())
-    }
-
-    /// Returns a number within bounds.
-    pub(crate) fn number(
-        &self,
-        name: &str,
-        least: usize,
-        most: usize,
-    ) -> Result<Option<usize>, Failure> {
-        self.parse(name, |text| {
-            let number = text.parse().ok().filter(|number| (least..=most).contains(number));
-            number.ok_or_else(|| {
-                format!("must be a number between {least} and {most}, got {:?}", shown(text))
-            })
-        })
-    }
-}
-
-impl FromRequestParts<App> for Params {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        let pairs = Query::<Vec<(String, String)>>::from_request_parts(parts, app)
-            .await
-            .map_err(|error| Failure::new(Code::InvalidParameter, error.to_string()))?;
-        let mut params = BTreeMap::new();
-        for (name, value) in pairs.0 {
-            if params.contains_key(&name) {
-                let why = format!("the parameter {:?} is given twice", shown(&name));
-                return Err(Failure::new(Code::InvalidParameter, why).at(shown(&name)));
-            }
-            params.insert(name, value);
-        }
-        Ok(Self(params))
     }
 }
 

@@ -20,6 +20,7 @@ use crate::config::AccessLog;
 use crate::http::Visit;
 use crate::page;
 use crate::problem::Failure;
+use crate::query;
 use crate::telemetry::{self, TRACEPARENT, TraceContext};
 
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -28,19 +29,6 @@ const LONGEST_URI: usize = 8 << 10;
 
 /// Paths that need no token.
 const OPEN: [&str; 4] = ["/healthz", "/readyz", "/openapi.json", "/docs"];
-
-/// Routes whose GET has parameters.
-const WITH_QUERY: [&str; 9] = [
-    "/v1/queues/{queue}/errors",
-    "/v1/queues/{queue}/groups",
-    "/v1/queues/{queue}/jobs",
-    "/v1/queues/{queue}/events",
-    "/v1/errors",
-    "/v1/events",
-    "/v1/history",
-    "/v1/schedules/{name}/next",
-    "/v1/stats",
-];
 
 pub(crate) async fn front(State(app): State<App>, mut request: Request, next: Next) -> Response {
     let matched = request.extensions().get::<MatchedPath>().cloned();
@@ -164,7 +152,7 @@ pub(crate) fn admit<B>(
         app.gate().admit(request.headers()).map_err(|refusal| app.refuse(address, refusal))?
     };
     app.check_rate(&caller, address)?;
-    check_query(request, route)?;
+    check_query(app, request, route)?;
     Ok(caller)
 }
 
@@ -182,22 +170,20 @@ fn check_host<B>(request: &axum::http::Request<B>) -> Result<(), Failure> {
 
 /// Refuses parameters on routes without any. Otherwise a delay in the query of a put would be
 /// ignored, and the job would be due at once.
-fn check_query<B>(request: &axum::http::Request<B>, route: &str) -> Result<(), Failure> {
+fn check_query<B>(
+    app: &App,
+    request: &axum::http::Request<B>,
+    route: &str,
+) -> Result<(), Failure> {
     let Some(query) = request.uri().query().filter(|query| !query.is_empty()) else {
         return Ok(());
     };
-    let takes_some = match *request.method() {
-        Method::GET | Method::HEAD => WITH_QUERY.contains(&route),
-        Method::DELETE => route == "/v1/queues/{queue}",
-        _ => false,
-    };
+    let method = if *request.method() == Method::HEAD { &Method::GET } else { request.method() };
+    let takes_some = app.documents().with_query.contains(&format!("{method} {route}"));
     if takes_some || !route.starts_with("/v1/") {
         return Ok(());
     }
-    let name: String =
-        query.split(['=', '&']).next().unwrap_or_default().chars().take(64).collect();
-    let why = format!("there is no parameter {name:?} here, nor any other");
-    Err(Failure::new(Code::InvalidParameter, why).at(name))
+    Err(query::unknown(query.split(['=', '&']).next().unwrap_or_default(), &[]))
 }
 
 /// Returns the trace that the client continues here.

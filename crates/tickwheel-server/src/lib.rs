@@ -21,6 +21,7 @@
 //! | `cluster` | the service as a node of a cluster |
 //! | `routes` | what is served at which path |
 //! | `front` | what happens to every request |
+//! | `extract`, `query` | what routes read from a request: names, parameters, bodies |
 //! | `events` | streams of what happens |
 //! | `bulk` | changes to every job that matches a filter |
 //! | `insight` | what operators see: overview, history, timing wheel |
@@ -57,6 +58,8 @@ mod page;
 mod problem;
 mod push;
 mod puts;
+mod query;
+#[allow(unused_qualifications, reason = "utoipa writes out the paths of parameters")]
 mod routes;
 mod server;
 mod shutdown;

@@ -4,6 +4,8 @@
 //! from the middleware are added here, to all routes by the same rules: names in the path,
 //! problems, the token, the request id.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 use tickwheel_queue::{NewSchedule, Pacing, RetryPolicy};
 use utoipa::openapi::tag::TagBuilder;
@@ -172,14 +174,27 @@ fn bounds() -> [(&'static str, &'static str, usize); 5] {
     ]
 }
 
-/// `METHOD /path` of each route.
-pub(crate) fn routes(document: &Value) -> Vec<String> {
+/// Returns `METHOD /path` of each route, with its description.
+fn operations(document: &Value) -> impl Iterator<Item = (String, &Value)> {
     let paths = document["paths"].as_object().into_iter().flatten();
-    let names = |(path, item): (&String, &Value)| {
+    paths.flat_map(|(path, item)| {
         let methods = item.as_object().into_iter().flatten();
-        methods.map(|(method, _)| format!("{} {path}", method.to_uppercase())).collect::<Vec<_>>()
+        methods.map(move |(method, it)| (format!("{} {path}", method.to_uppercase()), it))
+    })
+}
+
+/// Returns `METHOD /path` of each route.
+pub(crate) fn routes(document: &Value) -> Vec<String> {
+    operations(document).map(|(name, _)| name).collect()
+}
+
+/// Returns `METHOD /path` of each route that has parameters in its query.
+pub(crate) fn with_query(document: &Value) -> HashSet<String> {
+    let has_query = |operation: &Value| {
+        let mut parameters = operation["parameters"].as_array().into_iter().flatten();
+        parameters.any(|parameter| parameter["in"] == "query")
     };
-    paths.flat_map(names).collect()
+    operations(document).filter(|(_, it)| has_query(it)).map(|(name, _)| name).collect()
 }
 
 /// Removes Rust examples and links from all descriptions.

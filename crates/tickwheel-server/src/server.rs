@@ -282,6 +282,7 @@ impl Server {
         let documents = Documents {
             page: docs_page::render(&document).into(),
             openapi: serde_json::to_vec(&document).unwrap_or_default().into(),
+            with_query: openapi::with_query(&document),
         };
         let names = openapi::routes(&document);
         let (telemetry, export) = Telemetry::new(&config);

@@ -9,8 +9,8 @@ use super::answer::html;
 use super::visitor::Visitor;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::Params;
 use crate::problem::Failure;
+use crate::query::Params;
 use crate::routes;
 
 pub(super) async fn index(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
@@ -33,7 +33,7 @@ pub(super) async fn live(State(app): State<App>, caller: Caller) -> Result<Respo
 pub(super) async fn history(
     State(app): State<App>,
     caller: Caller,
-    params: Params,
+    params: Params<routes::insight::HistoryQuery>,
 ) -> Result<Response, Failure> {
     Ok(routes::insight::history(State(app), caller, params).await?.into_response())
 }

@@ -19,8 +19,9 @@ use crate::api::{
 };
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{self, OptionalBody, Params, QueueName};
+use crate::extract::{self, OptionalBody, QueueName};
 use crate::problem::Failure;
+use crate::query::{Flag, Params};
 use crate::routes;
 use crate::tokens::Scope;
 use crate::wire::IntoWire;
@@ -145,7 +146,7 @@ pub(super) async fn act(
             (removed.0.count, "removed")
         }
         "remove" => {
-            let force = Params::of([("force", "true")]);
+            let force = Params(routes::queues::RemoveQuery { force: Some(Flag(true)) });
             let removed = routes::queues::remove(state, who, queue()?, force).await?;
             let action = "queue.remove";
             return Ok(changed(

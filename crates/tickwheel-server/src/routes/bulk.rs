@@ -3,22 +3,35 @@
 use axum::Json;
 use axum::extract::State;
 use tickwheel_queue::{self as queue, Error, ErrorList, Time};
+use utoipa::IntoParams;
 
 use crate::api::{BulkRequest, BulkResponse, ErrorGroup, ErrorGroups};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::bulk;
-use crate::extract::{Body, Params, QueueName};
+use crate::extract::{Body, QueueName};
 use crate::problem::Failure;
+use crate::query::{Number, Params, query};
 use crate::tokens::Scope;
 use crate::wire::IntoWire;
 
 /// The largest number of groups in an answer.
 const MAX_GROUPS: usize = 1_000;
 
-fn error_list(params: &Params, queue: Option<String>) -> Result<ErrorList, Failure> {
-    params.only(&["limit"])?;
-    Ok(ErrorList { queue, limit: params.number("limit", 1, MAX_GROUPS)?.unwrap_or(100) })
+/// How many groups of errors are shown.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ErrorQuery {
+    /// The maximum number of groups; defaults to 100
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
+    limit: Option<Number<1, MAX_GROUPS>>,
+}
+query!(ErrorQuery { limit });
+
+impl ErrorQuery {
+    fn list(&self, queue: Option<String>) -> ErrorList {
+        ErrorList { queue, limit: self.limit.map_or(100, |limit| limit.0) }
+    }
 }
 
 /// Returns the errors that a caller may see, grouped.
@@ -58,16 +71,15 @@ pub(crate) async fn grouped(
 /// As for one queue, for all queues that the caller may see.
 #[utoipa::path(
     get, path = "/v1/errors", tag = "insight", operation_id = "listAllErrors",
-    params(("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
-            description = "The largest number of groups. Defaults to 100")),
+    params(ErrorQuery),
     responses((status = 200, description = "The errors, by group", body = ErrorGroups))
 )]
 pub(crate) async fn all_errors(
     State(app): State<App>,
     caller: Caller,
-    params: Params,
+    Params(query): Params<ErrorQuery>,
 ) -> Result<Json<ErrorGroups>, Failure> {
-    Ok(Json(grouped(&app, &caller, error_list(&params, None)?).await?))
+    Ok(Json(grouped(&app, &caller, query.list(None)).await?))
 }
 
 /// See why jobs of a queue fail.
@@ -77,18 +89,17 @@ pub(crate) async fn all_errors(
 /// lists and bulk changes.
 #[utoipa::path(
     get, path = "/v1/queues/{queue}/errors", tag = "insight", operation_id = "listErrors",
-    params(("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
-            description = "The largest number of groups. Defaults to 100")),
+    params(ErrorQuery),
     responses((status = 200, description = "The errors, by group", body = ErrorGroups))
 )]
 pub(crate) async fn errors(
     State(app): State<App>,
     caller: Caller,
     QueueName(queue): QueueName,
-    params: Params,
+    Params(query): Params<ErrorQuery>,
 ) -> Result<Json<ErrorGroups>, Failure> {
     caller.may(Scope::Read, &queue)?;
-    Ok(Json(grouped(&app, &caller, error_list(&params, Some(queue))?).await?))
+    Ok(Json(grouped(&app, &caller, query.list(Some(queue))).await?))
 }
 
 /// Change every job of a queue that matches.

@@ -1,62 +1,87 @@
 //! Event streams.
 
-use axum::extract::{FromRequestParts, State};
+use std::str::FromStr;
+
+use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use tickwheel_queue::{self as queue, EventId};
+use utoipa::IntoParams;
 
-use crate::api::{Code, Event};
+use crate::api::{Code, Event, JobState};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::events::{EventBody, EventFilter};
-use crate::extract::{Params, QueueName};
+use crate::extract::QueueName;
 use crate::problem::Failure;
+use crate::query::{Params, query};
 use crate::tokens::Scope;
 use crate::wire::IntoWire;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// The position from which a client resumes, and the events that it wants.
-pub(crate) struct GoOn(Option<EventId>, EventFilter);
+/// Which events are sent.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct EventQuery {
+    /// The same, for clients that cannot set headers
+    #[param(value_type = Option<String>, pattern = "^[0-9]{1,19}-[0-9]{1,9}-[0-9a-f]{8}$")]
+    last_event_id: Option<EventId>,
+    /// Only these events: names with commas between, such as `failed,dead`
+    #[param(value_type = Option<String>)]
+    event: Option<EventNames>,
+    /// Only events after which the job is in this state
+    #[param(value_type = Option<JobState>)]
+    state: Option<queue::State>,
+    /// Only events of jobs with this key
+    #[param(max_length = 512)]
+    key: Option<String>,
+    /// Only events of jobs whose key begins with this
+    #[param(max_length = 512)]
+    key_prefix: Option<String>,
+    /// Only failures whose error contains this text, in any case of ASCII letters
+    #[param(max_length = 4096)]
+    error: Option<String>,
+}
+query!(EventQuery { last_event_id, event, state, key, key_prefix, error });
 
-impl FromRequestParts<App> for GoOn {
-    type Rejection = Failure;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Failure> {
-        let params = Params::from_request_parts(parts, app).await?;
-        params.only(&["last_event_id", "event", "state", "key", "key_prefix", "error"])?;
-        let filter = filter_of(&params)?;
-        if let Some(id) = params.parse("last_event_id", str::parse)? {
-            return Ok(Self(Some(id), filter));
-        }
-        of_header(&parts.headers).map(|id| Self(id, filter))
+impl EventQuery {
+    /// Returns where the stream begins, and the events that it has.
+    fn start(self, headers: &HeaderMap) -> Result<(Option<EventId>, EventFilter), Failure> {
+        let from = match self.last_event_id {
+            Some(id) => Some(id),
+            None => of_header(headers)?,
+        };
+        let filter = EventFilter {
+            names: self.event.map(|names| names.0),
+            state: self.state.map(IntoWire::into_wire),
+            key: self.key,
+            key_prefix: self.key_prefix,
+            error: self.error,
+        };
+        Ok((from, filter))
     }
 }
 
-fn filter_of(params: &Params) -> Result<EventFilter, Failure> {
-    let text = |name| params.get(name).map(str::to_owned);
-    let names = params.parse("event", |text| {
+/// Names of events, with commas between.
+struct EventNames(Vec<String>);
+
+impl FromStr for EventNames {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
         let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
-        let unknown = names.iter().find(|name| !Event::NAMES.contains(&name.as_str()));
-        match unknown {
+        match names.iter().find(|name| !Event::NAMES.contains(&name.as_str())) {
             Some(name) => {
                 let name: String = name.chars().take(64).collect();
                 let known = Event::NAMES.join(", ");
                 Err(format!("unknown event {name:?}: use names from {known}, with commas between"))
             }
-            None => Ok(names),
+            None => Ok(Self(names)),
         }
-    })?;
-    Ok(EventFilter {
-        names,
-        state: params.parse("state", str::parse::<queue::State>)?.map(IntoWire::into_wire),
-        key: text("key"),
-        key_prefix: text("key_prefix"),
-        error: text("error"),
-    })
+    }
 }
 
 fn of_header(headers: &HeaderMap) -> Result<Option<EventId>, Failure> {
@@ -89,28 +114,19 @@ pub(super) fn stream(
     params(
         ("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,19}-[0-9]{1,9}-[0-9a-f]{8}$",
          description = "The id of the last event seen"),
-        ("last_event_id" = Option<String>, Query, pattern = "^[0-9]{1,19}-[0-9]{1,9}-[0-9a-f]{8}$",
-         description = "The same, for those who cannot set headers"),
-        ("event" = Option<String>, Query,
-         description = "Only these events: names with commas between, such as `failed,dead`"),
-        ("state" = Option<crate::api::JobState>, Query,
-         description = "Only events after which the job is in this state"),
-        ("key" = Option<String>, Query, max_length = 512,
-         description = "Only events of jobs with this key"),
-        ("key_prefix" = Option<String>, Query, max_length = 512,
-         description = "Only events of jobs whose key begins with this"),
-        ("error" = Option<String>, Query, max_length = 4096,
-         description = "Only failures whose error contains this text, in any case of letters"),
+        EventQuery,
     ),
     responses((status = 200, description = "The events", body = String, content_type = "text/event-stream"))
 )]
 pub(crate) async fn all(
     State(app): State<App>,
     caller: Caller,
-    from: GoOn,
+    headers: HeaderMap,
+    Params(query): Params<EventQuery>,
 ) -> Result<Response, Failure> {
-    let events = app.queues_for(&caller, Scope::Read)?.events(from.0);
-    Ok(stream(EventBody::new(app, events, from.1)))
+    let (from, filter) = query.start(&headers)?;
+    let events = app.queues_for(&caller, Scope::Read)?.events(from);
+    Ok(stream(EventBody::new(app, events, filter)))
 }
 
 /// Follow the events of a queue.
@@ -121,18 +137,7 @@ pub(crate) async fn all(
     params(
         ("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,19}-[0-9]{1,9}-[0-9a-f]{8}$",
          description = "The id of the last event seen"),
-        ("last_event_id" = Option<String>, Query, pattern = "^[0-9]{1,19}-[0-9]{1,9}-[0-9a-f]{8}$",
-         description = "The same, for those who cannot set headers"),
-        ("event" = Option<String>, Query,
-         description = "Only these events: names with commas between, such as `failed,dead`"),
-        ("state" = Option<crate::api::JobState>, Query,
-         description = "Only events after which the job is in this state"),
-        ("key" = Option<String>, Query, max_length = 512,
-         description = "Only events of jobs with this key"),
-        ("key_prefix" = Option<String>, Query, max_length = 512,
-         description = "Only events of jobs whose key begins with this"),
-        ("error" = Option<String>, Query, max_length = 4096,
-         description = "Only failures whose error contains this text, in any case of letters"),
+        EventQuery,
     ),
     responses((status = 200, description = "The events", body = String, content_type = "text/event-stream"))
 )]
@@ -140,9 +145,11 @@ pub(crate) async fn of_queue(
     State(app): State<App>,
     caller: Caller,
     QueueName(queue): QueueName,
-    from: GoOn,
+    headers: HeaderMap,
+    Params(query): Params<EventQuery>,
 ) -> Result<Response, Failure> {
+    let (from, filter) = query.start(&headers)?;
     caller.may(Scope::Read, &queue)?;
-    let events = app.queues_for(&caller, Scope::Read)?.events(from.0).of_queue(queue);
-    Ok(stream(EventBody::new(app, events, from.1)))
+    let events = app.queues_for(&caller, Scope::Read)?.events(from).of_queue(queue);
+    Ok(stream(EventBody::new(app, events, filter)))
 }

@@ -3,39 +3,49 @@
 use axum::Json;
 use axum::extract::State;
 use tickwheel_queue::GroupList;
+use utoipa::IntoParams;
 
 use crate::api::{Group, GroupPage, GroupPatch};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{Body, Params, PathGroup, QueueName};
+use crate::extract::{Body, PathGroup, QueueName};
 use crate::problem::Failure;
+use crate::query::{Number, Params, query};
 use crate::tokens::Scope;
 use crate::wire::{IntoWire, group_patch_of};
+
+/// Which groups are listed.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct GroupQuery {
+    /// Only groups whose name begins with this
+    #[param(max_length = 512)]
+    prefix: Option<String>,
+    /// The maximum number of groups in a page; defaults to 100
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
+    limit: Option<Number<1, { GroupList::MAX_LIMIT }>>,
+    /// `next` of the page before
+    page: Option<String>,
+}
+query!(GroupQuery { prefix, limit, page });
 
 /// List the groups of a queue that have live jobs or settings.
 #[utoipa::path(
     get, path = "/v1/queues/{queue}/groups", tag = "queues", operation_id = "listGroups",
-    params(
-        ("prefix" = Option<String>, Query, max_length = 512,
-         description = "Only groups whose name begins with this"),
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
-         description = "The maximum number of groups in a page; defaults to 100"),
-        ("page" = Option<String>, Query, description = "`next` of the page before"),
-    ),
+    params(GroupQuery),
     responses((status = 200, description = "A page of groups, by name", body = GroupPage))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     QueueName(queue): QueueName,
-    params: Params,
+    Params(query): Params<GroupQuery>,
 ) -> Result<Json<GroupPage>, Failure> {
     caller.may(Scope::Read, &queue)?;
-    params.only(&["prefix", "limit", "page"])?;
     let list = GroupList {
-        prefix: params.get("prefix").unwrap_or_default().to_owned(),
-        limit: params.number("limit", 1, GroupList::MAX_LIMIT)?.unwrap_or(100),
-        after: params.get("page").map(str::to_owned),
+        prefix: query.prefix.unwrap_or_default(),
+        limit: query.limit.map_or(100, |limit| limit.0),
+        after: query.page,
         ..GroupList::of(queue)
     };
     let page = app.queues_for(&caller, Scope::Read)?.groups(list).await?;

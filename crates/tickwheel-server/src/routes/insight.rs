@@ -3,14 +3,16 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use utoipa::IntoParams;
 
 use super::events::stream;
-use crate::api::{Code, History, HistoryWindow, Overview, Wheel};
+use crate::api::{History, HistoryWindow, Overview, Wheel};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{NAME_RULE, Params, is_name};
+use crate::extract::QueueName;
 use crate::insight;
 use crate::problem::Failure;
+use crate::query::{Params, query};
 
 /// See everything at one glance.
 ///
@@ -28,6 +30,18 @@ pub(crate) async fn overview(
     Ok(Json(insight::overview(&app, &caller, insight::MAX_QUEUES).await?))
 }
 
+/// Which history is shown.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct HistoryQuery {
+    /// How far back: `15m` (the default) or `24h`
+    window: Option<HistoryWindow>,
+    /// The queue; defaults to all that the token includes
+    #[param(value_type = Option<String>, pattern = "^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$")]
+    queue: Option<QueueName>,
+}
+query!(HistoryQuery { window, queue });
+
 /// See what happened in the last minutes or hours.
 ///
 /// The server keeps a point for each second of the last 15 minutes, and for each minute of the last
@@ -35,12 +49,7 @@ pub(crate) async fn overview(
 /// the start of the server.
 #[utoipa::path(
     get, path = "/v1/history", tag = "insight", operation_id = "getHistory",
-    params(
-        ("window" = Option<HistoryWindow>, Query,
-         description = "How far back: `15m` (the default) or `24h`"),
-        ("queue" = Option<String>, Query, pattern = "^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}$",
-         description = "The queue; all that the token includes if this is not given"),
-    ),
+    params(HistoryQuery),
     responses(
         (status = 200, description = "The history, in columns", body = History),
         (status = 404, description = "There is no such queue"),
@@ -49,16 +58,10 @@ pub(crate) async fn overview(
 pub(crate) async fn history(
     State(app): State<App>,
     caller: Caller,
-    params: Params,
+    Params(query): Params<HistoryQuery>,
 ) -> Result<Json<History>, Failure> {
-    params.only(&["window", "queue"])?;
-    let window = params.parse("window", str::parse::<HistoryWindow>)?.unwrap_or_default();
-    let queue = params.get("queue").map(str::to_owned);
-    if queue.as_deref().is_some_and(|queue| !is_name(queue)) {
-        let why = format!("not the name of a queue: {NAME_RULE}");
-        return Err(Failure::new(Code::InvalidParameter, why).at("queue"));
-    }
-    Ok(Json(insight::history(&app, &caller, window, queue).await?))
+    let queue = query.queue.map(|queue| queue.0);
+    Ok(Json(insight::history(&app, &caller, query.window.unwrap_or_default(), queue).await?))
 }
 
 /// See the timing wheel.

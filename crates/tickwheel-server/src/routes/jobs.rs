@@ -5,19 +5,21 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use tickwheel_queue::{Error, JobRef, List, PageToken, Queues, Time};
+use tickwheel_queue::{self as queue, Error, JobRef, List, PageToken, Queues, Time};
+use utoipa::IntoParams;
 
 use crate::api::{
-    Cancelled, JSON_TYPE, Job, JobIds, JobPage, PutRequest, PutResponse, RescheduleRequest,
-    Rescheduled, Timestamp,
+    Cancelled, JSON_TYPE, Job, JobIds, JobPage, JobState, PutRequest, PutResponse,
+    RescheduleRequest, Rescheduled, Timestamp,
 };
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{Body, BodyAndBytes, Params, PathId, PathKey, PathShortId, QueueName};
+use crate::extract::{Body, BodyAndBytes, PathId, PathKey, PathShortId, QueueName};
 use crate::http::answer;
 use crate::idempotency::{IdempotencyKey, Repeatable};
 use crate::problem::Failure;
 use crate::puts::{self, Answered};
+use crate::query::{Number, Params, query};
 use crate::tokens::Scope;
 use crate::wire::{IntoQueue, IntoWire, rfc3339, when_of};
 
@@ -71,58 +73,62 @@ pub(super) fn with_replayed(mut response: Response, replayed: bool) -> Response 
     response
 }
 
+/// Which jobs are listed.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListQuery {
+    /// Only jobs in this state
+    #[param(value_type = Option<JobState>)]
+    state: Option<queue::State>,
+    /// Only jobs due at this time or later
+    due_from: Option<Timestamp>,
+    /// Only jobs due at this time or earlier
+    due_to: Option<Timestamp>,
+    /// Only jobs with this key: the live one, and finished ones that are kept
+    #[param(max_length = 512)]
+    key: Option<String>,
+    /// Only jobs whose key begins with this: live ones, in order of their keys, or with a `state` in
+    /// which jobs are finished those
+    #[param(max_length = 512)]
+    key_prefix: Option<String>,
+    /// Only jobs whose last error contains this text, in any case of ASCII letters
+    #[param(max_length = 4096)]
+    error: Option<String>,
+    /// Only jobs whose last error belongs to this group: `error` of `listErrors`
+    #[param(max_length = 4096)]
+    error_group: Option<String>,
+    /// The maximum number of jobs in a page; defaults to 100
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
+    limit: Option<Number<1, 1_000>>,
+    /// `next` of the page before
+    #[param(value_type = Option<String>)]
+    page: Option<PageToken>,
+}
+query!(ListQuery { state, due_from, due_to, key, key_prefix, error, error_group, limit, page });
+
 /// List the jobs of a queue.
 ///
 /// Live jobs come first, in order of delivery, then leased, dead, done and cancelled ones.
 #[utoipa::path(
     get, path = "/v1/queues/{queue}/jobs", tag = "jobs", operation_id = "listJobs",
-    params(
-        ("state" = Option<crate::api::JobState>, Query, description = "Only jobs in this state"),
-        ("due_from" = Option<Timestamp>, Query, description = "Only jobs due at this time or later"),
-        ("due_to" = Option<Timestamp>, Query, description = "Only jobs due at this time or earlier"),
-        ("key" = Option<String>, Query, max_length = 512,
-         description = "Only jobs with this key: the live one, and finished ones that are kept"),
-        ("key_prefix" = Option<String>, Query, max_length = 512,
-         description = "Only jobs whose key begins with this: live ones, in order of their keys, or \
-                        with a `state` in which jobs are finished those"),
-        ("error" = Option<String>, Query, max_length = 4096,
-         description = "Only jobs whose last error contains this text, in any case of letters"),
-        ("error_group" = Option<String>, Query, max_length = 4096,
-         description = "Only jobs whose last error belongs to this group: `error` of `listErrors`"),
-        ("limit" = Option<u32>, Query, minimum = 1, maximum = 1000,
-         description = "So many to a page; 100 if this is not given"),
-        ("page" = Option<String>, Query, description = "`next` of the page before"),
-    ),
+    params(ListQuery),
     responses((status = 200, description = "A page of jobs", body = JobPage))
 )]
 pub(crate) async fn list(
     State(app): State<App>,
     caller: Caller,
     QueueName(queue): QueueName,
-    params: Params,
+    Params(query): Params<ListQuery>,
 ) -> Result<Response, Failure> {
     caller.may(Scope::Read, &queue)?;
-    params.only(&[
-        "state",
-        "due_from",
-        "due_to",
-        "key",
-        "key_prefix",
-        "error",
-        "error_group",
-        "limit",
-        "page",
-    ])?;
-    let time = |name| params.parse(name, str::parse::<Timestamp>);
     let mut list = List::of(queue);
-    list.state = params.parse("state", str::parse)?;
-    list.due_from = time("due_from")?.map_or(Time::default(), IntoQueue::into_queue);
-    list.due_to = time("due_to")?.map_or(Time::MAX, IntoQueue::into_queue);
-    let text = |name| params.get(name).map(str::to_owned);
-    (list.key, list.key_prefix) = (text("key"), text("key_prefix"));
-    (list.error, list.error_group) = (text("error"), text("error_group"));
-    list.limit = params.number("limit", 1, 1_000)?.unwrap_or(100);
-    list.after = params.parse("page", str::parse::<PageToken>)?;
+    list.state = query.state;
+    list.due_from = query.due_from.map_or(Time::default(), IntoQueue::into_queue);
+    list.due_to = query.due_to.map_or(Time::MAX, IntoQueue::into_queue);
+    (list.key, list.key_prefix) = (query.key, query.key_prefix);
+    (list.error, list.error_group) = (query.error, query.error_group);
+    list.limit = query.limit.map_or(100, |limit| limit.0);
+    list.after = query.page;
     answer::page(&app, &caller, list).await
 }
 

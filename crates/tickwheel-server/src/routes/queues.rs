@@ -3,15 +3,17 @@
 use axum::Json;
 use axum::extract::State;
 use tickwheel_queue::{Error, QueueInfo, Queues};
+use utoipa::IntoParams;
 
 use crate::api::{
     Count, KickRequest, Queue, QueueList, QueueSettings, QueueSettingsPatch, RemoveFinishedRequest,
 };
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{Body, OptionalBody, Params, QueueName, is_name};
+use crate::extract::{Body, OptionalBody, QueueName, is_name};
 use crate::problem::Failure;
 use crate::puts::about_target;
+use crate::query::{Flag, Params, query};
 use crate::tokens::Scope;
 use crate::wire::{IntoQueue, IntoWire, patch_of, settings_of};
 
@@ -65,14 +67,23 @@ pub(crate) async fn get(
     shown(&app.queues_for(&caller, Scope::Read)?, name).await
 }
 
+/// How a queue is removed.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct RemoveQuery {
+    /// Whether a queue is removed that has jobs; defaults to `false`
+    #[param(value_type = Option<bool>)]
+    pub(crate) force: Option<Flag>,
+}
+query!(RemoveQuery { force });
+
 /// Remove a queue with its settings.
 ///
 /// A queue that has jobs, finished ones included, is removed only with `force`, and its jobs with
 /// it. The count is that of its jobs.
 #[utoipa::path(
     delete, path = "/v1/queues/{queue}", tag = "queues", operation_id = "removeQueue",
-    params(("force" = Option<bool>, Query,
-            description = "Whether a queue is removed that has jobs; defaults to `false`")),
+    params(RemoveQuery),
     responses(
         (status = 200, description = "The number of jobs that were removed with it", body = Count),
         (status = 409, description = "It has jobs, and `force` was not given"),
@@ -82,11 +93,10 @@ pub(crate) async fn remove(
     State(app): State<App>,
     caller: Caller,
     QueueName(name): QueueName,
-    params: Params,
+    Params(query): Params<RemoveQuery>,
 ) -> Result<Json<Count>, Failure> {
-    params.only(&["force"])?;
     caller.may(Scope::Admin, &name)?;
-    let force = params.flag("force")?;
+    let force = query.force.is_some_and(|force| force.0);
     let count = app.queues().remove_queue(name, force).await?;
     app.push().queues_changed().await;
     Ok(Json(Count { count }))

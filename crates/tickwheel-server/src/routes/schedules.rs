@@ -4,12 +4,14 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use tickwheel_queue::{Error, Queues};
+use utoipa::IntoParams;
 
 use crate::api::{NextRun, NextRuns, Schedule, ScheduleList, ScheduleRequest};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{Body, Params, ScheduleName};
+use crate::extract::{Body, ScheduleName};
 use crate::problem::Failure;
+use crate::query::{Number, Params, query};
 use crate::tokens::Scope;
 use crate::wire::{IntoWire, new_schedule, rfc3339};
 
@@ -87,21 +89,29 @@ pub(crate) async fn delete(
     Ok(Json(found.into_wire()))
 }
 
+/// How many occurrences are shown.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct NextQuery {
+    /// The number of occurrences; defaults to 5
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 1000)]
+    n: Option<Number<1, 1_000>>,
+}
+query!(NextQuery { n });
+
 /// See the next occurrences of a schedule.
 #[utoipa::path(
     get, path = "/v1/schedules/{name}/next", tag = "schedules", operation_id = "nextRuns",
-    params(("n" = Option<u32>, Query, minimum = 1, maximum = 1000,
-            description = "So many times; 5 if this is not given")),
+    params(NextQuery),
     responses((status = 200, description = "The times, the nearest first", body = NextRuns))
 )]
 pub(crate) async fn next(
     State(app): State<App>,
     caller: Caller,
     ScheduleName(name): ScheduleName,
-    params: Params,
+    Params(query): Params<NextQuery>,
 ) -> Result<Json<NextRuns>, Failure> {
-    params.only(&["n"])?;
-    let times = params.number("n", 1, 1_000)?.unwrap_or(5);
+    let times = query.n.map_or(5, |n| n.0);
     let times = app.queues_for(&caller, Scope::Read)?.next_times(name, times).await?;
     let run = |time| NextRun { due: rfc3339(time), due_ms: time.as_millis() };
     Ok(Json(NextRuns { next: times.into_iter().map(run).collect() }))

@@ -7,14 +7,16 @@ use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use tickwheel_queue::Error;
+use utoipa::IntoParams;
 
 use super::queues::seen_by;
 use crate::api::{Code, Delay, Health, Stats};
 use crate::app::App;
 use crate::auth::Caller;
-use crate::extract::{Params, PathCode, off_thread};
+use crate::extract::{PathCode, off_thread};
 use crate::http::answer;
 use crate::problem::Failure;
+use crate::query::{Params, invalid, query};
 use crate::tokens::Scope;
 use crate::wire::{IntoWire, activity};
 use crate::{docs_page, metrics};
@@ -22,30 +24,35 @@ use crate::{docs_page, metrics};
 /// A service that takes longer to answer than this is not ready.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// What statistics include.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct StatsQuery {
+    /// Adds what happened in a window up to now, such as `5m`: 10s to 1h
+    #[param(value_type = Option<String>)]
+    since: Option<Delay>,
+}
+query!(StatsQuery { since });
+
 /// See counters since the start, and current numbers.
 ///
 /// A token for some queues sees the number of those queues and of their jobs. The other numbers
 /// concern the whole service, and are `null` without a token for all queues.
 #[utoipa::path(
     get, path = "/v1/stats", tag = "system", operation_id = "getStats",
-    params(("since" = Option<String>, Query,
-            description = "Adds what happened in a window up to now, such as `5m`: 10s to 1h")),
+    params(StatsQuery),
     responses((status = 200, description = "The numbers", body = Stats))
 )]
 pub(crate) async fn stats(
     State(app): State<App>,
     caller: Caller,
-    params: Params,
+    Params(query): Params<StatsQuery>,
 ) -> Result<Json<Stats>, Failure> {
-    params.only(&["since"])?;
-    let window = params.parse("since", str::parse::<Delay>)?;
     let queues = seen_by(&app, &caller).await?;
     let mut stats = metrics::stats(&app, &queues).await?.into_wire();
-    if let Some(window) = window {
+    if let Some(window) = query.since {
         let recent = app.queues().activity(window.0).await.map_err(|error| match error {
-            Error::Invalid { why, .. } => {
-                Failure::new(Code::InvalidParameter, format!("since {why}")).at("since")
-            }
+            Error::Invalid { why, .. } => invalid("since", why),
             other => other.into(),
         })?;
         stats.recent = Some(activity(&recent, app.now()));

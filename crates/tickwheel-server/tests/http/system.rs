@@ -271,3 +271,45 @@ async fn parameters_are_refused_where_there_are_none() {
     }
     service.stop().await;
 }
+
+#[tokio::test]
+async fn every_route_refuses_the_parameters_that_its_description_excludes() {
+    let service = Service::start().await;
+    service.put_text("orders", "x").await;
+    let document = service.get("/openapi.json").await.json();
+    let refused = async |method: &str, path: &str, name: &str, value: &str| {
+        let request = Request::new(method, &format!("{path}?{name}={value}"));
+        let answer = service.send(request).await;
+        assert_eq!(answer.problem(400, "invalid-parameter").as_deref(), Some(name), "{path}");
+        answer.json()["detail"].as_str().unwrap().to_owned()
+    };
+    let paths = document["paths"].as_object().unwrap().iter();
+    for (path, item) in paths.filter(|(path, _)| path.starts_with("/v1/")) {
+        let path = path.replace("{queue}", "orders");
+        for (method, operation) in item.as_object().unwrap() {
+            let method = &method.to_uppercase();
+            let all = operation["parameters"].as_array().into_iter().flatten();
+            let parameters: Vec<_> = all.filter(|it| it["in"] == "query").collect();
+            let names: Vec<_> = parameters.iter().map(|it| it["name"].as_str().unwrap()).collect();
+            let known = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            let wanted = format!("unknown parameter \"colour\": this route takes {known}");
+            assert_eq!(refused(method, &path, "colour", "red").await, wanted, "{method} {path}");
+            for (name, schema) in names.iter().zip(parameters.iter().map(|it| &it["schema"])) {
+                if schema["type"] != "string" {
+                    let detail = refused(method, &path, name, "odd!").await;
+                    assert!(detail.starts_with(&format!("parameter \"{name}\": ")), "{detail}");
+                }
+                let Some(min) = schema["minimum"].as_u64() else { continue };
+                let max = schema["maximum"].as_u64().unwrap();
+                for number in [min - 1, max + 1] {
+                    refused(method, &path, name, &number.to_string()).await;
+                }
+                for number in [min, max] {
+                    let answer = service.get(&format!("{path}?{name}={number}")).await;
+                    assert_ne!(answer.status, 400, "{path} {name}={number}");
+                }
+            }
+        }
+    }
+    service.stop().await;
+}

@@ -1,18 +1,18 @@
-//! Backups: all rows of one moment as a stream with checksums, and a store made of such a stream.
+//! Backups: a snapshot of all rows as a stream with checksums, and its restoration.
 //!
-//! A backup is independent of how the engine below keeps its files. It begins with a line of text
-//! that names the format; blocks follow:
+//! A backup does not depend on the files of the storage engine. It begins with a line of text that
+//! names the format; blocks follow:
 //!
-//! | bytes | what they are |
+//! | bytes | content |
 //! |---|---|
 //! | 1 | the kind of the block: 1 is the head, 2 rows, 3 the end |
 //! | 4 | the length of the contents |
 //! | | the contents |
 //! | 8 | a checksum (XXH3) of everything before it in the block |
 //!
-//! The head holds the bytes that the store had on disk: about how much will follow. Rows are a
-//! table, the lengths of key and value, and both. The end holds the number of rows and a checksum
-//! of all of them. Numbers are big-endian.
+//! The head holds the size of the store on disk, an estimate of what follows. A row is the number of
+//! its table, the lengths of key and value, the key and the value. The end holds the number of rows
+//! and a checksum of all rows. Numbers are big-endian.
 //!
 //! Ground rules:
 //! * A row that cannot be read ends the backup with an error. A backup never leaves a row out.
@@ -30,18 +30,18 @@ const MAGIC: &[u8] = b"tickwheel backup, format 1\n";
 const HEAD: u8 = 1;
 const ROWS: u8 = 2;
 const END: u8 = 3;
-/// Kind and length of a block.
+/// The bytes of the kind and the length of a block.
 const BLOCK_HEAD: usize = 5;
-/// Contents of a block of rows; the row that exceeds it is the last.
+/// The size at which a block of rows is complete.
 const BLOCK_BYTES: usize = 256 << 10;
-/// No block is longer: a row holds one payload.
+/// The largest block. A block of rows exceeds its size by at most one row.
 const MAX_BLOCK: usize = 1 << 30;
-/// Rows that are committed at a time when a backup is restored.
+/// The size of one commit when a backup is restored.
 const COMMIT_BYTES: usize = 4 << 20;
-/// After all keys of a table.
+/// A key after all keys of a table.
 const LAST_KEY: [u8; 64] = [u8::MAX; 64];
 
-/// What a backup, or a store, holds.
+/// What a backup or a store holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BackupSummary {
@@ -49,12 +49,12 @@ pub struct BackupSummary {
     pub rows: u64,
     /// The bytes of their keys and values.
     pub bytes: u64,
-    /// A checksum of all of them.
+    /// A checksum of all rows.
     pub checksum: u64,
 }
 
 impl BackupSummary {
-    /// Reads all rows of a store, and calls `progress` with the bytes read so far now and then.
+    /// Reads all rows of a store. Calls `progress` with the bytes read so far after each block.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl BackupSummary {
     }
 }
 
-/// The checksum of rows, as they come.
+/// The checksum of the rows so far.
 #[derive(Default)]
 struct Sum {
     rows: u64,
@@ -88,7 +88,7 @@ impl Sum {
     }
 }
 
-/// The table and the two lengths before a row.
+/// The bytes before the key of a row: the table and two lengths.
 const ROW_HEAD: usize = 9;
 
 /// All rows of a view, in blocks.
@@ -105,14 +105,14 @@ impl AllRows {
         Self { view, table: 0, from: Vec::new(), sum: Sum::default() }
     }
 
-    /// Some more rows, encoded; `None` after the last.
+    /// Returns the next rows, encoded; `None` after the last.
     fn next_block(&mut self) -> Result<Option<Vec<u8>>, StoreError> {
         let mut block = Vec::new();
         let mut count = 0;
         while let Some(&table) = Table::ALL.get(self.table) {
             for row in self.view.scan(table, &self.from, &LAST_KEY) {
                 let (key, value) = row?;
-                // A row that is written and removed at once may be in a view.
+                // A view may hold the row that is written only to be removed.
                 if *key == *rows::NOTHING {
                     continue;
                 }
@@ -139,17 +139,16 @@ impl AllRows {
     }
 }
 
-/// A backup that is being made: all rows that a store has at one moment, whatever is committed
-/// meanwhile.
+/// A backup in progress: a snapshot of all rows, which later commits do not change.
 pub struct Backup {
     rows: AllRows,
-    /// Bytes of the store on disk, until the head is made.
+    /// The size of the store on disk, until the head is made.
     head: Option<u64>,
     is_over: bool,
 }
 
 impl Backup {
-    /// Begins a backup of a store as it is now.
+    /// Takes a snapshot of a store and begins its backup.
     ///
     /// # Errors
     ///
@@ -159,7 +158,7 @@ impl Backup {
         Ok(Self { rows: AllRows::new(store.view()), head: Some(size), is_over: false })
     }
 
-    /// Makes the next piece of the stream, of about 256 KiB; `None` after the last. Reads from disk.
+    /// Returns the next piece of the stream, about 256 KiB; `None` after the last. Reads from disk.
     ///
     /// # Errors
     ///
@@ -203,13 +202,13 @@ fn block(kind: u8, contents: &[u8]) -> Vec<u8> {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// The stream is something else, or of a newer format.
+    /// The stream is not a backup, or has a newer format.
     NotABackup,
     /// The stream ends before the end of the backup.
     Incomplete,
-    /// A part of the stream does not match its checksum; it begins at this byte.
+    /// The part of the stream that begins at this byte does not match its checksum.
     Damaged(u64),
-    /// What was written is not what the backup holds.
+    /// The restored store differs from the backup.
     Differs,
     /// The stream could not be read.
     Read(io::Error),
@@ -222,15 +221,15 @@ impl fmt::Display for RestoreError {
         match self {
             Self::NotABackup => f.write_str("this is not a backup of format 1"),
             Self::Incomplete => {
-                f.write_str("the backup is not complete: its end is missing. Use another one")
+                f.write_str("the backup is incomplete, its end is missing: use another backup")
             }
             Self::Damaged(place) => write!(
                 f,
-                "the backup is damaged: what follows byte {place} does not match its checksum. Use \
-                 another one"
+                "the backup is damaged: the part at byte {place} does not match its checksum: use \
+                 another backup"
             ),
             Self::Differs => f.write_str(
-                "what was written is not what the backup holds: the disk may be damaged",
+                "the restored store differs from the backup: the disk may be damaged",
             ),
             Self::Read(error) => write!(f, "the backup cannot be read: {error}"),
             Self::Store(error) => error.fmt(f),
@@ -246,7 +245,7 @@ impl From<StoreError> for RestoreError {
     }
 }
 
-/// The stream that is being restored.
+/// A stream that is being restored.
 struct Source<'a> {
     input: &'a mut dyn Read,
     read: u64,
@@ -262,7 +261,7 @@ impl Source<'_> {
         Ok(())
     }
 
-    /// The kind and the contents of the next block, whose checksum is right.
+    /// Returns the kind and the contents of the next block, after checking its checksum.
     fn block(&mut self) -> Result<(u8, Vec<u8>), RestoreError> {
         let start = self.read;
         let mut block = vec![0; BLOCK_HEAD];
@@ -284,18 +283,19 @@ impl Source<'_> {
     }
 }
 
-/// The big-endian number that these bytes are.
+/// Reads a big-endian number.
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// Fills an empty store with the rows of a backup, syncs it, and returns what it should hold now.
-/// `progress` is called with the bytes read so far and about how many there are.
-/// [`BackupSummary::of`] the store, once it is opened again, must be the same.
+/// `progress` is called with the bytes read so far and an estimate of all bytes.
+/// [`BackupSummary::of`] must return the same after the store is opened again.
 ///
 /// # Errors
 ///
-/// If the stream is not a whole backup, or the store cannot be written. The store is useless then.
+/// If the stream is not a complete backup, or the store cannot be written. The store is then
+/// incomplete: remove it.
 pub fn restore(
     input: &mut dyn Read,
     store: &dyn Store,

@@ -1,8 +1,8 @@
 //! Changes that are applied together.
 //!
-//! Keys and values lie one after the other in one buffer, which is used again for the next batch:
-//! a row costs no allocation. The batch knows the last row of each key, so that commands of one
-//! group see what the ones before them did, and a key is written once however often it changed.
+//! All keys and values are in one buffer, which the next batch reuses, so a row needs no allocation.
+//! The batch knows the last row of each key. So a command sees the changes of earlier commands of the
+//! same group commit, and a key that changed several times is written once.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -41,7 +41,7 @@ pub struct Row<'a> {
 }
 
 impl WriteBatch {
-    /// An empty batch.
+    /// Returns an empty batch.
     pub fn new() -> Self {
         Self::default()
     }
@@ -51,7 +51,7 @@ impl WriteBatch {
         self.put_with(table, key, |bytes| bytes.extend_from_slice(value));
     }
 
-    /// Sets the value of a key to what is written to the end of the buffer.
+    /// Sets the value of a key to what `write` appends to the buffer.
     pub(crate) fn put_with(&mut self, table: Table, key: &[u8], value: impl FnOnce(&mut Vec<u8>)) {
         let key = self.push_key(table, key);
         let start = self.bytes.len();
@@ -79,7 +79,7 @@ impl WriteBatch {
         start..self.bytes.len()
     }
 
-    /// What the batch does to a key: `None` if nothing, `Some(None)` if it removes it.
+    /// Returns the change of a key: `None` if there is none, `Some(None)` if the key is removed.
     pub fn get(&self, table: Table, key: &[u8]) -> Option<Option<&[u8]>> {
         let row = &self.rows[self.find(table, key)?];
         Some(row.value.clone().map(|value| &self.bytes[value]))
@@ -89,7 +89,7 @@ impl WriteBatch {
         self.find_up_to(*self.latest.get(&hash(table, key))?, table, key)
     }
 
-    /// The last row of a key, if the last one with its hash is this.
+    /// Returns the last row of a key.
     fn find_up_to(&self, last: u32, table: Table, key: &[u8]) -> Option<usize> {
         let is_it = |row: &Entry| row.table == table && self.bytes[row.key.clone()] == *key;
         let last = last as usize;
@@ -100,7 +100,7 @@ impl WriteBatch {
         self.rows[..last].iter().rposition(is_it)
     }
 
-    /// Every changed key once, with what it changes to.
+    /// Returns each changed key once, with its last change.
     pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
         self.rows.iter().filter(|row| !row.superseded).map(|row| Row {
             table: row.table,
@@ -109,34 +109,34 @@ impl WriteBatch {
         })
     }
 
-    /// How many keys it changes.
+    /// Returns the number of keys that change.
     pub fn len(&self) -> usize {
         self.rows.len() - self.superseded
     }
 
-    /// Whether it changes nothing.
+    /// Returns `true` if no key changes.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// How many keys it removes.
+    /// Returns the number of keys that are removed.
     pub fn removals(&self) -> usize {
         self.removals.iter().sum()
     }
 
-    /// How many keys of a table it removes.
+    /// Returns the number of keys of a table that are removed.
     pub fn removals_from(&self, table: Table) -> usize {
         self.removals[table as usize]
     }
 
-    /// Bytes of its keys and values.
+    /// Returns the bytes of all keys and values.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Forgets all changes; the memory is used again.
+    /// Removes all changes. The next batch reuses the memory.
     pub fn clear(&mut self) {
-        /// What is kept for the next batch; a larger buffer was an exception.
+        /// The largest buffer that is kept for the next batch.
         const KEPT_BYTES: usize = 4 << 20;
         self.bytes.clear();
         self.bytes.shrink_to(KEPT_BYTES);
@@ -147,7 +147,7 @@ impl WriteBatch {
     }
 }
 
-/// Keys are ids and counters already: folding their words together is enough.
+/// Hashes a key. Keys are ids and counters, so folding their words together is enough.
 fn hash(table: Table, key: &[u8]) -> u64 {
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = key.len() as u64 + table as u64;
@@ -162,7 +162,7 @@ fn hash(table: Table, key: &[u8]) -> u64 {
     hash
 }
 
-/// The keys of the map are hashes already; the high bits are the good ones.
+/// The hasher of a map whose keys are hashes. Their high bits are the best mixed.
 #[derive(Debug, Default)]
 struct Spread(u64);
 

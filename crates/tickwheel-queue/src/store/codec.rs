@@ -1,7 +1,7 @@
-//! How values are written as bytes: numbers in groups of seven bits, texts with their length.
+//! The encoding of values: numbers in groups of seven bits, texts with their length.
 //!
-//! Every record opens with a byte that says the version of its layout. A reader refuses what it
-//! does not know and never panics, whatever the bytes are.
+//! Every record begins with the version of its layout, one byte. A reader refuses versions that it
+//! does not know. No input makes a reader panic.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(super) trait Encode {
         self.number(u64::from(duration.subsec_nanos()));
     }
 
-    /// Nothing, or a value.
+    /// Appends an optional value.
     fn option<T>(&mut self, value: Option<T>, write: impl FnOnce(&mut Self, T)) {
         self.byte(u8::from(value.is_some()));
         if let Some(value) = value {
@@ -55,7 +55,7 @@ impl Encode for Vec<u8> {
     }
 }
 
-/// What was found instead of a record.
+/// A description of what was found instead of a record.
 pub(super) type Malformed = String;
 
 /// Takes values from the front of a buffer.
@@ -64,7 +64,7 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Takes the version that a record opens with, of which there is only one.
+    /// Takes the version of a record that has only one.
     pub(super) fn new(bytes: Bytes, only: u8) -> Result<Self, Malformed> {
         match Self::up_to(bytes, only)? {
             (decoder, version) if version == only => Ok(decoder),
@@ -72,8 +72,7 @@ impl Decoder {
         }
     }
 
-    /// Takes the version that a record opens with, and returns it. Versions up to the newest are
-    /// known.
+    /// Takes the version of a record, which is at most `newest`, and returns it.
     pub(super) fn up_to(mut bytes: Bytes, newest: u8) -> Result<(Self, u8), Malformed> {
         match bytes.try_get_u8() {
             Err(_) => Err("an empty record".into()),
@@ -86,7 +85,7 @@ impl Decoder {
         self.bytes.try_get_u8().map_err(|_| "a record cut short".into())
     }
 
-    /// A value of a field that older versions do not have.
+    /// Takes an optional field that older versions do not have.
     pub(super) fn extension<T>(
         &mut self,
         is_there: bool,
@@ -157,7 +156,7 @@ impl Decoder {
         if self.flag()? { read(self).map(Some) } else { Ok(None) }
     }
 
-    /// A list of values, none of which may take less than a byte.
+    /// Takes a list of values, each of which has at least one byte.
     pub(super) fn list<T>(
         &mut self,
         mut read: impl FnMut(&mut Self) -> Result<T, Malformed>,
@@ -169,12 +168,12 @@ impl Decoder {
         (0..length).map(|_| read(self)).collect()
     }
 
-    /// All that is left.
+    /// Takes the remaining bytes.
     pub(super) fn rest(self) -> Bytes {
         self.bytes
     }
 
-    /// Refuses bytes that are left over.
+    /// Refuses remaining bytes.
     pub(super) fn end(self) -> Result<(), Malformed> {
         if self.bytes.is_empty() {
             Ok(())

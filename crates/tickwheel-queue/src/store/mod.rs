@@ -1,14 +1,14 @@
-//! Where everything is kept: three ordered tables of bytes, written in atomic batches.
+//! The store: three ordered tables of bytes, written in atomic batches.
 //!
 //! This folder alone knows what is on disk: the layout of keys (`rows`), the encoding of records
 //! (`codec`, `records`), and the engines below. The rest of the crate sees the traits.
 //!
 //! Ground rules:
-//! * A batch is applied whole or not at all, also by a crash.
-//! * `commit` with [`Persist::Sync`] returns when the batch is on stable storage. Before that no
-//!   reader sees any of it.
-//! * After a `commit` or `sync` that failed the store takes nothing more. It has to be opened
-//!   again, which gives what is really there.
+//! * A batch is applied as a whole or not at all, also if the machine crashes.
+//! * `commit` with [`Persist::Sync`] returns when the batch is on stable storage. No reader sees any
+//!   part of the batch before that.
+//! * After a failed `commit` or `sync` the store refuses further writes. Opening it again shows what
+//!   is on disk.
 //! * One thread writes; any thread may read.
 
 mod backup;
@@ -49,12 +49,12 @@ pub use space::Space;
 /// One of the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Table {
-    /// What callers handed in: one row a job, with its payload. Read by its key only.
+    /// One row per job: what was put, with its payload. Rows are read by key only.
     Jobs,
     /// Everything else, in small rows.
     Index,
-    /// Totals and counts: few rows, of which nearly every commit rewrites some. They are kept apart
-    /// from the index, which would hold all their old values until its next merge.
+    /// Totals and counts: few rows, of which nearly every commit rewrites some. The index would keep
+    /// all their old values until its next merge, so they have a table of their own.
     Counters,
 }
 
@@ -63,34 +63,34 @@ impl Table {
     pub const ALL: [Self; 3] = [Self::Jobs, Self::Index, Self::Counters];
 }
 
-/// How durable a commit shall be when it returns.
+/// How durable a commit is when it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persist {
     /// On stable storage: it survives a power failure.
     Sync,
-    /// With the operating system: it survives the end of the process.
+    /// In the cache of the operating system: it survives a crash of the process.
     Buffer,
 }
 
-/// What a store can be asked for.
+/// Read access to a store.
 pub trait View: Send {
-    /// The value of a key.
+    /// Returns the value of a key.
     ///
     /// # Errors
     ///
-    /// If it cannot be read.
+    /// If the value cannot be read.
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Bytes>, StoreError>;
 
-    /// The rows from one key on, in order, up to but without another.
+    /// Returns the rows with keys from `from` up to, but without, `to`, in order.
     fn scan<'a>(&'a self, table: Table, from: &[u8], to: &[u8]) -> Rows<'a>;
 }
 
 /// The rows of a scan.
 pub type Rows<'a> = Box<dyn Iterator<Item = Result<(Bytes, Bytes), StoreError>> + 'a>;
 
-/// A store that is open.
+/// An open store.
 pub trait Store: View + Sync {
-    /// Returns the id of the store, which it keeps for life.
+    /// Returns the id of the store, which never changes.
     fn id(&self) -> StoreId;
 
     /// Returns what was damaged and left out when the store was opened with `salvage`.
@@ -98,22 +98,21 @@ pub trait Store: View + Sync {
         LeftOut::default()
     }
 
-    /// Whether a salvage was interrupted before its index was repaired.
+    /// Returns `true` if a salvage was interrupted before its index was repaired.
     fn needs_repair(&self) -> bool {
         false
     }
 
-    /// Notes that the index is repaired, and durable.
+    /// Records that the index is repaired and durable.
     ///
     /// # Errors
     ///
-    /// If that cannot be noted.
+    /// If the record cannot be written.
     fn repaired(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Returns an error if the store is not found any more where it was opened. Commits check that
-    /// themselves.
+    /// Checks that the store is still where it was opened. Commits check this themselves.
     ///
     /// # Errors
     ///
@@ -122,93 +121,95 @@ pub trait Store: View + Sync {
         Ok(())
     }
 
-    /// Adds to an error of this store which files are damaged, where that can be found out. May
-    /// read the whole store.
+    /// Adds the names of damaged files to an error of this store, if they can be found. May read the
+    /// whole store.
     fn explain(&self, error: StoreError) -> StoreError {
         error
     }
 
-    /// What is there now, for reading at leisure on another thread.
+    /// Returns a snapshot, which another thread can read.
     fn view(&self) -> Box<dyn View>;
 
-    /// Applies a batch, whole or not at all.
+    /// Applies a batch, as a whole or not at all.
     ///
     /// # Errors
     ///
-    /// If it may not be durable. The store takes nothing more after that.
+    /// If the batch may not be durable. The store then refuses further writes.
     fn commit(&self, batch: &WriteBatch, persist: Persist) -> Result<(), StoreError>;
 
-    /// Makes all that was committed durable.
+    /// Makes all commits durable.
     ///
     /// # Errors
     ///
-    /// If it may not be durable. The store takes nothing more after that.
+    /// If a commit may not be durable. The store then refuses further writes.
     fn sync(&self) -> Result<(), StoreError>;
 
-    /// Bytes on disk.
+    /// Returns the bytes on disk.
     ///
     /// # Errors
     ///
-    /// If that cannot be found out.
+    /// If the file system does not tell.
     fn disk_space(&self) -> Result<u64, StoreError>;
 
-    /// What it takes on the disk, what it is about to write, and what is left.
+    /// Returns the bytes that the store uses, those that it is about to write, and those that are
+    /// free.
     ///
     /// # Errors
     ///
-    /// If that cannot be found out.
+    /// If the file system does not tell.
     fn space(&self) -> Result<Space, StoreError> {
         Ok(Space { used: self.disk_space()?, ..Space::default() })
     }
 
-    /// Makes the reserve again after it was released.
+    /// Allocates the reserve again after it was released.
     ///
     /// # Errors
     ///
-    /// If there is no room for it.
+    /// If the disk has no room for the reserve.
     fn fill_reserve(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Gives space of removed rows back to the operating system. May take long; called on a
-    /// thread that has nothing else to do.
+    /// Gives space of removed rows back to the operating system. This may take minutes, so it has a
+    /// thread of its own.
     ///
     /// # Errors
     ///
-    /// If it failed.
+    /// If the tables cannot be merged.
     fn compact(&self) -> Result<(), StoreError>;
 }
 
-/// Where a store can be opened, and opened again.
+/// A place where a store can be opened, and opened again.
 pub trait Disk: Send + Sync + fmt::Debug {
-    /// Opens the store, or makes a new one.
+    /// Opens the store, or creates a new one.
     ///
     /// # Errors
     ///
-    /// If it cannot be opened; the error says why and what to do.
+    /// If the store cannot be opened. The error says why and what to do.
     fn open(&self, options: &StoreOptions) -> Result<Arc<dyn Store>, StoreError>;
 }
 
 /// How to open a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreOptions {
-    /// Bytes of cache for blocks read from disk.
+    /// The size of the cache for blocks that were read from disk, in bytes.
     pub cache: u64,
-    /// Files of tables that are kept open.
+    /// The number of table files that stay open.
     pub open_files: usize,
-    /// Continue with what can be read if something is damaged, instead of refusing to open. The
-    /// whole store is read, and damaged files are kept aside.
+    /// Opens a damaged store with what can be read, instead of refusing it. The whole store is read,
+    /// and damaged files are moved aside.
     pub salvage: bool,
-    /// The last opening ended with a failed write or sync: trust nothing that only the operating
-    /// system's cache may hold.
+    /// The last opening ended with a failed write or sync: what only the cache of the operating
+    /// system may hold is not trusted.
     pub after_failure: bool,
-    /// The store that was open before and failed. Nothing else is opened in its place, and nothing
-    /// is created.
+    /// The store that was open before and failed. No other store is opened in its place, and none is
+    /// created.
     pub reopens: Option<Opened>,
-    /// Bytes of the reserve: blocks beside the store that are released when the disk is full.
+    /// The size of the reserve in bytes: blocks beside the store that are released when the disk is
+    /// full.
     pub reserve: u64,
-    /// The last opening ended because the disk was full: release the reserve, and write nothing but
-    /// the journal. Tables are neither written nor merged until the next opening.
+    /// The last opening ended because the disk was full: the reserve is released, and only the
+    /// journal is written. Tables are neither written nor merged until the next opening.
     pub lean: bool,
 }
 
@@ -246,40 +247,44 @@ impl Default for StoreOptions {
     }
 }
 
-/// What went wrong in a store.
+/// An error of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// It is open elsewhere.
+    /// The store is open in another process.
     Locked,
-    /// A newer version wrote it.
+    /// A newer version of Tickwheel wrote the store.
     NewerVersion {
         /// Its format.
         found: u32,
         /// The newest known one.
         known: u32,
     },
-    /// It is something else; what was found.
+    /// The directory is not a store; the text says what was found.
     NotAQueue(String),
-    /// The disk is full: what the operating system said.
+    /// The disk is full: the message of the operating system.
     Full(String),
-    /// What the operating system said.
+    /// The message of the operating system.
     Io(String),
-    /// Something cannot be read; what, and where.
+    /// Something cannot be read: what, and where.
     Damaged(String),
-    /// The store that was open is not there any more, or something else is in its place; what was
-    /// expected, what was found, and what to do.
+    /// The store that was open is gone, or something else is in its place: what was expected, what
+    /// was found, and what to do.
     Replaced(String),
 }
 
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Locked => f.write_str("the store is open elsewhere"),
+            Self::Locked => f.write_str("the store is open in another process: stop that process first"),
             Self::NewerVersion { found, known } => {
-                write!(f, "format {found} is newer than {known}, the newest known one")
+                write!(
+                    f,
+                    "the store has format {found}, and this version knows formats up to {known}: \
+                     use a newer version of Tickwheel"
+                )
             }
-            Self::NotAQueue(why) => write!(f, "not a queue's store: {why}"),
+            Self::NotAQueue(why) => write!(f, "the directory is not the store of a queue: {why}"),
             Self::Full(why) | Self::Io(why) | Self::Replaced(why) => f.write_str(why),
             Self::Damaged(why) => write!(f, "damaged: {why}"),
         }

@@ -1,46 +1,46 @@
-//! How the keys of the index and the counters are laid out.
+//! The layout of the keys of the index and the counters.
 //!
-//! The first byte says what a row is. Numbers are big-endian, so that rows sort by them.
+//! The first byte is the kind of the row. Numbers are big-endian, so that rows sort by them.
 //!
 //! | row | key | value |
 //! |---|---|---|
 //! | totals | 0 | counters of the whole store |
 //! | queue | 1, queue | name and settings |
-//! | counts | 2, queue | how many jobs are in which state, and low-water marks |
-//! | due | 3, queue, due, priority, sequence | id, whether it has a status, group |
+//! | counts | 2, queue | the number of jobs in each state, and low-water marks |
+//! | due | 3, queue, due, priority, sequence | id, group, and whether the job has a status |
 //! | status | 4, id | what has happened to a job since it was put |
 //! | lease | 5, queue, id | token, start and end of a lease, and its worker |
 //! | key | 6, queue, key | id of the live job with that key; the time of the first put if it replaced another |
 //! | finished | 7, queue, state, time, id | nothing, or 1 if the job has a result |
-//! | pace | 8, queue, group | when the last deliveries were; no group is the whole queue |
-//! | schedule | 9, name | what it is |
-//! | progress | 10, name | how far the schedule has come |
-//! | secret | 11 | what the ids of occurrences are made with |
-//! | idempotency | 12, key | the results of a put, and when they are forgotten |
+//! | pace | 8, queue, group | the times of the last deliveries; without a group those of the whole queue |
+//! | schedule | 9, name | its definition |
+//! | progress | 10, name | the last occurrence of the schedule that was handled |
+//! | secret | 11 | the secret from which the ids of occurrences are derived |
+//! | idempotency | 12, key | the results of a put, and when they expire |
 //! | idempotency expiry | 13, time, key | nothing |
 //! | history | 14, id | the last attempts of a job |
 //! | target | 19, name | its definition, as the caller of the queue encodes it |
-//! | target state | 20, name | how far its deliveries have come, likewise |
-//! | group settings | 15, queue, group | what is set for a group |
-//! | group counts | 16, queue, group | how many jobs of a group wait and run |
+//! | target state | 20, name | the state of its deliveries, likewise |
+//! | group settings | 15, queue, group | the settings of a group |
+//! | group counts | 16, queue, group | the number of waiting and running jobs of a group |
 //! | grouped | 17, queue, group, 255, priority, due, sequence | as the due row of the same job |
-//! | log position | 21 | how far a replica has applied its log, as `tickwheel-cluster` encodes it |
+//! | log position | 21 | the last entry of its log that a replica has applied, as `tickwheel-cluster` encodes it |
 //! | shared | 22, name | what the nodes of a cluster share beside jobs, as `tickwheel-cluster` encodes it |
-//! | nothing | 255 | nothing, and never for long |
+//! | nothing | 255 | nothing; the row is removed at once |
 //!
-//! Totals and counts are in the table of counters, the others in the index. In the table of jobs the
-//! key is the id; a 1 after the id is the key of the job's result.
+//! Totals and counts are in the table of counters, the other rows in the index. In the table of jobs
+//! the key is the id; the key of a job's result is the id and a 1.
 //!
 //! A waiting job with a group has a due row and a grouped row, so that the jobs of one group can be
-//! read without those of the others. UTF-8 has no byte 255: the rows of two groups never mix. A due
-//! row that format 1 wrote does not name its group and has no grouped row.
+//! read without those of other groups. UTF-8 has no byte 255, so the rows of two groups never mix. A
+//! due row of format 1 does not name its group and has no grouped row.
 
 use crate::model::id::JobId;
 use crate::model::job::State;
 use crate::model::time::Time;
 
 pub(crate) const TOTALS: &[u8] = &[0];
-/// Written and removed at once, to give the store something to do.
+/// The key of a row that is written and removed at once, to make the store write its journal.
 pub(crate) const NOTHING: &[u8] = &[u8::MAX];
 pub(crate) const QUEUE: u8 = 1;
 pub(crate) const COUNTS: u8 = 2;
@@ -83,30 +83,30 @@ impl Place {
         Self { due, rank: i8::MAX.abs_diff(priority), seq }
     }
 
-    /// The first place of a millisecond.
+    /// Returns the first place of a millisecond.
     pub(crate) fn start_of(due: Time) -> Self {
         Self { due, rank: 0, seq: 0 }
     }
 
-    /// The last place of a millisecond.
+    /// Returns the last place of a millisecond.
     pub(crate) fn end_of(due: Time) -> Self {
         Self { due, rank: u8::MAX, seq: u64::MAX }
     }
 
-    /// The place right after this one.
+    /// Returns the next place.
     pub(crate) fn next(self) -> Self {
         Self { seq: self.seq.saturating_add(1), ..self }
     }
 }
 
-/// Where the rows of one kind and one queue begin.
+/// Returns the key at which the rows of one kind and one queue begin.
 pub(crate) fn of_queue(kind: u8, queue: u32) -> [u8; 5] {
     let mut key = [kind; 5];
     key[1..].copy_from_slice(&queue.to_be_bytes());
     key
 }
 
-/// Where the rows of one kind and one queue end.
+/// Returns the key at which the rows of one kind and one queue end.
 pub(crate) fn after_queue(kind: u8, queue: u32) -> Vec<u8> {
     match queue.checked_add(1) {
         Some(next) => of_queue(kind, next).to_vec(),
@@ -129,7 +129,7 @@ pub(crate) fn due_end(queue: u32) -> Vec<u8> {
     after_queue(DUE, queue)
 }
 
-/// The place in the key of a due row.
+/// Reads the place in the key of a due row.
 pub(crate) fn place_of(key: &[u8]) -> Option<Place> {
     if key.len() != DUE_LENGTH {
         return None;
@@ -139,12 +139,12 @@ pub(crate) fn place_of(key: &[u8]) -> Option<Place> {
     Some(Place { due: Time::from_millis(due), rank: key[13], seq })
 }
 
-/// What a due row or a grouped row says.
+/// The value of a due row or a grouped row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DueValue<'a> {
     pub(crate) id: JobId,
     pub(crate) has_status: bool,
-    /// Its group; also `None` if format 1 wrote the row.
+    /// The group of the job; `None` also in rows of format 1.
     pub(crate) group: Option<&'a str>,
 }
 
@@ -163,19 +163,20 @@ impl<'a> DueValue<'a> {
     }
 }
 
-/// Where the grouped rows of a group with this rank, due at this time or later, begin.
+/// Returns the key at which the grouped rows of a group with this rank, due at this time or later,
+/// begin.
 pub(crate) fn grouped_from(queue: u32, group: &str, rank: u8, due: Time) -> Vec<u8> {
     grouped(queue, group, Place { due, rank, seq: 0 })
 }
 
-/// Where the grouped rows of a group end.
+/// Returns the key at which the grouped rows of a group end.
 pub(crate) fn grouped_end(queue: u32, group: &str) -> Vec<u8> {
     let mut key = of_group(GROUPED, queue, group);
     key.extend_from_slice(&[u8::MAX; 19]);
     key
 }
 
-/// Where the grouped rows of a group with this rank end.
+/// Returns the key at which the grouped rows of a group with this rank end.
 pub(crate) fn grouped_rank_end(queue: u32, group: &str, rank: u8) -> Vec<u8> {
     match rank.checked_add(1) {
         Some(next) => grouped_from(queue, group, next, Time::default()),
@@ -196,7 +197,7 @@ pub(crate) fn grouped(queue: u32, group: &str, place: Place) -> Vec<u8> {
 /// Bytes after the group in the key of a grouped row.
 const GROUPED_TAIL: usize = 18;
 
-/// The queue, the group and the place in the key of a grouped row.
+/// Reads the queue, the group and the place in the key of a grouped row.
 pub(crate) fn read_grouped_key(key: &[u8]) -> Option<(u32, &str, Place)> {
     let (head, tail) = key.split_at_checked(key.len().checked_sub(GROUPED_TAIL)?)?;
     let (queue, group) = read_group_key(head)?;
@@ -240,7 +241,7 @@ pub(crate) fn of_group(kind: u8, queue: u32, group: &str) -> Vec<u8> {
     row
 }
 
-/// The queue and the group in the key of a pace, or of the settings or the counts of a group.
+/// Reads the queue and the group in the key of a pace, or of the settings or the counts of a group.
 pub(crate) fn read_group_key(key: &[u8]) -> Option<(u32, &str)> {
     let queue = u32::from_be_bytes(key.get(1..5)?.try_into().ok()?);
     Some((queue, std::str::from_utf8(key.get(5..)?).ok()?))
@@ -281,19 +282,19 @@ pub(crate) fn idempotency_expiry(expires: Time, key: &str) -> Vec<u8> {
     row
 }
 
-/// The time and the key in the key of an expiry row.
+/// Reads the time and the key in the key of an expiry row.
 pub(crate) fn read_idempotency_expiry(row: &[u8]) -> Option<(Time, &str)> {
     let expires = u64::from_be_bytes(row.get(1..9)?.try_into().ok()?);
     Some((Time::from_millis(expires), std::str::from_utf8(&row[9..]).ok()?))
 }
 
-/// The name in the key of a schedule's or a target's row.
+/// Reads the name in the key of a schedule's or a target's row.
 pub(crate) fn read_name(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.get(1..)?).ok()
 }
 
-/// The value of a key row: the job that has the key, and when the first of the jobs was put that
-/// replaced each other under this key. A job that replaced none has no such time.
+/// Encodes the value of a key row: the job that has the key, and the time of the first put of the
+/// jobs that replaced each other under this key. A job that replaced no other has no such time.
 pub(crate) fn key_value(id: JobId, first_put: Option<Time>) -> Vec<u8> {
     let mut value = id.as_bytes().to_vec();
     if let Some(time) = first_put {
@@ -302,7 +303,7 @@ pub(crate) fn key_value(id: JobId, first_put: Option<Time>) -> Vec<u8> {
     value
 }
 
-/// What the value of a key row says.
+/// Reads the value of a key row.
 pub(crate) fn read_key_value(value: &[u8]) -> Option<(JobId, Option<Time>)> {
     let (id, time) = value.split_at_checked(16)?;
     let time = match time {
@@ -319,7 +320,7 @@ pub(crate) fn result(id: JobId) -> [u8; 17] {
     key
 }
 
-/// The first row after all whose key has the given prefix.
+/// Returns the first key after all keys with a prefix.
 pub(crate) fn after_key_prefix(queue: u32, prefix: &str) -> Vec<u8> {
     let mut end = key(queue, prefix);
     while let Some(last) = end.pop() {
@@ -353,7 +354,7 @@ pub(crate) fn finished(queue: u32, state: State, time: Time, id: JobId) -> [u8; 
     key
 }
 
-/// From the first row of a finished state at or after a time.
+/// Returns the key of the first row of a finished state at or after a time.
 pub(crate) fn finished_from(queue: u32, state: State, time: Time) -> [u8; FINISHED_LENGTH] {
     finished(queue, state, time, JobId::from_bytes([0; 16]))
 }
@@ -364,17 +365,17 @@ pub(crate) fn finished_end(queue: u32, state: State) -> Vec<u8> {
     end
 }
 
-/// The state in the key of a finished row.
+/// Reads the state in the key of a finished row.
 pub(crate) fn finished_state(key: &[u8]) -> Option<State> {
     [State::Dead, State::Done, State::Cancelled].get(usize::from(*key.get(5)?)).copied()
 }
 
-/// The id in the key of a status or a history row.
+/// Reads the id in the key of a status or a history row.
 pub(crate) fn read_status_key(key: &[u8]) -> Option<JobId> {
     Some(JobId::from_bytes(key.get(1..)?.try_into().ok()?))
 }
 
-/// The time and the id in the key of a finished row.
+/// Reads the time and the id in the key of a finished row.
 pub(crate) fn read_finished(key: &[u8]) -> Option<(Time, JobId)> {
     if key.len() != FINISHED_LENGTH {
         return None;
@@ -383,7 +384,7 @@ pub(crate) fn read_finished(key: &[u8]) -> Option<(Time, JobId)> {
     Some((Time::from_millis(time), JobId::from_bytes(key[14..].try_into().ok()?)))
 }
 
-/// The job that a due, lease or finished row belongs to.
+/// Reads the job of a due, lease or finished row.
 pub(crate) fn job_of(key: &[u8], value: &[u8]) -> Option<JobId> {
     match *key.first()? {
         DUE => DueValue::decode(value).map(|value| value.id),
@@ -393,18 +394,18 @@ pub(crate) fn job_of(key: &[u8], value: &[u8]) -> Option<JobId> {
     }
 }
 
-/// The queue in the key of any row that belongs to one.
+/// Reads the queue in the key of a row that belongs to a queue.
 pub(crate) fn queue_of(key: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(key.get(1..5)?.try_into().ok()?))
 }
 
-/// The id in the key of a lease row.
+/// Reads the id in the key of a lease row.
 pub(crate) fn read_lease_key(key: &[u8]) -> Option<(u32, JobId)> {
     let queue = u32::from_be_bytes(key.get(1..5)?.try_into().ok()?);
     Some((queue, JobId::from_bytes(key.get(5..)?.try_into().ok()?)))
 }
 
-/// The queue's number in the key of a queue or counts row.
+/// Reads the queue in the key of a queue or counts row.
 pub(crate) fn read_queue_key(key: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(key.get(1..)?.try_into().ok()?))
 }

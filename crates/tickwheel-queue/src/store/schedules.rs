@@ -1,5 +1,5 @@
-//! The two rows of a schedule: what it is, written when it is put, and how far it has come, a
-//! small one that is written with each job that it puts.
+//! The two rows of a schedule: its definition, written when it is put, and its progress, a small row
+//! that is written with each job of the schedule.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::model::schedule::{NewSchedule, Timing};
 use crate::model::time::Time;
 
 const VERSION: u8 = 1;
-/// The headers that say which occurrence a job is.
+/// The headers that name the occurrence of a job.
 const SCHEDULE_HEADER: &str = "tickwheel-schedule";
 const OCCURRENCE_HEADER: &str = "tickwheel-occurrence";
 
@@ -26,15 +26,15 @@ pub(crate) fn is_occurrence(record: &Record, schedule: &str, occurrence: Time) -
         && has(1, OCCURRENCE_HEADER, &occurrence.as_millis().to_string())
 }
 
-/// What a schedule is.
+/// The definition of a schedule.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ScheduleRow {
     pub(crate) timing: Timing,
     pub(crate) misfire: Misfire,
     pub(crate) grace: Duration,
-    /// Since when it has its timing.
+    /// When the timing was last changed.
     pub(crate) created: Time,
-    /// What it puts.
+    /// The job that each occurrence puts.
     pub(crate) job: NewJob,
 }
 
@@ -44,7 +44,7 @@ impl ScheduleRow {
         Self { timing, misfire, grace, created, job }
     }
 
-    /// The job of one occurrence, still without an id.
+    /// Returns the job of one occurrence, without an id.
     pub(crate) fn job_of(&self, name: &str, occurrence: Time) -> NewJob {
         let delay = match self.job.when {
             When::After(delay) => delay,
@@ -99,7 +99,7 @@ impl ScheduleRow {
         let timing = match decoder.byte()? {
             0 => {
                 let text = decoder.text()?;
-                // The text was read when it was put: what can be missing is its time zone.
+                // The expression was parsed when it was put. Only its time zone can be missing now.
                 let schedule = text.parse::<cron::Schedule>();
                 schedule.map_err(|error| format!("{text:?}: {error}"))?.into()
             }
@@ -140,17 +140,17 @@ impl ScheduleRow {
     }
 }
 
-/// How far a schedule has come.
+/// The progress of a schedule.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Progress {
-    /// Every occurrence up to here was dealt with, and never comes again.
+    /// All occurrences up to this time are handled.
     pub(crate) handled: Time,
     pub(crate) paused: bool,
-    /// Jobs that it has put.
+    /// The number of jobs that the schedule has put.
     pub(crate) fired: u64,
-    /// The last occurrence for which it put one.
+    /// The last occurrence that put a job.
     pub(crate) last: Option<Time>,
-    /// Why the last occurrence has no job of its own.
+    /// Why the last occurrence put no job.
     pub(crate) problem: Option<String>,
 }
 

@@ -1,13 +1,13 @@
 //! The file `acknowledged`: what is known to be durable.
 //!
-//! It is written after each sync, and not synced itself. So it never says more than what is
-//! durable, and an opening that finds less knows that something acknowledged is missing. A crash
-//! of the machine may leave an older number, or a torn one, which says nothing.
+//! The file is written after each sync of the store, and is not synced itself. So it never names a
+//! commit that is not durable, and an opening that finds fewer commits knows that an acknowledged one
+//! is missing. A crash of the machine may leave an older number, or a torn one, which is ignored.
 //!
-//! | bytes | what they are |
+//! | bytes | content |
 //! |---|---|
 //! | 0–8 | the number of the last durable commit |
-//! | 8–16 | the same with all bits turned |
+//! | 8–16 | the same number with all bits inverted |
 //! | 16–24 | the number of a journal: the commit is in it or in a later one |
 //! | 24–40 | the numbers of the oldest and the newest journal when the store was closed |
 //! | 40–48 | the sequence number of the first put after that commit |
@@ -30,21 +30,21 @@ const CHECKSUM: usize = LENGTH - 8;
 /// Where the checksum is in a file of an earlier version.
 const EARLIER_CHECKSUM: usize = 40;
 
-/// What the file says.
+/// The content of the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::store) struct Acknowledged {
-    /// The last commit that is durable; 0 for none, or if that is not known.
+    /// The last durable commit; 0 if there is none or it is not known.
     pub(in crate::store) commit: u64,
     /// The sequence number of the first put after that commit, so that a salvage can tell how many
     /// puts are missing.
     pub(in crate::store) seq: Option<u64>,
     /// The commit is in this journal or in a later one.
     pub(in crate::store) journal: Option<u64>,
-    /// The oldest journal when the commit was noted. It may have been removed since, once its rows
-    /// were in tables.
+    /// The oldest journal when the file was written. It may be gone: a journal is removed when its
+    /// rows are in tables.
     pub(in crate::store) oldest: Option<u64>,
-    /// The oldest and the newest journal of a store that was closed in order; `None` while it is
-    /// open, since journals come and go then.
+    /// The oldest and the newest journal of a store that was closed properly; `None` while it is open,
+    /// because journals are added and removed then.
     pub(in crate::store) closed_with: Option<(u64, u64)>,
 }
 
@@ -91,7 +91,7 @@ impl Acknowledged {
     }
 }
 
-/// The file of a store that is open.
+/// The file of an open store.
 #[derive(Debug)]
 pub(in crate::store) struct AcknowledgedFile(File);
 

@@ -1,16 +1,16 @@
-//! Checks that every file of the embedded store is there and whole, before fjall opens it.
+//! Checks that every file of the embedded store exists and is whole, before fjall opens the store.
 //!
-//! fjall takes a keyspace without a file `current` for one whose creation was interrupted: it
-//! deletes the keyspace's tables and continues with an empty one. It does the same with a keyspace
-//! whose name it does not find. It reports other damage without the name of the file. So the files
-//! are checked here first, without changing any of them, and an error names the file.
+//! fjall assumes that the creation of a keyspace without a file `current` was interrupted: it deletes
+//! the keyspace's tables and continues with an empty one. It does the same with a keyspace whose name
+//! it does not find. It reports other damage without the name of the file. So this check reads the
+//! files first, without changing them, and its errors name the file.
 //!
 //! The layout is that of fjall 3.1 and lsm-tree 3.1, which `Cargo.toml` pins:
 //!
-//! | file | what it is |
+//! | file | content |
 //! |---|---|
 //! | `version` | four bytes: the format of the database |
-//! | `lock` | an empty file that the process with the open database has locked |
+//! | `lock` | an empty file, locked by the process that has the database open |
 //! | `N.jnl` | the journals; see [`journal`](super::journal) |
 //! | `keyspaces/0` | the keyspace that holds the names and settings of the others |
 //! | `keyspaces/K/current` | the number of the keyspace's manifest, and its checksum |
@@ -32,8 +32,8 @@ const VERSION: &[u8] = b"FJL\x03";
 /// The keyspace that holds the names of the others.
 const NAMES: u64 = 0;
 
-/// Returns an error that names the first file that is missing or not whole. A store that is yet to be
-/// upgraded may have no counters.
+/// Returns an error that names the first file that is missing or not whole. A store of format 1 may
+/// have no counters.
 pub(in crate::store) fn check(store: &Path, upgrades: bool) -> Result<(), StoreError> {
     let version = store.join("version");
     if read(&version)? != VERSION {
@@ -53,12 +53,12 @@ pub(in crate::store) fn check(store: &Path, upgrades: bool) -> Result<(), StoreE
     Ok(())
 }
 
-/// The number of the keyspace with this name; `None` if there is none.
+/// Returns the number of the keyspace with this name; `None` if there is none.
 pub(in crate::store) fn keyspace_id(store: &Path, name: &str) -> Result<Option<u64>, StoreError> {
     find_keyspace(store, name, &names(store)?)
 }
 
-/// The tables that hold the names of the keyspaces.
+/// Returns the tables that hold the names of the keyspaces.
 fn names(store: &Path) -> Result<Vec<Vec<u8>>, StoreError> {
     let mut contents = Vec::new();
     for table in check_keyspace(store, NAMES)? {
@@ -71,8 +71,8 @@ fn names(store: &Path) -> Result<Vec<Vec<u8>>, StoreError> {
     Ok(contents)
 }
 
-/// The tables that do not match the checksum in the manifest of their keyspace. All of them are
-/// read, so this is for a store that is known to be damaged.
+/// Returns the tables that do not match the checksum in the manifest of their keyspace. Reads all
+/// tables, so it is used only for a store that is known to be damaged.
 pub(in crate::store) fn damaged_tables(store: &Path) -> Result<Vec<PathBuf>, StoreError> {
     let mut damaged = Vec::new();
     for id in keyspaces(store)? {
@@ -85,7 +85,7 @@ pub(in crate::store) fn damaged_tables(store: &Path) -> Result<Vec<PathBuf>, Sto
     Ok(damaged)
 }
 
-/// Adds the names of damaged tables to an error that does not have them.
+/// Adds the names of damaged tables to an error without them.
 pub(in crate::store) fn name_tables(store: &Path, error: StoreError) -> StoreError {
     match (error, damaged_tables(store)) {
         (StoreError::Damaged(why), Ok(tables)) if !tables.is_empty() => {
@@ -96,7 +96,7 @@ pub(in crate::store) fn name_tables(store: &Path, error: StoreError) -> StoreErr
     }
 }
 
-/// Whether no row was ever written to a table: a keyspace has no tables, or is not there.
+/// Returns `true` if no row was ever written to a table: the keyspace has no tables, or is missing.
 pub(in crate::store) fn has_no_tables(store: &Path) -> Result<bool, StoreError> {
     for id in keyspaces(store)?.into_iter().filter(|id| *id != NAMES) {
         if !entries(&keyspace(store, id).join("tables"))?.is_empty() {
@@ -106,8 +106,8 @@ pub(in crate::store) fn has_no_tables(store: &Path) -> Result<bool, StoreError> 
     Ok(true)
 }
 
-/// Replaces small files that follow from others: `lock`, `version` and each `current`. The newest
-/// whole manifest of a keyspace takes the place of one that is missing.
+/// Replaces small files that can be derived from others: `lock`, `version` and each `current`. The
+/// newest whole manifest of a keyspace replaces a missing one.
 pub(in crate::store) fn restore(store: &Path) -> Result<u64, StoreError> {
     let mut restored = 0;
     let version = store.join("version");
@@ -155,7 +155,7 @@ fn check_keyspace(store: &Path, id: u64) -> Result<Vec<TableFile>, StoreError> {
     Ok(tables)
 }
 
-/// The tables of a keyspace, by its current manifest.
+/// Returns the tables of a keyspace, from its current manifest.
 fn manifest(folder: &Path) -> Result<Vec<TableFile>, StoreError> {
     let current = folder.join("current");
     let bytes = read(&current)?;
@@ -186,7 +186,7 @@ fn encode_current(number: u64, checksum: u128) -> Vec<u8> {
 }
 
 /// Reads levels, which hold runs, which hold tables: number, kind of checksum, checksum, and the
-/// sequence number of a table that was written at once.
+/// sequence number of a table that was written in one piece.
 fn decode_tables(bytes: &mut &[u8], folder: &Path) -> Option<Vec<TableFile>> {
     let mut tables = Vec::new();
     let [levels] = take(bytes)?;
@@ -211,10 +211,10 @@ fn take<const LENGTH: usize>(bytes: &mut &[u8]) -> Option<[u8; LENGTH]> {
     Some(*first)
 }
 
-/// Reads only the end of a table, which says where its parts are: it is not there in a file that
-/// was cut short. Damage elsewhere is found, and tolerated, by those who read the rows.
+/// Reads only the end of a table, which lists its parts and is missing in a file that was cut short.
+/// Readers of rows find and tolerate damage elsewhere.
 fn check_table(path: &Path) -> Result<(), StoreError> {
-    // A file too short for a trailer gives a bare "Invalid argument" below.
+    // For a file that is too short for a trailer, the reader would return "Invalid argument".
     fs::metadata(path).map_err(|error| unreadable(path, &error))?;
     match sfa::Reader::new(path) {
         Ok(_) => Ok(()),
@@ -222,13 +222,13 @@ fn check_table(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// The number of the keyspace with this name. The tables of names are not compressed, and keep
-/// keys and values whole, each with its length before it: the key is `n` and the number in eight
-/// bytes, the value is the name.
+/// Finds the number of the keyspace with this name. The tables of names are not compressed, and store
+/// keys and values whole, each after its length. The key is `n` and the number in eight bytes, the
+/// value is the name.
 fn find_keyspace(store: &Path, name: &str, names: &[Vec<u8>]) -> Result<Option<u64>, StoreError> {
     let holds =
         |row: &[u8]| names.iter().any(|bytes| bytes.windows(row.len()).any(|window| window == row));
-    // A keyspace whose folder is missing is found by its name all the same.
+    // This also finds the name of a keyspace whose folder is missing.
     let candidates = keyspaces(store)?.into_iter().chain(1..=8);
     let length = [name.len() as u8];
     let row = |id: u64| [b"\x09n", &id.to_be_bytes()[..], &length, name.as_bytes()].concat();
@@ -246,7 +246,7 @@ fn keyspaces(store: &Path) -> Result<Vec<u64>, StoreError> {
     Ok(ids)
 }
 
-/// The names in a folder; none if it is not there.
+/// Returns the names in a folder; none if the folder is missing.
 fn entries(folder: &Path) -> Result<Vec<String>, StoreError> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,

@@ -1,13 +1,13 @@
 //! Reads the journals of the embedded store before fjall opens them.
 //!
-//! fjall reads a journal up to the first byte that makes no sense and cuts the file there. After a
-//! crash that is right: the last batch is torn, and its callers were never answered. After a
-//! flipped bit or a lost file it is not: acknowledged batches would vanish silently. So the
-//! journals are read here first, without changing them. The check refuses:
+//! fjall reads a journal up to the first unreadable byte and truncates the file there. After a crash
+//! that is right: the last batch is torn, and its callers were never answered. After a flipped bit or
+//! a lost file it is wrong: acknowledged batches would disappear silently. So this check reads the
+//! journals first, without changing them. It refuses:
 //!
 //! * a whole batch after something unreadable,
 //! * a gap in the numbers of the commits, within a journal or between two of them,
-//! * journals that end before the last commit that is known to be durable,
+//! * journals that end before the last acknowledged commit,
 //! * a journal that is missing.
 //!
 //! The layout is that of fjall 3.1, which `Cargo.toml` pins. A batch is a start (tag 1, number of
@@ -35,7 +35,7 @@ const CLEAR: usize = 1 + 8;
 const END: usize = 1 + 8 + 4;
 const TRAILER: [u8; 4] = *b"FJL\x03";
 
-/// Locks the store, so that no other process writes meanwhile. fjall needs the file as well.
+/// Locks the store, so that no other process writes to it. fjall needs the file as well.
 pub(in crate::store) fn lock(store: &Path) -> Result<File, StoreError> {
     let path = store.join("lock");
     let file = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(path)?;
@@ -59,7 +59,7 @@ struct Journal {
 
 impl Journals {
     pub(in crate::store) fn read(store: &Path) -> Result<Self, StoreError> {
-        // Without the names, puts cannot be counted; whether that matters, others decide.
+        // Without the names puts cannot be counted. The caller decides whether that matters.
         let jobs = inventory::keyspace_id(store, JOBS).ok().flatten();
         let read = |(number, path): (u64, PathBuf)| {
             let content = Content::of(&fs::read(&path)?, jobs);
@@ -68,12 +68,12 @@ impl Journals {
         numbered(store, "jnl")?.into_iter().map(read).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether there is no file at all, as in a store that was just created.
+    /// Returns `true` if there is no file at all, as in a store that was just created.
     pub(in crate::store) fn are_missing(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether no batch was ever written.
+    /// Returns `true` if no batch was ever written.
     pub(in crate::store) fn are_empty(&self) -> bool {
         self.0.iter().all(|journal| journal.content.batches.is_empty())
     }
@@ -82,20 +82,20 @@ impl Journals {
         self.0.iter().filter_map(|journal| journal.content.last_commit()).max()
     }
 
-    /// A journal such that a commit is in it or in a later one; `None` if it is in none.
+    /// Returns a journal such that a commit is in it or in a later one; `None` if no journal has it.
     pub(in crate::store) fn bound_of(&self, commit: u64) -> Option<u64> {
         let is_there = self.last_commit().is_some_and(|last| commit <= last);
         self.0.first().filter(|_| is_there).map(|journal| journal.number)
     }
 
-    /// The oldest journal as it was last noted, if it is not there any more.
+    /// Returns the oldest journal that the file `acknowledged` names, if it is missing.
     pub(in crate::store) fn missing_oldest(&self, acknowledged: &Acknowledged) -> Option<u64> {
         let first = self.0.first()?;
         acknowledged.oldest.filter(|oldest| *oldest < first.number)
     }
 
-    /// Compares the oldest journals with what is in tables: every commit before the journals must be
-    /// there. Returns the commits and the puts that are in neither.
+    /// Compares the oldest journals with the tables, which must have every commit before the journals.
+    /// Returns the commits and the puts that are in neither.
     pub(in crate::store) fn missing_before(
         &self,
         in_tables: Totals,
@@ -122,7 +122,7 @@ impl Journals {
         self.check_end(acknowledged)
     }
 
-    /// No journal is missing, and none but the last ends early.
+    /// Checks that no journal is missing, and that only the last one ends early.
     fn check_order(&self, acknowledged: &Acknowledged) -> Result<(), StoreError> {
         let Some(first) = self.0.first() else { return Ok(()) };
         if let Some((oldest, newest)) = acknowledged.closed_with {
@@ -162,11 +162,11 @@ impl Journals {
         Ok(())
     }
 
-    /// The last acknowledged commit is there, or may be in tables already.
+    /// Checks that a journal has the last acknowledged commit, unless it may be in tables already.
     fn check_end(&self, acknowledged: &Acknowledged) -> Result<(), StoreError> {
         let Some(newest) = self.0.last() else { return Ok(()) };
-        // fjall removes the oldest journals once their rows are in tables. While the journal is
-        // there that was in use before the commit, the commit is in it or in a later one.
+        // fjall removes the oldest journals once their rows are in tables. As long as the journal
+        // that was in use before the commit exists, the commit is in it or in a later one.
         let must_be_there = acknowledged.journal.is_some_and(|journal| self.0[0].number <= journal);
         let expected = acknowledged.commit;
         match self.last_commit() {
@@ -182,9 +182,9 @@ impl Journals {
         }
     }
 
-    /// Takes unreadable parts out of the journals and keeps a copy of each file that this changes
-    /// in the folder `aside`. Returns what is missing between the first and the last commit that
-    /// can be read; what is missing at the end is known once the store is open.
+    /// Removes unreadable parts from the journals, and keeps a copy of each changed file in the folder
+    /// `aside`. Returns what is missing between the first and the last readable commit. What is
+    /// missing at the end is known once the store is open.
     pub(in crate::store) fn salvage(
         &self,
         aside: &Path,
@@ -194,9 +194,9 @@ impl Journals {
         let last = self.last_commit().unwrap_or(0);
         let is_end_missing = last < acknowledged.commit;
         let has_holes = self.0.iter().any(|journal| !journal.content.holes.is_empty());
-        // A hole explains a gap in the numbers of the commits.
+        // An unreadable part explains a gap in the numbers of the commits.
         if let Some(error) = self.check_order(acknowledged).err().filter(|_| !has_holes) {
-            tracing::error!(%error, "commits are missing, and are left out");
+            tracing::error!(%error, "commits are missing and are left out");
             loss.parts += 1;
         }
         if is_end_missing {
@@ -232,7 +232,7 @@ impl Journals {
         Ok(loss)
     }
 
-    /// The puts of commits that are missing between two commits that can be read.
+    /// Returns the puts of commits that are missing between two readable commits.
     fn missing_puts(&self) -> Loss {
         let mut loss = Loss::default();
         let mut last: Option<Totals> = None;
@@ -256,20 +256,20 @@ fn damaged<T>(path: &Path, what: &str) -> Result<T, StoreError> {
     Err(StoreError::Damaged(format!("the journal {} {what}", path.display())))
 }
 
-/// The path of the journal with this number, next to another.
+/// Returns the path of the journal with this number, beside another one.
 fn numbered_journal(sibling: &Path, number: u64) -> PathBuf {
     sibling.with_file_name(format!("{number}.jnl"))
 }
 
-/// Copies the journals to new files. After a failed sync the operating system may take pages for
-/// clean that never reached the disk: what is read here has to be written again to be durable.
+/// Copies the journals to new files. After a failed sync the operating system may treat pages as clean
+/// that never reached the disk, so what is read has to be written again to be durable.
 ///
-/// A full disk has no room for a copy: the journal is overwritten in place with the bytes that it
-/// has. A crash meanwhile does no harm, since each byte is written as it was.
+/// A full disk has no room for a copy, so the journal is overwritten in place with its own bytes. A
+/// crash in between is harmless: no byte changes.
 pub(in crate::store) fn rewrite(store: &Path) -> Result<(), StoreError> {
     for (_, path) in numbered(store, "jnl")? {
         let mut bytes = fs::read(&path)?;
-        // A new journal is 64 MiB long, and mostly zeroes.
+        // A new journal has 64 MiB, mostly zeroes.
         let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         bytes.truncate(end);
         match write_whole(&path, &bytes) {
@@ -283,14 +283,14 @@ pub(in crate::store) fn rewrite(store: &Path) -> Result<(), StoreError> {
     sync_directory(store)
 }
 
-/// Writes the bytes that a file has once more.
+/// Writes the bytes of a file again.
 fn overwrite(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let mut file = OpenOptions::new().write(true).open(path)?;
     file.write_all(bytes)?;
     Ok(file.sync_all()?)
 }
 
-/// Bytes in the newest journal, without the zeroes that a new one ends with.
+/// Returns the bytes of the newest journal, without the zeroes at its end.
 pub(in crate::store) fn newest(store: &Path) -> Result<u64, StoreError> {
     let Some((_, path)) = numbered(store, "jnl")?.pop() else { return Ok(0) };
     match fs::metadata(path) {
@@ -308,13 +308,13 @@ pub(in crate::store) fn remove_drafts(store: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The numbers of the oldest and the newest journal.
+/// Returns the numbers of the oldest and the newest journal.
 pub(in crate::store) fn range(store: &Path) -> Result<Option<(u64, u64)>, StoreError> {
     let numbers = numbered(store, "jnl")?;
     Ok(numbers.first().zip(numbers.last()).map(|(first, last)| (first.0, last.0)))
 }
 
-/// The files that have a number for a name and this extension, in order.
+/// Returns the files whose name is a number with this extension, in order.
 fn numbered(store: &Path, extension: &str) -> Result<Vec<(u64, PathBuf)>, StoreError> {
     let entries = match fs::read_dir(store) {
         Ok(entries) => entries,
@@ -334,7 +334,7 @@ fn numbered(store: &Path, extension: &str) -> Result<Vec<(u64, PathBuf)>, StoreE
     Ok(files)
 }
 
-/// What a journal holds.
+/// The content of a journal.
 #[derive(Debug, Default)]
 struct Content {
     /// The whole batches.
@@ -343,11 +343,11 @@ struct Content {
     holes: Vec<Range<usize>>,
     /// What follows the last whole batch, without the zeroes at the end.
     tail: Range<usize>,
-    /// What the first and the last commit say.
+    /// The counters of the first and the last commit.
     ends: Option<Ends>,
-    /// Two commits that follow each other although others belong between them.
+    /// Two consecutive commits between which others are missing.
     gap: Option<(u64, u64)>,
-    /// The sequence numbers of puts that belong into such gaps.
+    /// The sequence numbers of puts that are missing in such gaps.
     missing: Vec<Range<u64>>,
     /// Puts that are recognisable in an unreadable part before the first commit.
     puts_before: u64,
@@ -355,7 +355,7 @@ struct Content {
     puts_in_tail: u64,
 }
 
-/// What the first and the last commit of a journal say.
+/// The counters of the first and the last commit of a journal.
 #[derive(Debug)]
 struct Ends {
     first: Totals,
@@ -375,7 +375,7 @@ impl Content {
                 position = start + 1;
                 continue;
             };
-            // Whole batches follow each other without a space.
+            // Batches follow each other without a gap.
             if start > end {
                 content.holes.push(end..start);
                 if content.ends.is_none() {
@@ -415,12 +415,12 @@ impl Content {
     }
 }
 
-/// The next byte that may start a batch. Mostly this skips the zeroes at the end.
+/// Returns the next byte that may start a batch. Mostly this skips the zeroes at the end.
 fn next_start(bytes: &[u8], from: usize) -> Option<usize> {
     bytes.get(from..)?.iter().position(|&byte| byte == 1).map(|offset| from + offset)
 }
 
-/// The puts in bytes that do not match their checksum, as far as their structure can be followed.
+/// Counts the puts in bytes that do not match their checksum, as far as their structure can be read.
 fn recognisable_puts(bytes: &[u8], jobs: Option<u64>) -> u64 {
     let (mut puts, mut position) = (0, 0);
     while bytes.get(position) == Some(&1) {
@@ -441,7 +441,7 @@ struct Batch {
 }
 
 impl Batch {
-    /// The batch that starts here, if it is whole and matches its checksum.
+    /// Reads the batch that starts here, if it is whole and matches its checksum.
     fn whole(bytes: &[u8], start: usize, jobs: Option<u64>) -> Option<Self> {
         let batch = Self::follow(bytes, start, jobs, &mut 0)?;
         let (items, end) =
@@ -453,7 +453,7 @@ impl Batch {
         is_whole.then_some(batch)
     }
 
-    /// Follows the structure of the batch that starts here, and counts its puts as they are met.
+    /// Reads the structure of the batch that starts here, and counts its puts.
     fn follow(bytes: &[u8], start: usize, jobs: Option<u64>, puts: &mut u64) -> Option<Self> {
         let number = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let items = number(start + 1)?;
@@ -469,7 +469,7 @@ impl Batch {
                     let key_end = key_start + usize::from(keys);
                     let value_end = key_end + number(position + 17)? as usize;
                     let value = bytes.get(key_end..value_end)?;
-                    // Not the removal of a row, which has an empty value.
+                    // The removal of a row has an empty value.
                     let is_value = header[1] == 0;
                     if is_value && &bytes[key_start..key_end] == rows::TOTALS {
                         totals = Some(Totals::decode(value.to_vec().into()).ok()?);

@@ -1,9 +1,9 @@
-//! What a salvage leaves out, counted in jobs as exactly as can be known.
+//! The number of jobs that a salvage leaves out.
 //!
-//! Each commit carries the sequence number of the next put. So the puts of commits that are missing
-//! between two readable ones, or before the last acknowledged one, have known sequence numbers. The
-//! jobs among them that are in a table already are not lost. Where a number is missing, the puts
-//! that are recognisable in the unreadable bytes are a lower bound.
+//! Each commit has the sequence number of the next put. So the sequence numbers of puts are known if
+//! their commits are missing between two readable ones, or before the last acknowledged one. Jobs
+//! among them that are in a table are not lost. Where no such number is known, the puts that can be
+//! recognised in the unreadable bytes are a lower bound.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ pub(in crate::store) struct Loss {
     pub(in crate::store) puts_before: u64,
     /// Recognisable puts of an unreadable part after the last commit.
     pub(in crate::store) puts_in_tail: u64,
-    /// How many of the missing puts are in a table.
+    /// The number of missing puts that are in a table.
     pub(in crate::store) found: u64,
 }
 
@@ -52,14 +52,14 @@ impl Loss {
         }
     }
 
-    /// What is lost, once all readable jobs are noted.
+    /// Returns what is lost, once all readable jobs are noted.
     pub(in crate::store) fn left_out(&self) -> LeftOut {
         let missing: u64 = self.puts.iter().map(|puts| puts.end.saturating_sub(puts.start)).sum();
         let jobs = missing.saturating_sub(self.found) + self.puts_before + self.puts_in_tail;
         LeftOut { parts: self.parts, jobs }
     }
 
-    /// Whether more jobs may be lost than are counted.
+    /// Returns `true` if more jobs may be lost than are counted.
     pub(in crate::store) fn is_lower_bound(&self) -> bool {
         self.puts_before + self.puts_in_tail > 0
     }

@@ -122,7 +122,7 @@ fn item(code: &str) -> Option<(&str, &str)> {
 struct Docs {
     has_example: bool,
     hidden: bool,
-    /// An attribute that goes on in the next line.
+    /// An attribute that continues in the next line.
     in_attribute: bool,
     /// How many fences were read: every other one opens a block of code.
     fences: usize,

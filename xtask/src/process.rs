@@ -129,7 +129,7 @@ impl Invocation {
         self.finish(self.command()).map(drop)
     }
 
-    /// Runs the program and gives back what it wrote to standard output.
+    /// Runs the program and returns its standard output.
     pub(crate) fn output(&self) -> Result<String, Failure> {
         let mut command = self.command();
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -229,7 +229,7 @@ pub(crate) fn require_nightly() -> Result<(), Failure> {
     }
 }
 
-/// The text in an ANSI style, if whoever reads it wants that.
+/// Returns the text in an ANSI style, if the terminal shows colours.
 pub(crate) fn paint(style: &str, text: &str) -> String {
     let wanted = match std::env::var("CARGO_TERM_COLOR").as_deref() {
         Ok("always") => true,

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::transport::Call;
 
 impl Client {
-    /// All queues.
+    /// Returns all queues, by name.
     ///
     /// # Errors
     ///
@@ -24,7 +24,7 @@ impl Client {
         Ok(list.queues)
     }
 
-    /// A queue: its settings and how many jobs it has.
+    /// Returns a queue: its settings and its jobs in each state.
     ///
     /// # Errors
     ///
@@ -61,7 +61,7 @@ impl Client {
         self.call(call).await
     }
 
-    /// Stops delivering jobs of a queue.
+    /// Pauses the deliveries of a queue.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl Client {
         self.post(queue_path(queue, "/pause"), &Empty {}, true).await
     }
 
-    /// Delivers jobs of a paused queue again.
+    /// Resumes the deliveries of a queue.
     ///
     /// # Errors
     ///
@@ -79,7 +79,7 @@ impl Client {
         self.post(queue_path(queue, "/resume"), &Empty {}, true).await
     }
 
-    /// Makes dead jobs of a queue ready again; gives their number.
+    /// Makes dead jobs of a queue ready again, up to `limit`, and returns their number.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Client {
     }
 
     /// Removes finished jobs of a queue, all of them or those that finished longer ago than
-    /// `older_than`; gives their number.
+    /// `older_than`, and returns their number.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl Client {
         Ok(count.count)
     }
 
-    /// Cancels all waiting jobs of a queue; gives their number.
+    /// Cancels all waiting jobs of a queue, and returns their number.
     ///
     /// # Errors
     ///
@@ -119,7 +119,8 @@ impl Client {
         Ok(count.count)
     }
 
-    /// Removes a queue: an empty one, or with `force` any one with its jobs; gives their number.
+    /// Removes a queue, and returns the number of its jobs. A queue with jobs is removed only with
+    /// `force`.
     ///
     /// # Errors
     ///
@@ -143,7 +144,7 @@ impl Client {
         self.call(Call::new(Method::PUT, schedule_path(name, "")).json(schedule)?).await
     }
 
-    /// All schedules.
+    /// Returns all schedules, by name.
     ///
     /// # Errors
     ///
@@ -153,7 +154,7 @@ impl Client {
         Ok(list.schedules)
     }
 
-    /// A schedule.
+    /// Returns a schedule.
     ///
     /// # Errors
     ///
@@ -162,7 +163,7 @@ impl Client {
         self.call(Call::new(Method::GET, schedule_path(name, ""))).await
     }
 
-    /// Stops a schedule until it is resumed.
+    /// Pauses a schedule. Occurrences that fall into a pause are skipped.
     ///
     /// # Errors
     ///
@@ -171,7 +172,7 @@ impl Client {
         self.post(schedule_path(name, "/pause"), &Empty {}, true).await
     }
 
-    /// Continues a paused schedule.
+    /// Resumes a schedule.
     ///
     /// # Errors
     ///
@@ -180,7 +181,7 @@ impl Client {
         self.post(schedule_path(name, "/resume"), &Empty {}, true).await
     }
 
-    /// Removes a schedule; gives what it was.
+    /// Removes a schedule, and returns it as it was.
     ///
     /// # Errors
     ///
@@ -189,7 +190,7 @@ impl Client {
         self.call(Call::new(Method::DELETE, schedule_path(name, "")).once()).await
     }
 
-    /// The next times at which a schedule puts jobs.
+    /// Returns the next times at which a schedule puts jobs.
     ///
     /// # Errors
     ///
@@ -200,7 +201,7 @@ impl Client {
         Ok(runs.next)
     }
 
-    /// Counters of the whole server.
+    /// Returns counters since the start of the server, and current numbers.
     ///
     /// # Errors
     ///
@@ -274,7 +275,7 @@ impl Client {
         self.call(Call::new(Method::GET, "/readyz").single()).await
     }
 
-    /// Whether the server runs, and its version.
+    /// Returns the version of the server, if it is alive.
     ///
     /// # Errors
     ///
@@ -283,7 +284,7 @@ impl Client {
         self.call(Call::new(Method::GET, "/healthz")).await
     }
 
-    /// What the server's clock shows.
+    /// Returns the time of the server.
     ///
     /// # Errors
     ///
@@ -292,11 +293,12 @@ impl Client {
         self.call(Call::new(Method::GET, "/v1/clock")).await
     }
 
-    /// Moves the clock of a server that runs with `--clock manual`.
+    /// Advances the clock of a server that was started with `--clock manual`. Returns when everything
+    /// that is due at the new time is done.
     ///
     /// # Errors
     ///
-    /// If the server runs with the real clock.
+    /// If the server uses the real clock.
     pub async fn advance(&self, by: Duration) -> Result<Clock, Error> {
         self.post("/v1/clock/advance".to_owned(), &AdvanceRequest { by: Delay(by) }, false).await
     }

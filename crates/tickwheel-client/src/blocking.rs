@@ -61,9 +61,9 @@ waiting! {
     put(job: impl Into<NewJob>) -> PutResponse;
     /// Reads a job.
     get(job: impl Into<JobRef>) -> Job;
-    /// Cancels a live job; gives the state that it was in.
+    /// Cancels a live job, and returns the state in which it was.
     cancel(job: impl Into<JobRef>) -> JobState;
-    /// Moves a waiting job to another time.
+    /// Changes the due time of a waiting job.
     reschedule(job: impl Into<JobRef>, when: RescheduleRequest) -> Rescheduled;
     /// Reserves jobs.
     reserve(queue: &str, request: ReserveRequest) -> Vec<Delivery>;
@@ -73,7 +73,7 @@ waiting! {
     fail(lease: Lease, error: &str, retry: Retry) -> JobState;
     /// Extends a lease.
     extend(lease: Lease, length: Duration) -> Extended;
-    /// Gives a job back without counting the attempt.
+    /// Releases a job without counting the attempt.
     release(lease: Lease, delay: Option<Duration>) -> ();
     /// Makes a dead job ready again.
     kick(id: JobId) -> JobState;
@@ -81,15 +81,15 @@ waiting! {
     list(list: &List) -> JobPage;
     /// Lists all jobs, page by page.
     list_all(list: List) -> Vec<Job>;
-    /// All queues.
+    /// Returns all queues.
     queues() -> Vec<Queue>;
-    /// A queue.
+    /// Returns a queue.
     queue(queue: &str) -> Queue;
     /// Changes some settings of a queue.
     patch_settings(queue: &str, patch: &QueueSettingsPatch) -> Queue;
-    /// Stops delivering jobs of a queue.
+    /// Pauses the deliveries of a queue.
     pause_queue(queue: &str) -> Queue;
-    /// Delivers jobs of a paused queue again.
+    /// Resumes the deliveries of a queue.
     resume_queue(queue: &str) -> Queue;
     /// Creates or replaces a schedule.
     put_schedule(name: &str, schedule: &ScheduleRequest) -> Schedule;
@@ -101,14 +101,14 @@ waiting! {
     change_all_matching(queue: &str, change: BulkRequest) -> BulkResponse;
     /// Returns everything at one glance.
     overview() -> Overview;
-    /// Counters of the whole server.
+    /// Returns counters of the whole server.
     stats() -> Stats;
-    /// Moves the clock of a server that runs with `--clock manual`.
+    /// Advances the clock of a server that was started with `--clock manual`.
     advance(by: Duration) -> Clock;
 }
 
 impl Client {
-    /// A client of the server at this address, without a token.
+    /// Returns a client of the server at this address, without a token.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ impl Client {
         Self::of(crate::Client::new(url)?)
     }
 
-    /// Waits for the calls of an async client that has a token or other settings.
+    /// Returns a client that waits for the calls of an async client.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl Client {
         self.runtime.block_on(call)
     }
 
-    /// The async client.
+    /// Returns the async client.
     pub fn client(&self) -> &crate::Client {
         &self.client
     }

@@ -79,7 +79,7 @@ impl List {
     }
 }
 
-/// How a client is made, if not by [`Client::new`].
+/// The settings of a client.
 ///
 /// ```
 /// use std::time::Duration;
@@ -107,7 +107,7 @@ impl fmt::Debug for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// With this token.
+    /// Sets the token.
     #[must_use]
     pub fn token(mut self, token: impl Into<String>) -> Self {
         self.token = Some(token.into());
@@ -121,15 +121,15 @@ impl ClientBuilder {
         self
     }
 
-    /// How long a request is repeated while the server is busy or cannot be reached: 30 seconds
-    /// unless told.
+    /// Sets how long a request is repeated while the server is busy or cannot be reached. Defaults to
+    /// 30 seconds.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// The client. No connection is made before the first call.
+    /// Builds the client. No connection is made before the first call.
     ///
     /// # Errors
     ///
@@ -180,7 +180,7 @@ impl Client {
         Self { inner: Arc::new(inner) }
     }
 
-    /// A client of the server at this address, without a token.
+    /// Returns a client of the server at this address, without a token.
     ///
     /// # Errors
     ///
@@ -189,13 +189,13 @@ impl Client {
         Self::builder(url).build()
     }
 
-    /// A client with a token or other settings.
+    /// Returns a builder for a client with a token or other settings.
     pub fn builder(url: impl Into<String>) -> ClientBuilder {
         let patience = Duration::from_secs(30);
         ClientBuilder { url: url.into(), token: None, ca: None, patience }
     }
 
-    /// A worker that handles jobs of this server's queues.
+    /// Returns a builder for a worker that handles jobs of this server's queues.
     pub fn worker(&self) -> WorkerBuilder {
         WorkerBuilder::new(self.clone())
     }
@@ -278,7 +278,7 @@ impl Client {
         self.call(Call::new(Method::GET, job_path(&job.into()))).await
     }
 
-    /// Cancels a live job; gives the state that it was in.
+    /// Cancels a live job, and returns the state in which it was.
     ///
     /// # Errors
     ///
@@ -288,7 +288,7 @@ impl Client {
         self.call(call).await.map(|cancelled: Cancelled| cancelled.was)
     }
 
-    /// Moves a waiting job to another time; gives its new due time.
+    /// Changes the due time of a waiting job, and returns the new one.
     ///
     /// # Errors
     ///
@@ -321,18 +321,18 @@ impl Client {
     ///
     /// # Errors
     ///
-    /// [`Error::is_stale_lease`] if the lease ran out.
+    /// [`Error::is_stale_lease`] if the lease has expired.
     pub async fn ack(&self, lease: Lease, result: Option<&RawValue>) -> Result<JobState, Error> {
         let request = AckRequest { token: lease.token, result: result.map(ToOwned::to_owned) };
         let acked: Acked = self.post(lease_path(lease, "ack"), &request, false).await?;
         Ok(acked.state)
     }
 
-    /// Reports that an attempt failed; gives the state that the job is in then.
+    /// Reports that an attempt failed, and returns the new state of the job.
     ///
     /// # Errors
     ///
-    /// [`Error::is_stale_lease`] if the lease ran out.
+    /// [`Error::is_stale_lease`] if the lease has expired.
     pub async fn fail(&self, lease: Lease, error: &str, retry: Retry) -> Result<JobState, Error> {
         let FailItem { token, error, delay, dead, .. } = fail_item(lease, error, retry);
         let request = FailRequest { token, error, delay, dead };
@@ -340,21 +340,21 @@ impl Client {
         Ok(failed.state)
     }
 
-    /// Extends a lease: it runs out after this time from now.
+    /// Extends a lease: it expires after this time from now.
     ///
     /// # Errors
     ///
-    /// [`Error::is_stale_lease`] if the lease ran out.
+    /// [`Error::is_stale_lease`] if the lease has expired.
     pub async fn extend(&self, lease: Lease, length: Duration) -> Result<Extended, Error> {
         let request = ExtendRequest { token: lease.token, lease: Delay(length) };
         self.post(lease_path(lease, "extend"), &request, true).await
     }
 
-    /// Gives a job back without counting the attempt, due at once or after a delay.
+    /// Releases a job without counting the attempt. It is due at once or after a delay.
     ///
     /// # Errors
     ///
-    /// [`Error::is_stale_lease`] if the lease ran out.
+    /// [`Error::is_stale_lease`] if the lease has expired.
     pub async fn release(&self, lease: Lease, delay: Option<Duration>) -> Result<(), Error> {
         let request = ReleaseRequest { token: lease.token, delay: delay.map(Delay) };
         let _: Released = self.post(lease_path(lease, "release"), &request, false).await?;

@@ -15,17 +15,17 @@ use crate::client::query;
 use crate::error::Error;
 use crate::transport::{Call, Transport};
 
-/// The server sends something at least every 15 seconds. After this time without anything the
-/// connection is taken for broken.
+/// The server sends something at least every 15 seconds. After this time without input the connection
+/// counts as broken.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(60);
 
-/// What a stream tells.
+/// An item of a stream of events.
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant, reason = "nearly all are events")]
 pub enum Told {
     /// Something happened to a job.
     Event(Event),
-    /// Events were missed, so what was derived from them has to be read again.
+    /// Events were missed: list the jobs again.
     Reset(Reset),
 }
 
@@ -132,7 +132,7 @@ impl Events {
         Stream::open(transport, path).await.map(Self)
     }
 
-    /// The next event.
+    /// Waits for the next event.
     ///
     /// # Errors
     ///
@@ -207,7 +207,7 @@ impl Stream {
         }
     }
 
-    /// Takes a line; an empty one ends an event.
+    /// Takes a line. An empty line ends an event, which is returned.
     fn take(&mut self, line: &str) -> Option<(String, String)> {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);

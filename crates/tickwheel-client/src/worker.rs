@@ -243,14 +243,14 @@ impl WorkerBuilder {
         }
     }
 
-    /// A name, which the history of a job shows.
+    /// Sets the name, which the history of a job shows.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The length of leases: 30 seconds unless told. It bounds how long a job waits when this
+    /// Sets the length of leases. Defaults to 30 seconds. It bounds how long a job waits when this
     /// process dies, not how long a handler may take.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
@@ -258,22 +258,22 @@ impl WorkerBuilder {
         self
     }
 
-    /// How many jobs of a queue are handled at once: one unless told.
+    /// Sets how many jobs of a queue are handled at once. Defaults to one.
     #[must_use]
     pub fn concurrency(mut self, jobs: usize) -> Self {
         self.concurrency = jobs.max(1);
         self
     }
 
-    /// How many further jobs of a queue are reserved, so that a handler finds the next one at
-    /// hand: none unless told.
+    /// Sets how many further jobs of a queue are reserved in advance, so that a handler need not wait
+    /// for the next one. Defaults to none.
     #[must_use]
     pub fn prefetch(mut self, jobs: usize) -> Self {
         self.prefetch = jobs;
         self
     }
 
-    /// How long handlers may go on after the signal to stop: 30 seconds unless told.
+    /// Sets how long handlers may continue after the signal to stop. Defaults to 30 seconds.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;

@@ -70,7 +70,7 @@ fn read(files: &Tls) -> Result<CertifiedKey, TlsError> {
     let key = any_supported_type(&key).map_err(|error| wrong(&files.key, error))?;
     let certified = CertifiedKey::new(chain, key);
     match certified.keys_match() {
-        // Whoever cannot tell lets the first client tell.
+        // Some keys cannot be compared. A wrong one fails at the first handshake.
         Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {
             Ok(certified)
         }
@@ -120,7 +120,7 @@ impl Certificate {
                     tracing::info!(cert = %self.files.cert.display(), "the certificate was exchanged");
                 }
                 Ok(Err(error)) => {
-                    // Whoever exchanges two files does so one after the other: look again.
+                    // The two files are exchanged one after the other, so they are read again later.
                     tracing::warn!(%error, "the new certificate is not usable; the old one stays");
                 }
                 Err(error) => tracing::error!(%error, "the certificate could not be read"),

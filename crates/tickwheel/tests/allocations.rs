@@ -180,8 +180,8 @@ fn a_warm_sleep_allocates_nothing() {
     // Two that differ, so that one is replaced by the other.
     let wakers = [Waker::noop().clone(), futures::task::noop_waker()];
     let second = Duration::from_secs(1);
-    // Counts what so many futures allocate, and what it takes to move the clock, which makes a
-    // list of its timers whoever is woken.
+    // Counts the allocations of this number of futures, and those of moving the clock, which makes a
+    // list of its timers in any case.
     let round = |futures: usize| {
         let mut moving = 0;
         let count = allocations(|| {

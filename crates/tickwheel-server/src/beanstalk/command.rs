@@ -59,7 +59,7 @@ pub enum Command {
     PeekDelayed,
     /// Show the job that was buried first.
     PeekBuried,
-    /// Make so many buried or delayed jobs ready.
+    /// Make up to this number of buried or delayed jobs ready.
     Kick(u64),
     /// Make a buried or delayed job ready.
     KickJob(u64),

@@ -37,7 +37,7 @@ enum State {
     LineEnd,
     /// The body of a put and its end.
     Body(Put),
-    /// So many bytes, which are dropped before the answer.
+    /// The remaining bytes of a refused request, which are dropped before the answer.
     Drop(u64, Refusal),
 }
 

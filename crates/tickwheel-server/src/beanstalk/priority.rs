@@ -33,7 +33,7 @@ pub(super) fn of_pri(pri: u32) -> i8 {
     (127 - class.cast_signed()) as i8
 }
 
-/// How many steps a number is above the start, with so many steps in each doubling.
+/// Returns how many steps a number is above the start, with `per_doubling` steps in each doubling.
 fn steps(pri: u32, start: u32, per_doubling: u32) -> u32 {
     let doublings = (pri / start).ilog2();
     let base = u64::from(start) << doublings;

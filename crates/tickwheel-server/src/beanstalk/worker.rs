@@ -27,7 +27,7 @@ impl Session {
     pub(super) async fn work(&mut self, command: Command) -> io::Result<Next> {
         let scope = match command {
             Command::Kick(_) | Command::KickJob(_) | Command::PauseTube(..) => Scope::Admin,
-            // A job that nobody works on is deleted by those who put jobs.
+            // Deleting a job that no worker has is a right of producers.
             Command::Delete(_) => Scope::Produce,
             _ => Scope::Consume,
         };

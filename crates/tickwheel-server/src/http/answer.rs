@@ -1,16 +1,16 @@
 //! Answers that carry jobs.
 //!
-//! A job takes up to six times its payload as JSON, and an answer carries up to 1,000 jobs. So a
-//! large answer is made in steps: some jobs are read and written as JSON on a blocking thread, and
-//! the next step begins when the client has taken that. Neither the memory nor the threads of
-//! other requests depend on how large the whole answer is.
+//! A job takes up to six times the size of its payload as JSON, and an answer carries up to 1,000
+//! jobs. So a large answer is made in steps: a blocking thread reads some jobs and writes them as
+//! JSON, and the next step begins when the client has received them. Memory and threads do not depend
+//! on the size of the whole answer.
 //!
 //! Ground rules:
 //! * A small answer is made at once, as one piece.
 //! * An answer has a share of the memory of all answers ([`memory`](super::memory)), which each of
 //!   its pieces holds until it is sent or dropped.
-//! * An answer that has begun does not fail: a page of a list that cannot be continued ends there
-//!   and names where the next page begins.
+//! * An answer that has begun does not fail: a page of a list that cannot be continued ends early, and
+//!   its `next` continues there.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -35,14 +35,14 @@ use crate::problem::Failure;
 use crate::tokens::Scope;
 use crate::wire::{IntoWire, encoded_len};
 
-/// JSON of one step.
+/// The bytes of JSON of one step.
 const STEP_BYTES: usize = 256 << 10;
-/// JSON that is made at once, on the thread of the request.
+/// The bytes of JSON up to which an answer is made on the thread of the request.
 const SMALL: usize = 64 << 10;
-/// Jobs of a page, as JSON. The job that exceeds it is the last.
+/// The bytes of a page as JSON; the job that exceeds them is the last one.
 const MAX_PAGE_BYTES: usize = 16 << 20;
 
-/// Bytes of an answer with the share of the memory that they count for.
+/// Bytes of an answer, with their share of the memory.
 struct Charged<S> {
     text: Vec<u8>,
     _share: S,
@@ -54,13 +54,13 @@ impl<S> AsRef<[u8]> for Charged<S> {
     }
 }
 
-/// Ties a share to bytes: it is returned when the bytes are sent or dropped.
+/// Ties a share to bytes: it is released when the bytes are sent or dropped.
 fn charged(text: Vec<u8>, share: impl Send + 'static) -> Bytes {
     Bytes::from_owner(Charged { text, _share: share })
 }
 
-/// The memory that jobs take in an answer that is made in steps: all payloads; and as JSON the
-/// piece that is sent and the piece that is made, which ends with the job that exceeds a step.
+/// Returns the memory of jobs in an answer that is made in steps: all payloads, the JSON that is being
+/// sent, and the JSON that is being made, which ends with the job that exceeds a step.
 #[derive(Clone, Copy, Default)]
 struct Footprint {
     payloads: usize,
@@ -103,12 +103,11 @@ fn encode(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
 }
 
 fn unwritable(error: &serde_json::Error) -> Failure {
-    Failure::new(Code::Internal, format!("no answer can be made: {error}"))
+    Failure::new(Code::Internal, format!("the answer cannot be encoded: {error}"))
 }
 
-/// A piece of an answer: some of its items, with what stands before the first and after the last.
-/// The answer is given without items, as `{"items":[]}`, and goes around them. The items have about
-/// `bytes` bytes as JSON.
+/// Encodes a piece of an answer: some items, with the JSON before the first and after the last one.
+/// That JSON comes from the answer without items, `{"items":[]}`. The items take about `bytes` bytes.
 fn piece<T: Serialize>(
     empty: &impl Serialize,
     items: impl IntoIterator<Item = T>,
@@ -118,7 +117,7 @@ fn piece<T: Serialize>(
 ) -> Result<Vec<u8>, Failure> {
     let around = encode(empty)?;
     let middle = around.iter().position(|&byte| byte == b'[').map_or(0, |place| place + 1);
-    // A buffer that doubles as it grows would hold twice what was charged.
+    // A buffer that doubles as it grows would take twice the memory that was charged.
     let mut text = Vec::with_capacity(bytes + around.len());
     if is_first {
         text.extend_from_slice(&around[..middle]);
@@ -136,7 +135,7 @@ fn piece<T: Serialize>(
     Ok(text)
 }
 
-/// The answer with a single job.
+/// Answers with a single job.
 pub(crate) async fn job(app: &App, job: queue::Job) -> Result<Response, Failure> {
     let bytes = encoded_len(&job);
     let mut share = app.memory().share();
@@ -149,7 +148,7 @@ pub(crate) async fn job(app: &App, job: queue::Job) -> Result<Response, Failure>
     Ok(json(text.await?, share))
 }
 
-/// What makes an answer step by step.
+/// The source of an answer that is made in steps.
 trait Steps: Send + Sized + 'static {
     /// Makes the next piece; `None` after the last.
     fn step(self) -> impl Future<Output = Result<Option<(Bytes, Self)>, Failure>> + Send;
@@ -157,8 +156,8 @@ trait Steps: Send + Sized + 'static {
 
 type Step<S> = Pin<Box<dyn Future<Output = Result<Option<(Bytes, S)>, Failure>> + Send>>;
 
-/// A body that is made step by step, as the client takes it. It breaks off when the access of its
-/// caller is revoked.
+/// A body that is made in steps, as the client receives it. It ends with an error when the access of
+/// its caller is revoked.
 struct InSteps<S> {
     step: Option<Step<S>>,
     access: Access,
@@ -193,7 +192,7 @@ impl<S: Steps> http_body::Body for InSteps<S> {
     }
 }
 
-/// The answer with a page of a list.
+/// Answers with a page of a list.
 pub(crate) async fn page(app: &App, caller: &Caller, mut list: List) -> Result<Response, Failure> {
     let queues = app.queues_for(caller, Scope::Read)?;
     let mut share = app.memory().share();
@@ -227,15 +226,15 @@ pub(crate) async fn page(app: &App, caller: &Caller, mut list: List) -> Result<R
     Ok(streamed(InSteps::new(pages, caller.access().clone())))
 }
 
-/// A page of a list on its way: it is read and written as smaller pages.
+/// A page of a list that is being sent: it is read and written as smaller pages.
 struct Pages {
     queues: Queues,
-    /// What is left to list.
+    /// The rest of the list.
     list: List,
     first: Option<Page>,
     is_begun: bool,
     is_over: bool,
-    /// Bytes that it may still have.
+    /// The bytes that the page may still have.
     room: usize,
     damaged: Vec<crate::api::JobId>,
     gaps: u64,
@@ -274,7 +273,7 @@ impl Steps for Pages {
         self.list.limit -= page.jobs.len() + page.damaged.len();
         self.damaged.extend(page.damaged.into_iter().map(IntoWire::into_wire));
         self.list.after = page.next;
-        // One that is not full ended for another reason: nothing is left, or enough was looked at.
+        // A page that is not full ended for another reason: the list ended, or enough rows were read.
         let is_full = bytes >= STEP_BYTES;
         self.is_over =
             !is_full || self.room == 0 || self.list.limit == 0 || self.list.after.is_none();
@@ -294,7 +293,7 @@ impl Steps for Pages {
     }
 }
 
-/// The answer with a backup, which is made as the client takes it.
+/// Answers with a backup, which is made as the client receives it.
 pub(crate) fn backup(
     app: &App,
     caller: &Caller,
@@ -307,7 +306,7 @@ pub(crate) fn backup(
     Ok(([(CONTENT_TYPE, "application/octet-stream")], body).into_response())
 }
 
-/// A backup on its way.
+/// A backup that is being sent.
 struct BackingUp {
     backup: queue::Backup,
     _share: Share,
@@ -353,7 +352,7 @@ impl Charge {
     }
 }
 
-/// The answer with jobs for a worker, whose memory was charged while they were leased.
+/// Answers with jobs for a worker, whose memory was charged while they were leased.
 pub(crate) fn deliveries(
     caller: &Caller,
     jobs: Vec<queue::Delivery>,
@@ -368,7 +367,7 @@ pub(crate) fn deliveries(
     Ok(streamed(InSteps::new(steps, caller.access().clone())))
 }
 
-/// Jobs for a worker on their way.
+/// Jobs for a worker that are being sent.
 struct Delivered {
     jobs: std::vec::IntoIter<queue::Delivery>,
     is_begun: bool,

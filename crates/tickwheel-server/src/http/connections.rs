@@ -1,19 +1,19 @@
 //! Which connections are open, and which of them wait for their clients.
 //!
 //! A connection is *new* until its first request has arrived, *busy* while a request is answered,
-//! *receiving* while it waits for the rest of a request's body, and *idle* between requests. What
-//! waits for its client costs the client nothing, so it must not keep others out.
+//! *receiving* while it waits for the rest of a request's body, and *idle* between requests. A
+//! connection that waits costs its client nothing, so it must not keep other clients out.
 //!
 //! Ground rules:
-//! * New connections have a budget of their own, in total and per address. One that is over it
-//!   takes the place of the oldest.
+//! * New connections have a budget of their own, in total and per address. A connection beyond it
+//!   replaces the oldest new one.
 //! * When there are too many connections, the one that has waited longest for its client is closed:
-//!   a new one, else an idle or receiving one. A busy one never is. If all are busy, the newcomer is
-//!   refused.
+//!   a new one, else an idle or receiving one. A busy connection is never closed. If all are busy, the
+//!   new connection is refused.
 //! * A connection closes itself when it is asked to. It first reads what has arrived, and stays if
 //!   that makes it busy.
-//! * A request changes two atomics. The lock is for connections that come, go, or send their first
-//!   request.
+//! * A request changes two atomics. The lock is taken when a connection begins, ends, or sends its
+//!   first request.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
@@ -25,17 +25,18 @@ use tokio::sync::Notify;
 use super::memory::Share;
 use crate::app::neighbourhood;
 
-/// Connections that may be new, whatever the limit: few clients connect one after the other.
+/// The number of new connections that is always allowed, whatever the limit.
 const FEW: usize = 16;
-/// Connections that were asked to close and have not done so. Until some have, none is accepted.
+/// The maximum number of connections that were asked to close and are still open. With more, no
+/// connection is accepted.
 const MAX_CLOSING: usize = 64;
 
 /// All connections of the service.
 pub(crate) struct Connections {
     state: Mutex<State>,
-    /// Counts up with everything that happens, to tell what waits longest.
+    /// A logical clock, which shows which connection has waited longest.
     time: AtomicU64,
-    /// A connection has ended.
+    /// Notified when a connection has ended.
     ended: Notify,
     limit: usize,
     max_new: usize,
@@ -49,27 +50,27 @@ struct State {
     /// New connections, oldest first.
     new: BTreeMap<u64, IpAddr>,
     new_of: HashMap<IpAddr, BTreeSet<u64>>,
-    /// How many of the open ones were asked to close.
+    /// The number of open connections that were asked to close.
     closing: usize,
 }
 
-/// What others see of a connection.
+/// The state of a connection that others see.
 #[derive(Default)]
 struct Presence {
     is_new: AtomicBool,
     is_busy: AtomicBool,
-    /// The rest of a request's body is waited for.
+    /// The connection waits for the rest of a request's body.
     is_receiving: AtomicBool,
     /// The client does not read fast enough. That has a time limit of its own.
     is_stalled: AtomicBool,
-    /// When that began.
+    /// When the connection began to wait.
     since: AtomicU64,
     is_closing: AtomicBool,
     close: Notify,
 }
 
 impl Presence {
-    /// Whether it waits for its client, and so can be closed.
+    /// Returns `true` if the connection waits for its client, and so can be closed.
     fn is_waiting(&self) -> bool {
         let is = |flag: &AtomicBool| flag.load(Ordering::Acquire);
         if is(&self.is_busy) { is(&self.is_receiving) } else { !is(&self.is_stalled) }
@@ -103,7 +104,7 @@ impl State {
         self.new.first_key_value().map(|(id, _)| *id)
     }
 
-    /// The connection that has waited longest for its client: a new one, if there is one.
+    /// Returns the connection that has waited longest for its client: a new one, if there is one.
     fn longest_waiting(&self) -> Option<u64> {
         let others = || {
             self.open
@@ -133,8 +134,8 @@ impl Connections {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A place for a new connection, for which another may be asked to close; `None` if all others
-    /// are busy.
+    /// Returns a place for a new connection, for which another may be asked to close; `None` if all
+    /// others are busy.
     pub(crate) fn enter(self: &Arc<Self>, address: SocketAddr) -> Option<Place> {
         let from = neighbourhood(address.ip());
         let mut state = self.lock();
@@ -162,7 +163,7 @@ impl Connections {
         Some(Place { connections: Arc::clone(self), presence, id, address })
     }
 
-    /// Waits until few connections are about to close: each of them still has its descriptor.
+    /// Waits until few connections are closing. Each of them still has its file descriptor.
     pub(crate) async fn settled(&self) {
         loop {
             let ended = self.ended.notified();
@@ -192,18 +193,19 @@ impl Place {
         self.presence.close.notified().await;
     }
 
-    /// Whether the connection waits for its client: if not, closing it loses an answer.
+    /// Returns `true` if the connection waits for its client. Otherwise closing it would lose an
+    /// answer.
     pub(crate) fn is_waiting(&self) -> bool {
         self.presence.is_waiting()
     }
 
-    /// Whether an answer is on its way, or a request that could be answered has arrived.
+    /// Returns `true` if an answer is being sent, or a complete request has arrived.
     pub(crate) fn is_busy(&self) -> bool {
         let is = |flag: &AtomicBool| flag.load(Ordering::Acquire);
         is(&self.presence.is_busy) || is(&self.presence.is_stalled)
     }
 
-    /// The connection was asked to close, and stays because it is busy.
+    /// Keeps a connection that was asked to close, because it is busy.
     pub(crate) fn stay(&self) {
         if self.presence.is_closing.swap(false, Ordering::AcqRel) {
             self.connections.lock().closing -= 1;
@@ -211,12 +213,12 @@ impl Place {
         }
     }
 
-    /// Says whether the client does not read fast enough.
+    /// Returns the flag that shows that the client does not read fast enough.
     pub(crate) fn stall(self: &Arc<Self>) -> StallFlag {
         StallFlag(Arc::clone(&self.presence))
     }
 
-    /// A request has arrived.
+    /// Notes that a request has arrived.
     pub(crate) fn begin(self: &Arc<Self>) -> Visit {
         if self.presence.is_new.swap(false, Ordering::AcqRel) {
             self.connections.lock().not_new(self.id);
@@ -244,7 +246,7 @@ impl Drop for Place {
     }
 }
 
-/// Whether a client does not read fast enough.
+/// A flag that shows that a client does not read fast enough.
 #[derive(Default)]
 pub(crate) struct StallFlag(Arc<Presence>);
 
@@ -274,20 +276,20 @@ impl Visit {
         *self.0.body.lock().unwrap_or_else(PoisonError::into_inner) = Some(share);
     }
 
-    /// The rest of the request's body is waited for, until what this gives is dropped.
+    /// Marks the connection as waiting for the rest of a body, until the returned value is dropped.
     pub(crate) fn receiving(&self) -> Receiving {
         self.0.place.wait_from_now();
         self.0.place.presence.is_receiving.store(true, Ordering::Release);
         Receiving(self.clone())
     }
 
-    /// The answer is on its way until what this gives is dropped.
+    /// Marks the connection as answering, until the returned value is dropped.
     pub(crate) fn answering(&self) -> Answering {
         Answering(Arc::clone(&self.0.place))
     }
 }
 
-/// The rest of a request's body is waited for.
+/// A connection waits for the rest of a request's body.
 pub(crate) struct Receiving(Visit);
 
 impl Drop for Receiving {

@@ -1,29 +1,29 @@
-//! The file descriptors of the process, and what they are for.
+//! The file descriptors of the process, and their use.
 //!
-//! A connection takes one, and so does each file of the store. A process that has none left cannot
-//! open its own files: the store would fail because of its clients. So the limit is raised as far
-//! as the operating system allows, the store gets its part, and the rest is for connections.
+//! Each connection and each file of the store needs a descriptor. If connections used all of them, the
+//! store could not open its files. So the limit is raised as far as the operating system allows, the
+//! store gets its part, and the rest is for connections.
 
 /// For standard streams, the runtime, listeners, tokens, certificates, and connections that are
 /// about to be closed.
 const OTHERS: usize = 192;
-/// Files that the store keeps open at most, with those that it opens for a moment.
+/// The maximum number of files of the store, including those that are open only briefly.
 const STORE: usize = 1_024;
-/// Connections if no number is configured and descriptors allow more: each takes memory as well.
+/// The default number of connections if there are descriptors for more: each takes memory as well.
 const MAX_DERIVED: usize = 4_096;
 
-/// How the descriptors are shared out.
+/// The division of the descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptors {
-    /// What the process may have; `usize::MAX` if there is no limit.
+    /// The limit of the process; `usize::MAX` if there is none.
     pub(crate) limit: usize,
     pub(crate) store: usize,
     pub(crate) connections: usize,
 }
 
 impl Descriptors {
-    /// Raises the limit of the process and shares the descriptors out. So many connections are
-    /// wanted; 0 for as many as there can be.
+    /// Raises the limit of the process and divides the descriptors. `wanted` is the number of
+    /// connections; 0 for as many as possible.
     pub(crate) fn raise(wanted: usize) -> Self {
         Self::share(raise_limit(), wanted)
     }
@@ -35,12 +35,12 @@ impl Descriptors {
         Self { limit, store, connections: wanted.min(rest - store) }
     }
 
-    /// Files that the store may keep open; it opens some others for a moment.
+    /// Returns the number of files that the store may keep open. It opens some others briefly.
     pub(crate) fn store_files(&self) -> usize {
         (self.store - self.store / 8).max(1)
     }
 
-    /// Logs what there is, and what was asked for in vain.
+    /// Logs the division, and a warning if there are fewer connections than configured.
     pub(crate) fn log(&self, wanted: usize) {
         let Self { limit, store, connections } = *self;
         tracing::info!(limit, store, connections, "file descriptors");
@@ -54,7 +54,7 @@ impl Descriptors {
     }
 }
 
-/// Raises the soft limit of open files to the hard one, and says what it is now.
+/// Raises the soft limit of open files to the hard one, and returns it.
 #[cfg(unix)]
 fn raise_limit() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -33,11 +33,11 @@ use super::stall::Impatient;
 use crate::api::{Code, Problem};
 use crate::app::{App, Common};
 
-/// A client that does not finish its handshake within this time is given up.
+/// The time limit for a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long a client may take to read that the port speaks TLS.
 const SUGGESTION: Duration = Duration::from_secs(1);
-/// Bytes that are read of a plain request to the TLS port.
+/// The number of bytes that are read of a plain request to the TLS port.
 const MAX_PLAIN_INPUT: u64 = 64 << 10;
 
 /// The port for HTTP, with or without TLS.
@@ -45,7 +45,7 @@ pub(crate) struct HttpPort {
     router: Router,
     acceptor: Option<TlsAcceptor>,
     common: Arc<Common>,
-    /// Puts go straight to its queues. A node of a cluster has none of its own.
+    /// The queues for puts that are served without the router. A node of a cluster has none.
     app: Option<App>,
 }
 
@@ -108,7 +108,7 @@ fn only_answer(problem: &Problem) -> Vec<u8> {
     answer.into_bytes()
 }
 
-/// Whether a client speaks plain HTTP: its first byte is a letter, where TLS sends 22.
+/// Returns `true` if a client speaks plain HTTP: its first byte is a letter, where TLS sends 22.
 async fn is_plain_http(stream: &TcpStream) -> std::io::Result<bool> {
     let mut first = [0];
     let length = stream.peek(&mut first).await?;
@@ -200,7 +200,7 @@ impl Connection {
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(visit.clone());
         let response = self.router.clone().call(request).await?;
-        // The request's memory is given back; that of the answer is counted with its body.
+        // This releases the request's memory. That of the answer is counted with its body.
         drop(visit);
         Ok(response.map(|body| Sent { body, _answering: answering }))
     }
@@ -225,9 +225,9 @@ pub(crate) async fn serve_until_asked(
     }
 }
 
-/// Lets a future see what has arrived for it; `false` if it ended.
+/// Polls a future once more, after the runtime has looked for input; returns `false` if it ended.
 async fn poll_again(future: Pin<&mut impl Future>) -> bool {
-    // The runtime looks for arrivals before a task that yields is polled again.
+    // The runtime looks for input before it polls a task that has yielded.
     tokio::select! {
         biased;
         _ = future => false,

@@ -7,9 +7,9 @@
 //! Ground rules:
 //! * Part of the budget is kept for small shares, so that large requests cannot keep small ones
 //!   out.
-//! * The only share there is may have any size: otherwise a job larger than the budget could never
-//!   be fetched. So the memory in use is at most the budget, or one such share.
-//! * No share grows after the fact. The size of an answer to `reserve` is charged while the engine
+//! * A share may have any size while it is the only one: otherwise a job larger than the budget could
+//!   never be fetched. So the memory in use is at most the budget, or one such share.
+//! * A share grows before the memory is used. The size of an answer to `reserve` is charged while the engine
 //!   leases the jobs, and a job for which there is no room is not leased.
 
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Memory {
         used == 0 || used.saturating_add(bytes) <= limit
     }
 
-    /// The answer to a request for which there is no room.
+    /// Returns the answer to a request for which there is no room.
     pub(crate) fn exhausted(&self) -> Failure {
         let why = format!(
             "requests and answers in flight take {} of {} bytes (`limits.memory`): try again",
@@ -63,7 +63,7 @@ impl Memory {
         Failure::new(Code::Unavailable, why).retry_after(1)
     }
 
-    /// A share of 0 bytes.
+    /// Returns a share of 0 bytes.
     pub(crate) fn share(&self) -> Share {
         Share { memory: self.clone(), bytes: 0 }
     }

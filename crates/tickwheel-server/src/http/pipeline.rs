@@ -1,9 +1,9 @@
-//! Puts that arrive together: a short way from a connection to the queue.
+//! Puts that arrive together, served without hyper and the router.
 //!
 //! hyper answers the requests of a connection one after the other, so each put of a client that
 //! pipelines would wait for a commit of its own. Every connection therefore starts here. The
 //! complete puts at the head of the received bytes are put with one command, and their answers are
-//! sent with one write. A single put saves the way through hyper and the router as well.
+//! sent with one write. A single put does not go through hyper and the router either.
 //!
 //! Ground rules:
 //! * Only plain puts are served here: `POST /v1/queues/{queue}/jobs` with a content length, a small
@@ -43,14 +43,14 @@ use crate::tokens::Scope;
 const ROUTE: &str = "/v1/queues/{queue}/jobs";
 const PREFIX: &str = "/v1/queues/";
 const SUFFIX: &str = "/jobs";
-/// How every put begins.
+/// The beginning of every put.
 const START: &[u8] = b"POST /v1/queues/";
-/// More headers than this are hyper's.
+/// Requests with more headers are left to hyper.
 const MAX_HEADERS: usize = 24;
-/// Puts in one command, and bytes of their bodies after which a group ends.
+/// The maximum number of puts in one command, and the bytes of their bodies after which it ends.
 const MAX_GROUP: usize = 64;
 const MAX_GROUP_BYTES: usize = 256 << 10;
-/// Room for each read.
+/// The size of the buffer for each read.
 const READ_BYTES: usize = 8 << 10;
 
 /// Serves puts until the connection ends (`None`) or must be served by hyper, which continues with
@@ -81,7 +81,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             deadline = Instant::now() + limits.header_timeout;
             continue;
         }
-        // A partial request is hyper's as well, unless more puts are likely to follow it.
+        // A partial request is left to hyper as well, unless more puts are likely to follow.
         let is_expected = is_pipelining && matches!(next, Err(NotPut::Partial));
         if !received.is_empty() && !is_expected {
             return Some(received);
@@ -91,7 +91,7 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
             biased;
             read = timeout_at(deadline, stream.read_buf(&mut received)) => match read {
                 Ok(Ok(1..)) => {}
-                // The connection ended or broke, or nothing came in time.
+                // The connection ended or failed, or the time limit passed.
                 _ if received.is_empty() => return None,
                 _ => return Some(received),
             },

@@ -1,7 +1,7 @@
-//! Giving up on clients that do not read.
+//! A time limit for clients that do not read.
 //!
-//! A client that asks and never reads the answer would keep its connection, and the memory of the
-//! answer, for ever. So a write that makes no progress for a while is an error.
+//! A client that never reads its answer would hold its connection and the memory of the answer for
+//! ever. So a write that makes no progress for the time limit is an error.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::Pin;
@@ -23,7 +23,7 @@ pub(crate) struct Impatient<S> {
     /// Runs while a write is stalled.
     timer: Pin<Box<Sleep>>,
     is_stalled: bool,
-    /// Tells others.
+    /// The flag of the connection.
     flag: StallFlag,
 }
 
@@ -45,7 +45,7 @@ impl<S> Impatient<S> {
         }
     }
 
-    /// Passes progress on; starts or looks at the timer if there is none.
+    /// Returns the progress of a write. Without progress, starts or checks the timer.
     fn watch<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -60,7 +60,7 @@ impl<S> Impatient<S> {
             self.timer.as_mut().reset(Instant::now() + self.patience);
         }
         ready!(self.timer.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(ErrorKind::TimedOut, "the client does not read")))
+        Poll::Ready(Err(io::Error::new(ErrorKind::TimedOut, "the client does not read its answer")))
     }
 }
 

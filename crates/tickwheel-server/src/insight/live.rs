@@ -1,7 +1,7 @@
 //! The live stream: everything at one glance, twice a second, as server-sent events.
 //!
-//! One task makes the events, while somebody listens, and one event serves all listeners of the same
-//! token. A listener that reads slowly skips events.
+//! One task makes the events, as long as there are listeners, and one event serves all listeners of
+//! the same token. A listener that reads slowly skips events.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -61,7 +61,7 @@ impl Hub {
         receiver.unwrap_or_else(|| watch::Sender::new(None).subscribe())
     }
 
-    /// Returns whoever listens, and forgets tokens without a listener and removed ones.
+    /// Returns the callers that listen. Forgets tokens without a listener, and removed tokens.
     fn listeners(&self) -> Vec<Caller> {
         let mut channels = self.channels();
         channels.retain(|_, channel| {
@@ -115,7 +115,7 @@ async fn forward(
     }
 }
 
-/// Makes events while somebody listens, as long as the service runs.
+/// Makes events while there are listeners, as long as the service runs.
 pub(crate) async fn keep_sending(app: App) {
     loop {
         let listeners = app.insight().live.listeners();

@@ -5,12 +5,12 @@
 //! - [`series`] keeps bounded histories: a second apart for 15 minutes, a minute apart for 24 hours.
 //! - [`recent`] knows what happened in the last seconds, for rates.
 //! - [`sampler`] fills both, once a second.
-//! - [`workers`] remembers who reserved jobs lately.
-//! - [`upcoming`] counts waiting jobs by their due time, now and then, while somebody looks.
-//! - [`live`] sends all of it twice a second to those who listen.
+//! - [`workers`] counts the workers that reserved jobs in the last minute.
+//! - [`upcoming`] counts waiting jobs by their due time, while a client asks for them.
+//! - [`live`] sends all of it to its listeners, twice a second.
 //!
 //! Ground rules: a number that is not known is `None`, never 0. What is shown is limited to the
-//! queues that the caller may see. Nothing but one sample a second is done while nobody looks.
+//! queues that the caller may see. Without clients, one sample a second is the only work.
 
 pub(crate) mod live;
 mod overview;

@@ -89,7 +89,7 @@ impl Samples {
         }
         if self.tracked.len() >= MAX_TRACKED {
             let rate = recent.and_then(|recent| recent.rates(at_ms));
-            // About what its score will be if it goes on like this for some seconds.
+            // About the score that the queue will have if the rate stays the same for some seconds.
             let score = rate.map_or(0.0, |rate| (rate.put + rate.delivered) * 10.0);
             let least = self.tracked.iter().min_by(|a, b| a.1.score.total_cmp(&b.1.score));
             match least.map(|(name, series)| (Arc::clone(name), series.score)) {

@@ -1,7 +1,7 @@
 //! How many waiting jobs become due in the next minute, hour, day, 30 days, and later.
 //!
-//! Counting walks the index of waiting jobs, which takes seconds for millions of them. So it is done
-//! only while somebody looks, and then takes at most a fiftieth of the time of one reading thread.
+//! Counting walks the index of waiting jobs, which takes seconds for millions of them. So jobs are
+//! counted only while a client asks for them, in at most a fiftieth of the time of one reading thread.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Who reserved jobs lately.
+//! The workers that reserved jobs in the last minute.
 //!
 //! A worker that gives a name is known by it, and a connection of the beanstalkd protocol by the name
 //! that its deliveries carry. Workers over HTTP without a name are counted together for each token and
@@ -17,7 +17,7 @@ const MAX_WAIT: Duration = Duration::from_secs(366 * 24 * 3_600);
 /// Workers that are remembered, of all queues together. Each takes about 40 bytes.
 const MAX_WORKERS: usize = 20_000;
 
-/// Who reserved jobs lately, for each queue.
+/// The workers of each queue that reserved jobs in the last minute.
 #[derive(Default)]
 pub(crate) struct Workers {
     seen: Mutex<Seen>,
@@ -26,14 +26,14 @@ pub(crate) struct Workers {
 
 #[derive(Default)]
 struct Seen {
-    /// Until when each worker of a queue counts, by the hash of what it is known by.
+    /// When each worker of a queue stops counting, by the hash of its name.
     queues: HashMap<String, HashMap<u64, Instant>>,
     count: usize,
-    /// Until when some workers are unknown, because there were too many.
+    /// Until this time the count is incomplete, because there were too many workers.
     is_full_until: Option<Instant>,
 }
 
-/// What a worker is known by.
+/// The name by which a worker is known.
 #[derive(Clone, Copy, Hash)]
 pub(crate) enum WorkerName<'a> {
     Given(&'a str),
@@ -58,7 +58,7 @@ impl Seen {
         self.count += 1;
     }
 
-    /// Forgets workers that were not seen lately.
+    /// Forgets workers that were not seen in the last minute.
     fn forget(&mut self, now: Instant) {
         self.queues.retain(|_, workers| {
             workers.retain(|_, until| *until > now);

@@ -88,7 +88,7 @@ impl Preferences {
         }
     }
 
-    /// Returns the frame of a page for a caller, or for nobody in particular.
+    /// Returns the frame of a page, for a caller or without one.
     pub(crate) fn frame(self, app: &App, caller: Option<&Caller>, path: &str) -> Frame {
         let (token, rights) = match caller {
             Some(Caller::Token(known)) => {

@@ -265,7 +265,7 @@ impl Deliverer {
     }
 
     /// Reserves jobs of the next queue that has some, and waits if none has. Dropping the future
-    /// gives back what was reserved.
+    /// releases the reserved jobs.
     async fn next_jobs(&self, room: u32) -> Result<(Vec<Reserved>, Duration), Error> {
         let sources = self.sources();
         if sources.is_empty() {

@@ -69,11 +69,11 @@ pub(super) struct Health {
 /// What a target may get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grant {
-    /// So many requests.
+    /// This number of requests.
     Now(u32),
-    /// Nothing before this time.
+    /// No request before this time.
     At(u64),
-    /// Nothing until something changes.
+    /// No request until the state changes.
     Never,
 }
 

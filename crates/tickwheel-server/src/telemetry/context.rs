@@ -73,7 +73,7 @@ pub(crate) async fn within<F: Future>(incoming: Incoming, requests: F) -> F::Out
     INCOMING.scope(incoming, requests).await
 }
 
-/// The contexts of so many requests, of which some have one at their index.
+/// Returns a context for each of `count` requests; `some` has those that exist, with their indices.
 pub(crate) fn one_each(count: usize, some: &[(usize, TraceContext)]) -> Incoming {
     if some.is_empty() {
         return Vec::new();

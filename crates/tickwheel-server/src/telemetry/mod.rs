@@ -9,7 +9,7 @@
 //!
 //! All spans of a job are in one trace: that of the job's header `traceparent`; or that of the
 //! request that put it, which becomes the job's header; or one with the id of the job. So nothing
-//! else has to be stored, and a trace goes on after a restart. An attempt links to the one before.
+//! else has to be stored, and a trace continues after a restart. An attempt links to the one before.
 //!
 //! Ground rules: a request never waits for telemetry. Finished spans go into a bounded channel, and
 //! are dropped and counted if it is full. Deliveries in progress are in a bounded table.

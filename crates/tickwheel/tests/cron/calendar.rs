@@ -198,7 +198,7 @@ fn plain(first: i8, last: i8, count: i8) -> impl Strategy<Value = Item> {
     ]
 }
 
-/// `*` in so many of ten cases, or a list.
+/// `*` in `stars` of ten cases, or a list.
 fn field(stars: u32, item: impl Strategy<Value = Item> + 'static) -> impl Strategy<Value = Field> {
     prop_oneof![
         stars => Just(Vec::new()),

@@ -1,5 +1,5 @@
-//! What is wrong with an expression or a time zone is said with its place, its value and what to
-//! write instead; and nothing that somebody writes can do harm.
+//! Errors in an expression or a time zone name the place, the value and what to write instead. No
+//! input can do harm.
 
 use crate::calendar::expressions;
 use proptest::prelude::*;

@@ -31,14 +31,14 @@ enum Step {
     ResetNamed(u8, When),
     TryPop,
     TryPopBatch(usize),
-    /// A consumer begins to wait; of how many items it takes at most, if it takes a batch.
+    /// A consumer begins to wait; for a batch, with the maximum number of items.
     Pop(Option<usize>),
     Advance(u64),
-    /// Polls one that waits though nobody woke it, with another waker.
+    /// Polls a waiting consumer that was not woken, with another waker.
     Disturb(usize),
-    /// Drops one that waits, or was woken and did not look yet.
+    /// Drops a consumer that waits, or that was woken and has not polled yet.
     GiveUp(usize),
-    /// Lets everybody who was woken go on.
+    /// Polls every consumer that was woken.
     Settle,
     StopTimer,
     Close,
@@ -83,7 +83,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Notes that somebody was woken.
+/// A waker that records its call.
 #[derive(Default)]
 struct Flag(AtomicBool);
 

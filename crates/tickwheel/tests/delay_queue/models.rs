@@ -18,7 +18,7 @@ const NOW: Duration = Duration::ZERO;
 const NEVER_HERE: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// Runs a model in every order that has at most so many preemptions.
+/// Runs a model in every order with at most this number of preemptions.
 fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);

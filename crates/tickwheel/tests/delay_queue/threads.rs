@@ -1,5 +1,5 @@
-//! The delay queue with real threads and the real clock: each item goes to exactly one, none is
-//! early, and nobody waits in vain.
+//! The delay queue with real threads and the real clock: each item goes to exactly one consumer, no
+//! item is early, and every waiting consumer is woken.
 
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use tokio::task::yield_now;
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Lets every task go on as far as it can.
+/// Runs every task until it waits.
 async fn settle() {
     for _ in 0..10 {
         yield_now().await;

@@ -285,7 +285,7 @@ fn a_destructor_that_panics_leaves_its_task_cancelled() {
     assert!(timeout.is_cancelled() && !timeout.is_expired());
 }
 
-/// Without a second thread the first goes on.
+/// If the second thread does not start, the first one continues.
 #[test]
 fn a_thread_hook_may_panic() {
     within(20 * S, || {
@@ -305,7 +305,7 @@ fn a_thread_hook_may_panic() {
     });
 }
 
-/// Nobody would move the clock meanwhile.
+/// The manual clock does not move during the drain.
 #[test]
 fn a_drain_of_a_manual_timer_does_not_wait() {
     within(20 * S, || {
@@ -407,7 +407,7 @@ fn the_memory_of_wall_clock_tasks_is_given_back() {
     assert!(back > count * 20, "of {full} bytes only {back} came back");
 }
 
-/// A clock that nobody set is not followed again for each task.
+/// A clock that was not set is not followed again for each task.
 #[test]
 fn many_wall_clock_tasks_on_a_manual_clock_fire_quickly() {
     within(20 * S, || {

@@ -119,7 +119,7 @@ fn the_last_tick_is_a_deadline_like_any_other<K: Kind>() {
     assert_eq!(wheel.next_wake(), None);
 }
 
-/// The wheel goes on at the last tick: what is inserted then is due or, in the past, overdue.
+/// The wheel works at the last tick: a timer that is inserted then is due or overdue.
 fn the_last_tick_comes_when_time_ends<K: Kind>() {
     let mut wheel = K::with_start(u64::MAX);
     for _ in 0..3 {

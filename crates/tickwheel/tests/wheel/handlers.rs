@@ -16,10 +16,10 @@ on_both_wheels! {
     handlers_may_use_a_wheel_at_the_end_of_time,
 }
 
-/// So many timers at most: handlers stop to insert when there are more.
+/// The maximum number of timers: with more, handlers insert no further ones.
 const CROWD: usize = 400;
 
-/// So many handlers at most run within each other.
+/// The maximum number of nested handlers.
 const DEPTH: u32 = 4;
 
 /// A value of the wheel: what to do when its timer fires.
@@ -136,7 +136,7 @@ impl<K: Kind + 'static> World<K> {
     }
 }
 
-/// Lets about so many handlers run, and then takes out what is left.
+/// Runs about `most` handlers, and then removes the remaining timers.
 fn play<K: Kind + 'static>(wheel: K::Wheel<Handler<K>>, seed: u64, most: u64) {
     let mut world = World::<K>::new(wheel, seed);
     let mut turns = 0;

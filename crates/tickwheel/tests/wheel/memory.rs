@@ -71,20 +71,20 @@ const CHURN: u64 = 2_000_000;
 /// Delays of up to an hour in milliseconds.
 const SPAN: u64 = 3_600_000;
 
-/// A wheel with so many timers, spread over the span.
+/// Returns a wheel with `count` timers, spread over the span.
 fn filled<K: Kind>(count: u64, random: &mut Random) -> (K::Wheel<u64>, Vec<Key>) {
     let mut wheel = K::new();
     let keys = (0..count).map(|value| wheel.insert(random.below(SPAN), value)).collect();
     (wheel, keys)
 }
 
-/// Twice what a fresh wheel takes for so many timers, and the floor.
+/// Returns twice the memory of a fresh wheel with `count` timers, plus the floor.
 fn bound<K: Kind>(count: u64) -> usize {
     let (wheel, _) = filled::<K>(count, &mut Random(42));
     2 * wheel.memory_usage() + FLOOR
 }
 
-/// Changes the wheel so many times, and looks at its memory all along.
+/// Changes the wheel many times, and checks its memory after each change.
 fn churn<K: Kind>(mut change: impl FnMut(&mut K::Wheel<u64>, &mut [Key], &mut Random)) {
     let mut random = Random(7);
     let (mut wheel, mut keys) = filled::<K>(LIVE, &mut random);
@@ -136,7 +136,7 @@ fn one_timer_reset_to_and_fro_leaves_no_memory_behind<K: Kind>() {
     wheel.check_invariants();
 }
 
-/// Time goes on; a timer comes for each that fires, and half of them are cancelled before.
+/// Time advances. Four timers are inserted at each tick, and half of them are cancelled.
 fn a_steady_stream_of_timers_leaves_no_memory_behind<K: Kind>() {
     let mut random = Random(9);
     let mut wheel = K::new();
@@ -154,8 +154,8 @@ fn a_steady_stream_of_timers_leaves_no_memory_behind<K: Kind>() {
     }
 }
 
-/// Many timers within a few ticks, and so many resets between two ticks that stale references are
-/// being swept while time empties the slots they are in.
+/// Many timers within a few ticks, with enough resets between two ticks that stale references are
+/// swept while the slots that hold them are emptied.
 fn slots_emptied_during_a_sweep_lose_no_timer<K: Kind>() {
     sweep_and_empty(K::new(), 3000, 80);
     sweep_and_empty(K::new(), 200, 2000);

@@ -23,29 +23,29 @@ use tickwheel::wheel::{HashedWheel, HierarchicalWheel, Wheel};
 #[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
 pub(crate) enum Shape {
     Hierarchical,
-    /// A ring of so many slots, not necessarily a power of two.
+    /// A ring with this number of slots, not necessarily a power of two.
     Hashed(u16),
 }
 
-/// A tick, as seen from the wheel's time. What lies beyond either end of time is that end.
+/// A tick, relative to the wheel's time. A tick before the first or after the last one is clamped.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
 pub(crate) enum When {
-    /// So many ticks from now; ago, if negative.
+    /// This number of ticks from now; in the past if negative.
     Near(i8),
     /// 2^exponent ticks from now, give or take a few.
     Power(u8, i8),
     /// 2^exponent ticks ago.
     Ago(u8),
-    /// So many whole turns of a ring of 2^exponent slots from now.
+    /// This number of whole turns of a ring of 2^exponent slots from now.
     Turns(u8, u8),
     /// The first multiple of 2^exponent after now, give or take a few.
     Boundary(u8, i8),
     /// The deadline of a pending timer, give or take a few; now if there is none.
     Like(Pick, i8),
-    /// This very tick.
+    /// This absolute tick.
     At(u64),
-    /// So many ticks before the end of time.
+    /// This number of ticks before the last tick.
     End(u8),
 }
 
@@ -68,13 +68,13 @@ pub(crate) enum Pick {
 #[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
 pub(crate) enum Op {
     Insert(When),
-    /// Inserts so many timers, each so many ticks after the one before.
+    /// Inserts this number of timers, from a deadline on, with a distance in ticks.
     InsertMany(u8, When, u16),
     Remove(Pick),
-    /// Removes every so-manieth pending timer.
+    /// Removes every n-th pending timer.
     RemoveEvery(u8),
     Reset(Pick, When),
-    /// Resets every so-manieth pending timer, each so many ticks after the one before.
+    /// Resets every n-th pending timer, from a deadline on, with a distance in ticks.
     ResetEvery(u8, When, u16),
     /// Writes a new value through `get_mut`.
     Change(Pick),
@@ -82,16 +82,16 @@ pub(crate) enum Op {
     Pop(When),
     /// Pops until nothing is due.
     PopAll(When),
-    /// Advances once, with so large a budget.
+    /// Advances once with this budget.
     Advance(When, u8),
-    /// Pops one timer as a driver with a lock does: advances with so large a budget until that is
-    /// finished, then pops.
+    /// Pops one timer as a driver with a lock does: advances with this budget until that is finished,
+    /// then pops.
     PopInSteps(When, u8),
     /// Does what a driver does: goes to the tick that `next_wake` names and pops until nothing
     /// is due.
     Wake,
     Clear,
-    /// Drains, and drops the `Drain` after so many timers.
+    /// Drains, and drops the `Drain` after this number of timers.
     Drain(u8),
     Shrink,
     Reserve(u16),

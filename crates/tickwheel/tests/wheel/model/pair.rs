@@ -12,10 +12,11 @@ use tickwheel::wheel::{Advance, Due, Key, Wheel};
 use super::plain::{Plain, Timer};
 use super::{Op, Pick, When};
 
-/// Up to so many pending timers are all compared after each pop; of more, a sample after each op.
+/// Up to this number of pending timers, all are compared after each pop. With more, a sample is
+/// compared after each op.
 const FEW: usize = 24;
 
-/// Each time a deadline is set may cost a driver so many wakes that find nothing.
+/// The number of spurious wake-ups of a driver that each deadline may cause.
 const EARLY_WAKES: usize = 16;
 
 /// No op makes more timers pending than this, to keep a case short.

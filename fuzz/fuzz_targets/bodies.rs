@@ -13,7 +13,7 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use tickwheel_server::{Config, Server, Shutdown};
 
-const ROUTES: [&str; 23] = [
+const ROUTES: &[&str] = &[
     "POST /v1/queues/mail/jobs",
     "POST /v1/queues/mail/reserve",
     "PUT /v1/queues/mail/settings",
@@ -21,6 +21,8 @@ const ROUTES: [&str; 23] = [
     "POST /v1/queues/mail/kick",
     "POST /v1/queues/mail/remove-finished",
     "POST /v1/queues/mail/cancel-waiting",
+    "POST /v1/queues/mail/bulk",
+    "PATCH /v1/queues/mail/groups/eu",
     "POST /v1/queues/mail/keys/order-42/reschedule",
     "PUT /v1/schedules/daily",
     "POST /v1/jobs/batch",
@@ -28,6 +30,7 @@ const ROUTES: [&str; 23] = [
     "POST /v1/jobs/batch/cancel",
     "POST /v1/jobs/batch/extend",
     "POST /v1/jobs/batch/fail",
+    "POST /v1/jobs/batch/import",
     "POST /v1/jobs/batch/kick",
     "POST /v1/jobs/batch/release",
     "POST /v1/jobs/batch/reschedule",
@@ -39,7 +42,7 @@ const ROUTES: [&str; 23] = [
     "POST /v1/jobs/0190163d-8694-739b-aea5-966c26f8ad91/reschedule",
 ];
 
-const FIELDS: [&str; 40] = [
+const FIELDS: &[&str] = &[
     "queue",
     "payload",
     "text",
@@ -73,13 +76,37 @@ const FIELDS: [&str; 40] = [
     "window",
     "cron",
     "every",
-    "zone",
-    "job",
+    "timezone",
+    "grace",
+    "misfire_limit",
     "misfire",
     "on_success",
     "on_death",
     "state",
     "order",
+    "action",
+    "filter",
+    "error_group",
+    "key_prefix",
+    "due_from",
+    "due_to",
+    "dry_run",
+    "limit",
+    "cursor",
+    "paused",
+    "concurrency",
+    "group_pacing",
+    "fair_groups",
+    "put",
+    "created",
+    "attempts",
+    "last_error",
+    "finished",
+    "at",
+    "max_total_delay",
+    "dead",
+    "worker",
+    "older_than",
 ];
 
 #[derive(Debug, Arbitrary)]
@@ -109,8 +136,19 @@ enum Json {
 
 impl From<Json> for Value {
     fn from(json: Json) -> Self {
-        const KNOWN: [&str; 8] =
-            ["mail", "30s", "1h", "replace", "0 9 * * *", "2030-01-01T00:00:00Z", "aGk=", "dead"];
+        const KNOWN: [&str; 11] = [
+            "mail",
+            "30ms",
+            "1h",
+            "replace",
+            "0 9 * * *",
+            "2030-01-01T00:00:00Z",
+            "aGk=",
+            "dead",
+            "retry",
+            "reschedule",
+            "0190163d-8694-739b-aea5-966c26f8ad91",
+        ];
         match json {
             Json::Null => Self::Null,
             Json::Bool(value) => value.into(),

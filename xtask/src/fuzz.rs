@@ -1,11 +1,13 @@
 //! `cargo xtask fuzz`: runs one target of fuzz/ for a while, coverage-guided by libFuzzer.
 //!
-//! Inputs that reach new code are kept in fuzz/corpus, so a later run goes on where this one
-//! stopped; an input that fails is kept in fuzz/artifacts.
+//! Inputs that reach new code are kept in fuzz/corpus, so a later run continues where this one
+//! stopped. An input that fails is kept in fuzz/artifacts.
 
 use std::fs;
 
-use crate::process::{Failure, Invocation, require_nightly, root};
+use crate::process::{Failure, Invocation, Tool, UNSTABLE, root};
+
+const CARGO_FUZZ: Tool = Tool { name: "cargo-fuzz", version: "0.13.2" };
 
 pub(crate) fn run(target: &str, seconds: u32) -> Result<(), Failure> {
     let known = targets()?;
@@ -15,19 +17,17 @@ pub(crate) fn run(target: &str, seconds: u32) -> Result<(), Failure> {
             known.join(", ")
         )));
     }
-    require_nightly()?;
-    if Invocation::nightly_cargo(["fuzz", "--version"]).output().is_err() {
-        Invocation::cargo(["install", "cargo-fuzz", "--locked"]).run()?;
-    }
+    let cargo_fuzz = CARGO_FUZZ.install()?;
     let limit = format!("-max_total_time={seconds}");
-    // Long inputs from the start: by itself the fuzzer would stay with short ones for minutes.
+    // Long inputs from the start: by default the fuzzer would try short ones for minutes.
     let length = ["-len_control=0", "-max_len=1500"];
-    Invocation::nightly_cargo(["fuzz", "run", target, "--", &limit, length[0], length[1]])
-        .without_limit()
-        .run()
+    let build = ["run", "--target-dir", "target/fuzz", target];
+    let args = build.into_iter().chain(["--", &limit]).chain(length);
+    let fuzz = Invocation::at(&cargo_fuzz, "cargo-fuzz", args).env(UNSTABLE.0, UNSTABLE.1);
+    fuzz.without_limit().run()
 }
 
-/// The names of the files in `fuzz/fuzz_targets`.
+/// Returns the names of the files in `fuzz/fuzz_targets`.
 fn targets() -> Result<Vec<String>, Failure> {
     let unreadable = |error| Failure::Read("fuzz/fuzz_targets".to_owned(), error);
     let mut names = Vec::new();

@@ -59,7 +59,7 @@ enum Chore {
         #[arg(value_name = "NAME] [ARGS", trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
-    /// Run a coverage-guided target of fuzz/ (needs nightly; installs cargo-fuzz if missing)
+    /// Run a coverage-guided target of fuzz/ (installs cargo-fuzz under target/)
     Fuzz {
         /// A file of `fuzz/fuzz_targets`, without its `.rs`
         target: String,
@@ -67,7 +67,7 @@ enum Chore {
         #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
         seconds: u32,
     },
-    /// Run the library's tests under `AddressSanitizer` (needs nightly)
+    /// Run the library's tests under `AddressSanitizer`
     Sanitize,
     /// Kill a process that works on the queue, again and again, and check that nothing is lost
     Crash {

@@ -77,14 +77,6 @@ impl Invocation {
         }
     }
 
-    /// The cargo of the nightly toolchain; see [`require_nightly`].
-    pub(crate) fn nightly_cargo<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Self {
-        // Only the `cargo` that rustup puts on the path understands `+nightly`.
-        let mut invocation = Self::new("cargo", args);
-        invocation.args.insert(0, "+nightly".into());
-        invocation
-    }
-
     /// A program at this place, and how that is shown.
     pub(crate) fn at<A: Into<OsString>>(
         program: &Path,
@@ -215,19 +207,9 @@ pub(crate) fn host() -> Result<String, Failure> {
         .ok_or_else(|| Failure::Missing(format!("`{rustc}` does not name the host")))
 }
 
-/// Refuses to go on without a nightly toolchain.
-pub(crate) fn require_nightly() -> Result<(), Failure> {
-    // Asked of rustup, because `cargo +nightly` would start to download one.
-    let installed = Invocation::new("rustup", ["toolchain", "list"]).output().unwrap_or_default();
-    let wanted = format!("nightly-{}", host()?);
-    if installed.lines().any(|line| line.split_whitespace().next() == Some(&wanted)) {
-        Ok(())
-    } else {
-        Err(Failure::Missing(
-            "a nightly toolchain is missing: rustup toolchain install nightly".to_owned(),
-        ))
-    }
-}
+/// The variable that lets the stable compiler accept `-Z` flags, such as those of sanitizers. Tests
+/// then run on the compiler that builds the product, and need no nightly toolchain.
+pub(crate) const UNSTABLE: (&str, &str) = ("RUSTC_BOOTSTRAP", "1");
 
 /// Returns the text in an ANSI style, if the terminal shows colours.
 pub(crate) fn paint(style: &str, text: &str) -> String {
@@ -248,8 +230,8 @@ mod tests {
         let doc = Invocation::cargo(["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
         assert_eq!(doc.to_string(), "RUSTDOCFLAGS='-D warnings' cargo doc --no-deps");
 
-        let odd = Invocation::nightly_cargo(["run", "it's", ""]);
-        assert_eq!(odd.to_string(), r"cargo +nightly run 'it'\''s' ''");
+        let odd = Invocation::cargo(["run", "it's", ""]);
+        assert_eq!(odd.to_string(), r"cargo run 'it'\''s' ''");
     }
 
     #[test]

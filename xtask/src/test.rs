@@ -18,7 +18,7 @@ use crate::package;
 use crate::process::{Failure, Invocation, paint, root};
 
 /// Workspaces beside the main one. They are held to the same format, but not compiled here:
-/// bench/ builds its peers and fuzz/ needs a nightly compiler.
+/// bench/ builds its peers and fuzz/ needs sanitizers.
 const OTHER_WORKSPACES: [&str; 3] = ["xtask/no-std-check", "bench", "fuzz"];
 
 /// How long the tests of the workspace may take, on a machine that compiles everything first.

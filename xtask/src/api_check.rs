@@ -17,10 +17,10 @@ use crate::process::{Failure, Invocation, root};
 const VERSION: &str = "4.32.5";
 /// How long a server may take until it listens.
 const START_LIMIT: Duration = Duration::from_mins(2);
-/// Streams never end, which is what they are for.
+/// Routes with streams, which never end.
 const STREAMS: [&str; 4] =
     ["/v1/events", "/v1/live", "/v1/queues/{queue}/events", "/v1/target-events"];
-/// What is asked of every answer.
+/// The checks of every answer.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
                       response_headers_conformance,response_schema_conformance";
 

@@ -1,6 +1,6 @@
 //! `cargo xtask bench`: hands its arguments to the program of the bench/ workspace.
 //!
-//! The name is checked here: a slip of the pen is no reason to build all peers first.
+//! The name is checked here, so that a misspelled name does not build all peers first.
 
 use std::ffi::OsString;
 

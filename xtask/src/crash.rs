@@ -1,4 +1,5 @@
-//! `cargo xtask crash`: the queue is killed again and again, and has to keep its word.
+//! `cargo xtask crash`: kills a process that uses the queue, again and again, and checks the queue's
+//! promises.
 //!
 //! The test itself is a program of the queue's crate; `cargo xtask test` runs a short form of it
 //! with the other tests.

@@ -370,7 +370,7 @@ fn trusting(path: &std::path::Path) -> Result<TlsConfig, Failure> {
         })
         .collect::<Result<_, _>>()?;
     if certificates.is_empty() {
-        return Err(wrong("there is no certificate in it; it has to be a PEM file".to_owned()));
+        return Err(wrong("it contains no certificate: use a file in PEM format".to_owned()));
     }
     Ok(TlsConfig::builder().root_certs(RootCerts::new_with_certs(&certificates)).build())
 }

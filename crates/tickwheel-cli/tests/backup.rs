@@ -175,7 +175,7 @@ fn an_interrupted_or_damaged_backup_restores_nothing() {
     child.wait().expect("it ends");
     let restore = ["restore", "-", "--data", text(&data)];
     let cut = run(rig::binary().args(restore), &part);
-    assert!(cut.code(1).contains("not complete"));
+    assert!(cut.code(1).contains("incomplete"));
     assert!(!data.exists());
 
     server.run(&["backup", text(&file)]).code(0);

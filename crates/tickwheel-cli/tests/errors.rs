@@ -271,7 +271,7 @@ fn a_wrong_configuration_is_refused_with_its_place() {
     for (text, said) in [
         ("[limits]\nbody = \"much\"\n", "tickwheel.toml:2: limits.body: \"much\" is not a size"),
         ("listn = \"x\"\n", "tickwheel.toml:1"),
-        ("log = \"loud\"\n", "tickwheel.toml:1: log: \"loud\" is not a form of a log"),
+        ("log = \"loud\"\n", "tickwheel.toml:1: log: \"loud\" is not a log format"),
         ("\nlog_level = \"loud\"\n", "tickwheel.toml:2: log_level: \"loud\" is not a level"),
     ] {
         std::fs::write(&file, text).unwrap();

@@ -165,7 +165,7 @@ fn trusting(pem: &[u8]) -> Result<ClientConfig, Error> {
         roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
     }
     if roots.is_empty() {
-        return Err(wrong("there is none in it; it has to be a PEM file".to_owned()));
+        return Err(wrong("there is none: use certificates in PEM format".to_owned()));
     }
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()));
     let builder = builder.with_safe_default_protocol_versions();

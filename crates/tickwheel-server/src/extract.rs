@@ -36,7 +36,7 @@ pub(crate) fn is_name(text: &str) -> bool {
 }
 
 pub(crate) const NAME_RULE: &str =
-    "take 1 to 128 letters, digits, `_`, `-` and `.`, and no dot at the beginning";
+    "use 1 to 128 letters, digits, `_`, `-` and `.`, not beginning with a dot";
 
 async fn path_param(parts: &mut Parts, app: &App, name: &str) -> Result<String, Failure> {
     let params = RawPathParams::from_request_parts(parts, app)
@@ -113,7 +113,7 @@ pub(crate) fn target_name(name: &str) -> Result<TargetName, Failure> {
     if is_name(name) {
         return Ok(TargetName(name.to_owned()));
     }
-    let why = format!("{:?} is not the name of a target: {NAME_RULE}", shown(name));
+    let why = format!("{:?} is not a valid name of a target: {NAME_RULE}", shown(name));
     Err(Failure::new(Code::InvalidParameter, why).at("target"))
 }
 
@@ -286,7 +286,7 @@ pub(crate) fn need_json(is_json: bool) -> Result<(), Failure> {
     if is_json {
         return Ok(());
     }
-    let why = "the body has to be JSON, and to say so with `Content-Type: application/json`";
+    let why = "the body must be JSON: send it with `Content-Type: application/json`";
     Err(Failure::new(Code::UnsupportedMediaType, why).at("content-type"))
 }
 
@@ -370,7 +370,7 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
         return Err(Failure::new(
             Code::InvalidField,
-            "the body is a list, and has to be an object",
+            "the body must be an object, got a list",
         )
         .at(""));
     }

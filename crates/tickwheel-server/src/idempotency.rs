@@ -70,7 +70,7 @@ impl Repeatable {
         let name = self.name();
         if app.old_markers().has(app, &name).await? {
             let why = "this idempotency key was used before the service was upgraded, and what became \
-                       of its request is not known any more: look for the jobs, and take a new key";
+                       of its request is no longer known: look for the jobs, and use a new key";
             return Err(Failure::new(Code::IdempotencyConflict, why).at("idempotency-key"));
         }
         let key = tickwheel_queue::IdempotencyKey::new(name)

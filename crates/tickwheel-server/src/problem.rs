@@ -85,7 +85,7 @@ impl From<Error> for Failure {
             Error::KeyExists { id, .. } => about(Code::KeyExists, id).at("/key"),
             Error::IdExists { id } => about(Code::IdExists, id).at("/id"),
             Error::IdempotencyConflict { .. } => {
-                let why = "this idempotency key was used with another request within 24 hours: take a \
+                let why = "this idempotency key was used with another request within 24 hours: use a \
                            new key for a new request";
                 Self::new(Code::IdempotencyConflict, why).at("idempotency-key")
             }

@@ -43,7 +43,7 @@ fn main() -> io::Result<()> {
         return Ok(());
     }
     if let Some(unknown) = args.iter().find(|&arg| arg != "--fast") {
-        eprintln!("{unknown} means nothing here; --help says what does");
+        eprintln!("unknown argument {unknown}: --help lists the arguments");
         process::exit(2);
     }
     let frames = FRAMES_A_SECOND * if args.is_empty() { 10 } else { 3 };

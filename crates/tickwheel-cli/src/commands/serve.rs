@@ -93,7 +93,7 @@ fn log_filter(settings: &Settings) -> Result<Targets, Failure> {
     let filter = setting.value.parse();
     filter.ok().filter(|_| setting.value.split(',').all(level)).ok_or_else(|| {
         let why = format!(
-            "{:?} is not a level: take off, error, warn, info, debug or trace, also for a part \
+            "{:?} is not a level: use off, error, warn, info, debug or trace, also for a part \
              like \"info,tickwheel_queue=debug\"",
             setting.value
         );
@@ -107,7 +107,7 @@ fn is_json(settings: &Settings) -> Result<bool, Failure> {
     match form.value.as_str() {
         "text" => Ok(false),
         "json" => Ok(true),
-        other => Err(wrong(form, format!("{other:?} is not a form of a log: take text or json"))),
+        other => Err(wrong(form, format!("{other:?} is not a log format: use text or json"))),
     }
 }
 

@@ -240,12 +240,12 @@ impl fmt::Display for Error {
             ),
             Self::IdExists { id } => write!(
                 f,
-                "there is a job {id} already: if this repeats a put, that one has succeeded; else take a \
-                 new id"
+                "there is a job {id} already: if this repeats a put, the first put succeeded; otherwise \
+                 use a new id"
             ),
             Self::IdempotencyConflict { key } => write!(
                 f,
-                "the idempotency key {key:?} was used with another request: take a new key for a \
+                "the idempotency key {key:?} was used with another request: use a new key for a \
                  new request"
             ),
             Self::UnusableId { id } => {

@@ -165,7 +165,7 @@ impl fmt::Display for ParseIdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{:?} is not a job's id: take 32 hexadecimal digits in groups of 8-4-4-4-12",
+            "{:?} is not the id of a job: write 32 hexadecimal digits in groups of 8-4-4-4-12",
             self.0
         )
     }

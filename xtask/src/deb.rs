@@ -42,7 +42,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     Err(Failure::Findings(missing))
 }
 
-/// The package that was made last.
+/// Returns the package that was made last.
 fn newest() -> Result<PathBuf, Failure> {
     let folder = root().join("target/debian");
     let read = |error| Failure::Read(folder.display().to_string(), error);
@@ -57,7 +57,7 @@ fn newest() -> Result<PathBuf, Failure> {
         .ok_or_else(|| Failure::Missing("cargo-deb made no package".to_owned()))
 }
 
-/// What a listing of `dpkg-deb` does not have.
+/// Returns the required files that a listing of `dpkg-deb` does not have.
 fn missing(contents: &str) -> Vec<String> {
     let names: Vec<&str> =
         contents.lines().filter_map(|line| line.split_whitespace().nth(5)).collect();

@@ -81,7 +81,7 @@ fn is_list_item(line: &str) -> bool {
         || (number.len() < line.len() && number.starts_with(". "))
 }
 
-/// The first place where the two outlines part.
+/// Returns the first place where the two outlines part.
 fn disagreement(original: &[(usize, Block)], translation: &[(usize, Block)]) -> Option<String> {
     let same =
         original.iter().zip(translation).take_while(|((_, one), (_, other))| one == other).count();
@@ -110,7 +110,7 @@ fn describe(block: &Block) -> String {
     }
 }
 
-/// The Markdown files in the root, those of the crates, and all below docs/.
+/// Returns the Markdown files in the root, those of the crates, and all below docs/.
 fn markdown_files(root: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     let mut folders = vec![root.to_owned()];
@@ -158,7 +158,7 @@ fn broken_links(file: &Path) -> Result<Vec<String>, Failure> {
     Ok(broken)
 }
 
-/// Every relative link with its line.
+/// Returns every relative link with its line.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut links = Vec::new();
     for piece in pieces(text).into_iter().filter(|piece| piece.kind == Kind::Text) {
@@ -184,7 +184,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     links
 }
 
-/// The names under which a file's headings can be linked to, as GitHub makes them.
+/// Returns the names under which a file's headings can be linked to, as GitHub makes them.
 fn anchors(text: &str) -> Vec<String> {
     pieces(text)
         .iter()
@@ -197,7 +197,7 @@ fn anchors(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A heading's level and title.
+/// Returns a heading's level and title.
 fn heading(line: &str) -> Option<(usize, &str)> {
     let title = line.trim_start_matches('#');
     let level = line.len() - title.len();

@@ -28,7 +28,7 @@ const HIDDEN: &str = "crates/tickwheel-queue/src/store";
 /// The kinds of items that need an example.
 const ITEMS: [&str; 4] = ["fn", "struct", "union", "trait"];
 
-/// The public items, and a finding for each that has no example.
+/// Returns the public items, and a finding for each that has no example.
 pub(crate) fn run() -> Result<(usize, Vec<String>), Failure> {
     let (mut items, mut findings) = (0, Vec::new());
     for source in SOURCES {

@@ -24,7 +24,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The program, installed if it is not there.
+/// Returns the program, and installs it first if it is missing.
 fn install() -> Result<PathBuf, Failure> {
     let place = root().join("target/kubernetes-validate");
     let bin = place.join(if cfg!(windows) { "Scripts" } else { "bin" });

@@ -69,7 +69,7 @@ pub(crate) struct Invocation {
 }
 
 impl Invocation {
-    /// The cargo that is running this program.
+    /// Returns the cargo that runs this program.
     pub(crate) fn cargo<A: Into<OsString>>(args: impl IntoIterator<Item = A>) -> Self {
         Self {
             program: std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()),
@@ -77,7 +77,7 @@ impl Invocation {
         }
     }
 
-    /// A program at this place, and how that is shown.
+    /// Returns a program at this path, shown under another name.
     pub(crate) fn at<A: Into<OsString>>(
         program: &Path,
         shown_as: &'static str,
@@ -86,7 +86,7 @@ impl Invocation {
         Self { program: program.into(), ..Self::new(shown_as, args) }
     }
 
-    /// A program on the path.
+    /// Returns a program on the path.
     pub(crate) fn new<A: Into<OsString>>(
         program: &'static str,
         args: impl IntoIterator<Item = A>,
@@ -161,7 +161,7 @@ impl fmt::Display for Invocation {
     }
 }
 
-/// The argument as a POSIX shell would have to read it.
+/// Returns the argument, quoted for a POSIX shell.
 fn quoted(arg: &OsStr) -> Cow<'_, str> {
     let arg = arg.to_string_lossy();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:+,@%".contains(c);
@@ -191,12 +191,12 @@ impl Tool {
     }
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask/ lies in the repository")
 }
 
-/// The target triple of this machine.
+/// Returns the target triple of this machine.
 pub(crate) fn host() -> Result<String, Failure> {
     let rustc = Invocation::new("rustc", ["-vV"]);
     let version = rustc.output()?;

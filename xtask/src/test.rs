@@ -43,7 +43,7 @@ enum Work {
     Manifests,
 }
 
-/// The names of all parts.
+/// Returns the names of all parts.
 pub(crate) fn parts() -> Vec<&'static str> {
     steps().iter().chain(&excerpts()).map(|step| step.part).collect()
 }
@@ -245,7 +245,7 @@ fn formats() -> Vec<Invocation> {
     std::iter::once(cargo("fmt --check --all")).chain(others).collect()
 }
 
-/// A cargo command none of whose arguments holds a space.
+/// Returns a cargo command whose arguments contain no spaces.
 fn cargo(args: &str) -> Invocation {
     Invocation::cargo(args.split(' '))
 }

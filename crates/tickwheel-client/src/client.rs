@@ -73,7 +73,7 @@ pub struct List {
 }
 
 impl List {
-    /// All jobs of a queue.
+    /// Returns a list of all jobs of a queue.
     pub fn of(queue: impl Into<String>) -> Self {
         Self { queue: queue.into(), ..Self::default() }
     }

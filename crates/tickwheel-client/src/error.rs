@@ -32,7 +32,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The problem that the server sent, if it answered.
+    /// Returns the problem that the server sent, if it answered.
     pub fn problem(&self) -> Option<&Problem> {
         match self {
             Self::Refused(problem) => Some(problem),
@@ -40,7 +40,7 @@ impl Error {
         }
     }
 
-    /// The kind of the problem, if the server answered.
+    /// Returns the kind of the problem, if the server answered.
     pub fn code(&self) -> Option<Code> {
         self.problem().map(|problem| problem.code)
     }

@@ -28,7 +28,7 @@ use crate::error::Error;
 pub struct NewJob(PutRequest);
 
 impl NewJob {
-    /// A job whose payload is a value, written as JSON.
+    /// Returns a job whose payload is a value, written as JSON.
     ///
     /// # Errors
     ///
@@ -39,12 +39,12 @@ impl NewJob {
         Ok(Self::with(queue, PutRequest { payload: Some(payload), ..PutRequest::default() }))
     }
 
-    /// A job whose payload is a text.
+    /// Returns a job whose payload is a text.
     pub fn text(queue: impl Into<String>, text: impl Into<String>) -> Self {
         Self::with(queue, PutRequest { text: Some(text.into()), ..PutRequest::default() })
     }
 
-    /// A job whose payload is bytes.
+    /// Returns a job whose payload is bytes.
     pub fn bytes(queue: impl Into<String>, bytes: impl AsRef<[u8]>) -> Self {
         let base64 = Some(STANDARD.encode(bytes));
         Self::with(queue, PutRequest { base64, ..PutRequest::default() })
@@ -54,14 +54,14 @@ impl NewJob {
         Self(PutRequest { queue: Some(queue.into()), ..request })
     }
 
-    /// Due after this delay.
+    /// Sets the delay after which the job is due.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         (self.0.delay, self.0.due) = (Some(Delay(delay)), None);
         self
     }
 
-    /// Due at this time.
+    /// Sets the time at which the job is due.
     #[must_use]
     pub fn at(mut self, time: SystemTime) -> Self {
         let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -70,70 +70,71 @@ impl NewJob {
         self
     }
 
-    /// Under this key, which one live job of the queue can have.
+    /// Sets the key, which only one live job of the queue can have.
     #[must_use]
     pub fn key(mut self, key: impl Into<String>) -> Self {
         self.0.key = Some(key.into());
         self
     }
 
-    /// What to do when a live job has the key; it is replaced if nothing is said.
+    /// Sets what happens when a live job has the key. By default the new job replaces it.
     #[must_use]
     pub fn on_conflict(mut self, conflict: Conflict) -> Self {
         self.0.on_conflict = Some(conflict);
         self
     }
 
-    /// Delivered before others of lower priority that are due at the same time.
+    /// Sets the priority. Of jobs that are due in the same millisecond, the highest is delivered first.
     #[must_use]
     pub fn priority(mut self, priority: i8) -> Self {
         self.0.priority = Some(priority);
         self
     }
 
-    /// With a header, which is delivered with the job.
+    /// Adds a header, which is delivered with the job.
     #[must_use]
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.0.headers.insert(name.into(), value.into());
         self
     }
 
-    /// Tried at most so often.
+    /// Sets the maximum number of attempts.
     #[must_use]
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.0.max_attempts = Some(attempts);
         self
     }
 
-    /// With these delays between attempts.
+    /// Sets the delays between attempts.
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.0.retry = Some(retry);
         self
     }
 
-    /// In this group of its queue.
+    /// Sets the group of the job.
     #[must_use]
     pub fn group(mut self, group: impl Into<String>) -> Self {
         self.0.group = Some(group.into());
         self
     }
 
-    /// Followed by a job in another queue when it is done, with the result as payload.
+    /// Sets the follow-up: a job in another queue that is put when this one is done, with the result as
+    /// payload.
     #[must_use]
     pub fn on_success(mut self, follow_up: FollowUp) -> Self {
         self.0.on_success = Some(follow_up);
         self
     }
 
-    /// Followed by a job in another queue when it dies, with the same payload.
+    /// Sets the job in another queue that is put when this one dies, with the same payload.
     #[must_use]
     pub fn on_death(mut self, follow_up: FollowUp) -> Self {
         self.0.on_death = Some(follow_up);
         self
     }
 
-    /// The request as it is sent.
+    /// Returns the request as it is sent.
     pub fn request(&self) -> &PutRequest {
         &self.0
     }
@@ -144,7 +145,7 @@ impl NewJob {
 }
 
 impl From<PutRequest> for NewJob {
-    /// Any request that the API knows; it must name its queue.
+    /// Takes any request of the API. The request must name its queue.
     fn from(request: PutRequest) -> Self {
         Self(request)
     }
@@ -213,14 +214,14 @@ impl From<&tickwheel_api::Delivery> for Lease {
 /// # }
 /// ```
 pub trait Payload {
-    /// The payload, read as JSON.
+    /// Returns the payload, read as JSON.
     ///
     /// # Errors
     ///
     /// If the payload is not JSON of this type.
     fn json<T: DeserializeOwned>(&self) -> Result<T, Error>;
 
-    /// The bytes of the payload.
+    /// Returns the bytes of the payload.
     ///
     /// # Errors
     ///

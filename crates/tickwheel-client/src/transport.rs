@@ -56,19 +56,19 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// A request that reads, or sets something to a value: it can be repeated.
+    /// Returns a request that reads, or sets something to a value: it can be repeated.
     pub(crate) fn new(method: Method, path: impl Into<String>) -> Self {
         let (body, headers, wait) = (Bytes::new(), Vec::new(), Duration::ZERO);
         Self { method, path: path.into(), body, headers, wait, repeatable: true, single: false }
     }
 
-    /// The caller wants the first answer, also if the server may accept the request later.
+    /// Forbids every repetition: the caller wants the first answer.
     pub(crate) fn single(mut self) -> Self {
         self.single = true;
         self
     }
 
-    /// With a body of JSON.
+    /// Sets the body, as JSON.
     pub(crate) fn json(mut self, body: &impl Serialize) -> Result<Self, Error> {
         let json = serde_json::to_vec(body).map_err(|error| Error::Invalid(error.to_string()))?;
         self.body = json.into();
@@ -76,7 +76,7 @@ impl Call {
         Ok(self)
     }
 
-    /// With a key that makes it repeatable.
+    /// Sets an idempotency key, which makes the request repeatable.
     pub(crate) fn idempotent(mut self, key: &str) -> Result<Self, Error> {
         let value = HeaderValue::from_str(key).map_err(|_| {
             Error::Invalid(format!("{key:?} cannot be an idempotency key: use visible ASCII"))
@@ -86,13 +86,14 @@ impl Call {
         Ok(self)
     }
 
-    /// A second execution would do something else than the first.
+    /// Forbids to repeat the request after it may have been carried out: a second execution would have
+    /// another effect.
     pub(crate) fn once(mut self) -> Self {
         self.repeatable = false;
         self
     }
 
-    /// The server may wait for this long before it answers.
+    /// Sets how long the server may wait before it answers.
     pub(crate) fn waiting(mut self, wait: Duration) -> Self {
         self.wait = wait;
         self
@@ -156,7 +157,7 @@ impl<'a> Repeats<'a> {
     }
 }
 
-/// TLS that trusts the certificates of a PEM file, and no others.
+/// Returns settings of TLS that trust only the certificates of a PEM file.
 fn trusting(pem: &[u8]) -> Result<ClientConfig, Error> {
     let wrong = |why: String| Error::Invalid(format!("the certificates to trust: {why}"));
     let mut roots = RootCertStore::empty();

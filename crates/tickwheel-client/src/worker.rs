@@ -47,7 +47,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Done, with a result that is kept with the job.
+    /// Returns the outcome of a job that is done, with a result that is kept with the job.
     ///
     /// # Errors
     ///
@@ -58,12 +58,12 @@ impl Outcome {
             .map_err(|error| Error::Invalid(format!("the result cannot be JSON: {error}")))
     }
 
-    /// Failed for good.
+    /// Returns the outcome of a job that failed for good.
     pub fn dead(error: impl Into<String>) -> Self {
         Self::Failed { error: error.into(), retry: Retry::Never }
     }
 
-    /// Failed, to be tried again after the delay.
+    /// Returns the outcome of a failed attempt that is retried after the delay.
     pub fn retry_after(error: impl Into<String>, delay: Duration) -> Self {
         Self::Failed { error: error.into(), retry: Retry::After(delay) }
     }
@@ -79,7 +79,7 @@ impl Outcome {
 /// assert!(matches!(Err::<(), _>("no luck").into_outcome(), Outcome::Failed { .. }));
 /// ```
 pub trait IntoOutcome {
-    /// The outcome.
+    /// Returns the outcome.
     fn into_outcome(self) -> Outcome;
 }
 
@@ -121,17 +121,17 @@ pub struct Work {
 }
 
 impl Work {
-    /// The job.
+    /// Returns the job.
     pub fn job(&self) -> &Job {
         &self.job
     }
 
-    /// The lease, which the worker extends.
+    /// Returns the lease, which the worker extends.
     pub fn lease(&self) -> Lease {
         self.lease
     }
 
-    /// The client of the worker, to put further jobs.
+    /// Returns the client of the worker, to put further jobs.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -308,7 +308,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// The worker.
+    /// Returns the worker.
     pub fn build(self) -> Worker {
         let Self { client, name, lease, concurrency, prefetch, grace, layers, handlers } = self;
         let layers = layers.into();

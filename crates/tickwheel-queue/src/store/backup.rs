@@ -366,7 +366,7 @@ mod tests {
         MemoryDisk::new().open(&StoreOptions::default()).unwrap()
     }
 
-    /// A store with rows of many sizes in all tables.
+    /// Returns a store with rows of many sizes in all tables.
     fn filled() -> Arc<dyn Store> {
         let store = empty();
         for number in 0_u32..3_000 {

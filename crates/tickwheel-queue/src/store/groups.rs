@@ -50,7 +50,8 @@ impl GroupCounts {
     }
 }
 
-/// The ranks of the priorities that the waiting jobs of a group have, the highest priority first.
+/// Returns the ranks of the priorities that the waiting jobs of a group have, the highest priority
+/// first.
 pub(crate) fn ranks(view: &dyn View, queue: u32, group: &str) -> Result<Vec<u8>, StoreError> {
     let end = rows::grouped_end(queue, group);
     let mut ranks = Vec::new();

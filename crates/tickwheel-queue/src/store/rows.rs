@@ -233,7 +233,7 @@ pub(crate) fn key(queue: u32, key: &str) -> Vec<u8> {
     row
 }
 
-/// The key of a pace, or of the settings or the counts of a group.
+/// Returns the key of a pace, or of the settings or the counts of a group.
 pub(crate) fn of_group(kind: u8, queue: u32, group: &str) -> Vec<u8> {
     let mut row = Vec::with_capacity(5 + group.len());
     row.extend_from_slice(&of_queue(kind, queue));
@@ -313,7 +313,7 @@ pub(crate) fn read_key_value(value: &[u8]) -> Option<(JobId, Option<Time>)> {
     Some((JobId::from_bytes(id.try_into().ok()?), time))
 }
 
-/// The key of a job's result in the table of jobs.
+/// Returns the key of a job's result in the table of jobs.
 pub(crate) fn result(id: JobId) -> [u8; 17] {
     let mut key = [1; 17];
     key[..16].copy_from_slice(id.as_bytes());

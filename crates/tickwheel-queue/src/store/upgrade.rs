@@ -49,7 +49,7 @@ mod tests {
         }
     }
 
-    /// The rows of a store, but for those that the upgrade moves.
+    /// Returns the rows of a store, except those that the upgrade moves.
     fn others(store: &dyn View) -> Vec<(bytes::Bytes, bytes::Bytes)> {
         let kept = |row: &(bytes::Bytes, bytes::Bytes)| ![0, rows::COUNTS].contains(&row.0[0]);
         let rows = store.scan(Table::Index, &[], &[u8::MAX]).map(Result::unwrap).filter(kept);

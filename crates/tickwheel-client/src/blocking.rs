@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use tickwheel_api::{
-    BulkRequest, BulkResponse, Clock, Delivery, ErrorGroups, Extended, Job, JobId, JobPage, JobState,
-    Overview, PutResponse, Queue, QueueSettingsPatch, RescheduleRequest, Rescheduled,
+    BulkRequest, BulkResponse, Clock, Delivery, ErrorGroups, Extended, Job, JobId, JobPage,
+    JobState, Overview, PutResponse, Queue, QueueSettingsPatch, RescheduleRequest, Rescheduled,
     ReserveRequest, Schedule, ScheduleRequest, Stats,
 };
 use tokio::runtime::{Builder, Runtime};

@@ -368,11 +368,9 @@ fn over_limit(limit: usize) -> Failure {
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
     // serde would also accept a list of the values of all fields.
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[') {
-        return Err(Failure::new(
-            Code::InvalidField,
-            "the body must be an object, got a list",
-        )
-        .at(""));
+        return Err(
+            Failure::new(Code::InvalidField, "the body must be an object, got a list").at("")
+        );
     }
     serde_json::from_slice(bytes).map_err(|error| {
         if !error.is_data() {

@@ -170,11 +170,7 @@ fn check_host<B>(request: &axum::http::Request<B>) -> Result<(), Failure> {
 
 /// Refuses parameters on routes without any. Otherwise a delay in the query of a put would be
 /// ignored, and the job would be due at once.
-fn check_query<B>(
-    app: &App,
-    request: &axum::http::Request<B>,
-    route: &str,
-) -> Result<(), Failure> {
+fn check_query<B>(app: &App, request: &axum::http::Request<B>, route: &str) -> Result<(), Failure> {
     let Some(query) = request.uri().query().filter(|query| !query.is_empty()) else {
         return Ok(());
     };

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tickwheel_client::api::{Code, Delay, HistoryWindow, JobId, LeaseToken, Problem, PutRequest};
 use tickwheel_client::testing::Fake;
 use tickwheel_client::{
-    BatchResult, Client, Error, EventFilter, Events, JobRef, Lease, List, NewJob, Outcome, Payload, Retry,
-    TargetEvents, Told, Work, verify_webhook,
+    BatchResult, Client, Error, EventFilter, Events, JobRef, Lease, List, NewJob, Outcome, Payload,
+    Retry, TargetEvents, Told, Work, verify_webhook,
 };
 use tokio::sync::watch;
 
@@ -315,9 +315,7 @@ impl Operations {
         let client = &self.client;
         let queue = with["queue"].as_str().map(str::to_owned);
         match operation {
-            "errors" => {
-                answer(client.errors(queue.as_deref(), arguments(&with["limit"])).await?)
-            }
+            "errors" => answer(client.errors(queue.as_deref(), arguments(&with["limit"])).await?),
             "overview" => answer(client.overview().await?),
             "history" => {
                 let window: Option<HistoryWindow> = arguments(&with["window"]);

@@ -228,9 +228,9 @@ impl fmt::Display for RestoreError {
                 "the backup is damaged: the part at byte {place} does not match its checksum: use \
                  another backup"
             ),
-            Self::Differs => f.write_str(
-                "the restored store differs from the backup: the disk may be damaged",
-            ),
+            Self::Differs => {
+                f.write_str("the restored store differs from the backup: the disk may be damaged")
+            }
             Self::Read(error) => write!(f, "the backup cannot be read: {error}"),
             Self::Store(error) => error.fmt(f),
         }

@@ -276,7 +276,9 @@ pub enum StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Locked => f.write_str("the store is open in another process: stop that process first"),
+            Self::Locked => {
+                f.write_str("the store is open in another process: stop that process first")
+            }
             Self::NewerVersion { found, known } => {
                 write!(
                     f,

@@ -214,7 +214,9 @@ fn take_variable(
     };
     let Some(place) = OPTIONS.iter().position(|option| option.variable() == name) else {
         if !OTHER_VARIABLES.contains(&name) {
-            warnings.push(format!("the environment variable {name} is ignored: there is no such option"));
+            warnings.push(format!(
+                "the environment variable {name} is ignored: there is no such option"
+            ));
         }
         return Ok(());
     };

@@ -105,7 +105,7 @@ impl Invocation {
         self
     }
 
-    /// Kills the program when this time has passed; 20 minutes by default.
+    /// Kills the program when this time has passed; 40 minutes by default.
     pub(crate) fn limit(mut self, limit: Duration) -> Self {
         self.limit = limit;
         self
@@ -250,7 +250,7 @@ mod tests {
                 format!("`sleep 600` did not end within 1ms: {killed}")
             );
         }
-        let failure = Failure::Limit("node --test".to_owned(), LIMIT);
+        let failure = Failure::Limit("node --test".to_owned(), Duration::from_mins(20));
         assert_eq!(
             failure.to_string(),
             format!("`node --test` did not end within 20 minutes: {killed}")

@@ -162,8 +162,9 @@ impl Dispatcher {
                 return Err(Failure::new(Code::OutcomeUnknown, why).retry_after(1));
             }
         };
-        // A change that succeeded is in the log. Anything else depends on a read.
-        if is_safe || !response.status().is_success() {
+        // A change that succeeded is in the log, and a failed one says what is known about it. A
+        // refusal depends on a read.
+        if is_safe || response.status().is_client_error() {
             self.prove_ownership().await.map_err(|why| {
                 Failure::new(Code::Unavailable, format!("another node owns the queues: {why}"))
                     .retry_after(1)

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use async_nats::{Client, Subscriber};
 use futures_util::Stream;
+use tokio::runtime::Handle;
 
 use super::message::{Message, Transport};
 use super::wire::{decode, encode};
@@ -33,7 +34,16 @@ pub struct NatsTransport {
     prefix: String,
     node: String,
     /// Messages to all nodes, and those to this one.
-    subscribers: [Subscriber; 2],
+    subscribers: Vec<Subscriber>,
+    runtime: Handle,
+}
+
+impl Drop for NatsTransport {
+    fn drop(&mut self) {
+        // A subscriber unsubscribes by a task, which needs a runtime.
+        let _entered = self.runtime.enter();
+        self.subscribers.clear();
+    }
 }
 
 impl fmt::Debug for NatsTransport {
@@ -64,7 +74,8 @@ impl NatsTransport {
         };
         let all = subscribe(format!("{prefix}.all"))?;
         let own = subscribe(format!("{prefix}.node.{node}"))?;
-        Ok(Self { client, prefix, node: node.to_owned(), subscribers: [all, own] })
+        let (node, runtime) = (node.to_owned(), nats.runtime().clone());
+        Ok(Self { client, prefix, node, subscribers: vec![all, own], runtime })
     }
 }
 

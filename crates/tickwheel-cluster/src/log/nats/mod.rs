@@ -109,6 +109,11 @@ impl Nats {
         &self.shared.client
     }
 
+    /// The runtime of the connection.
+    pub(crate) fn runtime(&self) -> &tokio::runtime::Handle {
+        self.shared.runtime.handle()
+    }
+
     /// Creates the stream of a log.
     ///
     /// # Errors

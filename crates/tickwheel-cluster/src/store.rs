@@ -51,8 +51,8 @@ impl SharedReplica {
     }
 }
 
-/// The disk of an owner's queue. It can be opened once: when a commit fails, ownership has ended,
-/// and the partition decides what follows.
+/// The disk of an owner's queue. It can be opened once. A queue that gives its store up, and opens
+/// it again, ends ownership by that, and the partition decides what follows.
 ///
 /// ```
 /// use tickwheel_cluster::Opener;
@@ -82,6 +82,11 @@ impl Disk for ReplicatedDisk {
     fn open(&self, _: &StoreOptions) -> Result<Arc<dyn Store>, StoreError> {
         let ended = || StoreError::Io(format!("ownership in epoch {} has ended", self.epoch));
         if self.is_opened.swap(true, Ordering::Relaxed) {
+            // A queue also opens its store again when a full disk has room again.
+            let mut replica = self.replica.lock();
+            if replica.owned() == Some(self.epoch) {
+                replica.close_local();
+            }
             return Err(ended());
         }
         let replica = self.replica.lock();

@@ -427,3 +427,27 @@ fn the_time_of_records_never_decreases() {
     assert_eq!(next.floor().time(), time);
     assert!(Tip::START.time < time);
 }
+
+#[test]
+fn a_queue_that_opens_its_store_again_ends_its_ownership() {
+    let rig = Rig::new();
+    let disks = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let slot = Arc::clone(&disks);
+    // The queue is a disk that was opened once, as a queue does.
+    let opener: Opener<()> = Box::new(move |disk, _| {
+        disk.open(&StoreOptions::default()).expect("an owner's disk can be opened");
+        slot.lock().unwrap().push(disk);
+        Ok(())
+    });
+    let mut partition = Partition::new(0, rig.replica("a", &MemoryDisk::new()), opener);
+    rig.clock.advance(Duration::from_secs(10));
+    let peers = Peers::new("a", 1);
+    partition.tick(&peers);
+    assert_eq!(*partition.state(), State::Owner { epoch: 1 });
+    let again = disks.lock().unwrap()[0].open(&StoreOptions::default());
+    assert!(again.is_err());
+    partition.tick(&peers);
+    assert_eq!(*partition.state(), State::Standby);
+    partition.tick(&peers);
+    assert_eq!(*partition.state(), State::Owner { epoch: 2 });
+}

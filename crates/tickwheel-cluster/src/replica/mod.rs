@@ -316,6 +316,13 @@ impl Replica {
         }
     }
 
+    /// Gives up ownership and closes the local store, which the next use opens again. A store that
+    /// was opened on a full disk stays careful until then.
+    pub(crate) fn close_local(&mut self) {
+        self.step_down();
+        self.local = None;
+    }
+
     /// Opens the local store, if it is not open.
     ///
     /// # Errors

@@ -86,10 +86,10 @@ pub use model::short_id::{ParseShortIdError, ShortId};
 pub use model::stats::{Durability, QueueCounters, QueueInfo, Stats};
 pub use model::target::StoredTarget;
 pub use model::time::Time;
-#[doc(hidden)] // For replicated stores.
-pub use model::time::TimeFloor;
 pub use model::upcoming::DueCount;
 pub use model::wheel::{WheelInfo, WheelLevel, WheelSlot};
+#[doc(hidden)] // For replicated stores.
+pub use model::{placement::Placement, time::TimeFloor};
 pub use tickwheel::cron;
 
 /// The example of the README, as a test.

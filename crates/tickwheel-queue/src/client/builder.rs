@@ -12,6 +12,7 @@ use crate::client::stepper::Stepper;
 use crate::engine::EngineOptions;
 use crate::model::error::{Error, OpenError};
 use crate::model::job::Job;
+use crate::model::placement::Placement;
 use crate::model::settings::Limits;
 use crate::model::stats::Durability;
 use crate::model::time::{Clock, TimeFloor};
@@ -54,6 +55,7 @@ pub struct Builder {
     salvage: bool,
     reserve: u64,
     clock: Clock,
+    placement: Option<Placement>,
 }
 
 impl Default for Builder {
@@ -71,6 +73,7 @@ impl Default for Builder {
             salvage: false,
             reserve: StoreOptions::default().reserve,
             clock: Clock::default(),
+            placement: None,
         }
     }
 }
@@ -209,6 +212,14 @@ impl Builder {
         self
     }
 
+    /// Sets which queues the store has, if it is one of several.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn placement(mut self, placement: Placement) -> Self {
+        self.placement = Some(placement);
+        self
+    }
+
     /// Opens the queues in a directory, which is created if it does not exist.
     ///
     /// # Errors
@@ -286,6 +297,7 @@ impl Builder {
                 horizon: self.horizon,
                 near: self.near,
                 measure: self.measure,
+                placement: self.placement,
             },
             store: store_options,
             durability: self.durability,

@@ -27,6 +27,7 @@ impl Engine {
             access.check_queue(&follow_up.queue)?;
         }
         job.check(&self.options.limits)?;
+        self.check_placement(job)?;
         let id = job.id.ok_or_else(|| invalid("id", "must be given"))?;
         if self.exists(view, id)? {
             let is_visible = self.is_visible(view, id, access)?;

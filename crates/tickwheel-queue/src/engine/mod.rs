@@ -64,7 +64,8 @@ use crate::model::error::{Error, Limit};
 use crate::model::error_group::beginning;
 use crate::model::event::EventKind;
 use crate::model::id::{JobId, Secret};
-use crate::model::job::{Job, State};
+use crate::model::job::{Job, NewJob, State};
+use crate::model::placement::Placement;
 use crate::model::settings::Limits;
 use crate::model::stats::Tally;
 use crate::model::time::{Now, Time};
@@ -86,6 +87,8 @@ pub(crate) struct EngineOptions {
     pub(crate) near: usize,
     /// Returns the size of a job in an answer.
     pub(crate) measure: fn(&Job) -> usize,
+    /// Which queues the store has, if it is one of several.
+    pub(crate) placement: Option<Placement>,
 }
 
 pub(crate) struct Engine {
@@ -491,10 +494,20 @@ impl Engine {
         }
     }
 
-    /// Returns a new id, greater than all others of this millisecond.
-    fn new_id(&mut self) -> JobId {
+    /// Returns a new id for a job of a queue, greater than all others of this millisecond.
+    fn new_id(&mut self, queue: &str) -> JobId {
         self.last_id = self.last_id.next(self.now.time(), self.random.u128(..));
-        self.last_id
+        self.placed(self.last_id, queue)
+    }
+
+    /// Returns the id with the bucket of the queue, if the store is one of several.
+    fn placed(&self, id: JobId, queue: &str) -> JobId {
+        self.options.placement.map_or(id, |placement| placement.place(id, queue))
+    }
+
+    /// Refuses a job for queues of another store.
+    fn check_placement(&self, job: &NewJob) -> Result<(), Error> {
+        self.options.placement.map_or(Ok(()), |placement| placement.check_job(job))
     }
 
     /// Returns the number of a queue, which is created if it does not exist.

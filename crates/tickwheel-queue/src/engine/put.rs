@@ -28,6 +28,7 @@ impl Engine {
             access.check_queue(&follow_up.queue)?;
         }
         job.check(&self.options.limits)?;
+        self.check_placement(job)?;
         // Only an id chosen by the caller can exist. Looking up a generated id would cost a read
         // for each put.
         if let Some(id) = job.id {
@@ -77,7 +78,7 @@ impl Engine {
             Some(number) if job.on_success.is_none() && job.on_death.is_none() => number,
             _ => self.queues_for(job)?,
         };
-        let id = job.id.unwrap_or_else(|| self.new_id());
+        let id = job.id.unwrap_or_else(|| self.new_id(&job.queue));
         let (kind, first_put) = match holder {
             Some((holder, first_put)) => {
                 // A leased job cannot be postponed any more: the new job starts a series of its
@@ -189,7 +190,7 @@ impl Engine {
         let mut job = NewJob::new(follow_up.queue.clone(), payload).delay(follow_up.delay);
         job.headers = vec![(FollowUp::PARENT_HEADER.to_owned(), parent.to_string())];
         job.headers.extend(follow_up.headers.iter().cloned().chain(more_headers));
-        let id = self.new_id();
+        let id = self.new_id(&follow_up.queue);
         self.insert(number, id, &job, None);
     }
 

@@ -247,6 +247,9 @@ impl Queue {
 impl Engine {
     pub(super) fn new_queue(&mut self, name: &str) -> Result<u32, Error> {
         check_name("queue", name, Limit::QueueName, &self.options.limits)?;
+        if let Some(placement) = self.options.placement {
+            placement.check("queue", name)?;
+        }
         self.check_queues(1)?;
         Ok(self.create_queue(name))
     }

@@ -78,6 +78,7 @@ impl Engine {
     ) -> Result<PutSchedule, Error> {
         access.check_queue(&schedule.job.queue)?;
         self.check_schedule(schedule)?;
+        self.check_placement(&schedule.job)?;
         let name: Arc<str> = schedule.name.as_str().into();
         let replaced = self.schedules.contains_key(&name) || self.has_schedule(view, &name)?;
         if replaced && !self.may_touch_schedule(&name, access) {
@@ -290,6 +291,7 @@ impl Engine {
         let mut attempt = 0;
         loop {
             let id = JobId::of_occurrence(self.secret, name, occurrence, attempt);
+            let id = self.placed(id, queue);
             match self.record(view, id) {
                 Ok(None) => return Ok(Some(id)),
                 Ok(Some(record))

@@ -52,6 +52,7 @@ impl Bench {
             horizon,
             near: 500_000,
             measure: crate::model::job::Job::bytes,
+            placement: None,
         };
         let now = Now(Duration::from_secs(1_700_000_000));
         let engine = Engine::open(&*store, options, now).expect("it opens");

@@ -6,7 +6,8 @@
 //!
 //! The 12 bits after the version count the ids of one millisecond, as RFC 9562 allows. Time and
 //! counter together fit into 53 bits and name one job of this store. The beanstalkd protocol, which
-//! knows jobs by number, uses them; the other 62 bits are random and cannot be guessed.
+//! knows jobs by number, uses them; the other 62 bits are random and cannot be guessed. In a cluster,
+//! the first 12 of the 62 bits are the bucket of the job's queue.
 
 use std::fmt;
 use std::hash::Hasher;
@@ -18,6 +19,10 @@ use crate::model::time::Time;
 
 /// Ids of one millisecond; the next one takes the next millisecond.
 const COUNTER_END: u16 = 1 << 12;
+/// The bits after a bucket.
+const BITS_AFTER_BUCKET: u32 = 50;
+/// The bits of a bucket.
+const BUCKET_MASK: u128 = 0xfff;
 /// How far ids may be ahead of the clock, in milliseconds. A clock that was set back by more is
 /// followed.
 const MAX_LEAD_MS: u64 = 60_000;
@@ -92,6 +97,19 @@ impl JobId {
     /// Returns `true` if the id has the form of those that schedules make.
     pub(crate) fn is_of_occurrence(self) -> bool {
         self.0.get_version_num() == 8 && self.0.get_variant() == uuid::Variant::RFC4122
+    }
+
+    /// Returns the id with a bucket in place of 12 random bits.
+    pub(crate) fn in_bucket(self, bucket: u16) -> Self {
+        let others = self.0.as_u128() & !(BUCKET_MASK << BITS_AFTER_BUCKET);
+        let bucket = (u128::from(bucket) & BUCKET_MASK) << BITS_AFTER_BUCKET;
+        Self(Uuid::from_u128(others | bucket))
+    }
+
+    /// Returns the bucket of a job whose id a node of a cluster has generated. Other ids have any.
+    #[doc(hidden)]
+    pub fn bucket(&self) -> u16 {
+        (self.0.as_u128() >> BITS_AFTER_BUCKET & BUCKET_MASK) as u16
     }
 
     /// Creates the id with these bytes.
@@ -208,6 +226,19 @@ mod tests {
         let next = last.next(Time::from_millis(30_000), 1);
         assert!(next > last && next.millis() <= 90_001, "{last} and then {next}");
         assert_eq!(last.next(Time::from_millis(29_999), 1).millis(), 29_999);
+    }
+
+    #[test]
+    fn a_bucket_leaves_the_other_bits_alone() {
+        let id = JobId::new(Time::from_millis(77)).next(Time::from_millis(77), fastrand::u128(..));
+        for bucket in [0, 1, 2_730, 4_095] {
+            let placed = id.in_bucket(bucket);
+            assert_eq!(placed.bucket(), bucket);
+            assert_eq!((placed.millis(), placed.counter()), (id.millis(), id.counter()));
+            assert_eq!(placed.0.get_version_num(), 7);
+            assert_eq!(placed.0.get_variant(), uuid::Variant::RFC4122);
+            assert_eq!(placed.in_bucket(id.bucket()), id);
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub(crate) mod import;
 pub(crate) mod job;
 pub(crate) mod list;
 pub(crate) mod occurrences;
+pub(crate) mod placement;
 pub(crate) mod retry;
 pub(crate) mod sample;
 pub(crate) mod schedule;

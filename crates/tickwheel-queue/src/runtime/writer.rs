@@ -555,6 +555,7 @@ mod tests {
             horizon: Duration::from_secs(1),
             near: 100,
             measure: Job::bytes,
+            placement: None,
         };
         let options = WriterOptions {
             engine,

@@ -13,6 +13,7 @@
 //! |---|---|
 //! | [`log`] | the trait [`Log`](log::Log), what each operation guarantees, and its implementations |
 //! | [`record`] | what the log carries: data, takeovers, hand-offs and snapshot manifests |
+//! | `layout` | buckets of queues, and the ranges of buckets that belong to partitions |
 //! | `replica` | one node's copy of a partition, as a standby and as the owner |
 //! | `store` | the store that an owner's queue runs on |
 //! | `seed` | how a replica that is too far behind gets its rows from another |
@@ -22,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod environment;
+mod layout;
 pub mod log;
 mod node;
 mod partition;
@@ -33,6 +35,7 @@ mod seed;
 mod store;
 
 pub use environment::{Environment, Machine};
+pub use layout::{BUCKETS, Bucket, DEFAULT_PARTITIONS, Layout, LayoutError, MAX_PARTITIONS};
 pub use node::{
     LocalNetwork, Message, NatsTransport, Node, Owner, PartitionStatus, PostgresTransport,
     Transport,

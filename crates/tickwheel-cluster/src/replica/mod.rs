@@ -191,6 +191,8 @@ pub struct Counters {
     pub appends: u64,
     /// Appends that had to be repeated.
     pub repeated: u64,
+    /// The time that these appends took together, repetitions included, in microseconds.
+    pub append_micros: u64,
     /// Takeovers of this replica.
     pub takeovers: u64,
     /// Groups of rows that were applied as a standby.

@@ -118,6 +118,8 @@ impl Replica {
                 Ok(position) => {
                     self.last_append = Some(started);
                     self.counters.appends += 1;
+                    let took = self.environment.elapsed().saturating_sub(started);
+                    self.counters.append_micros += took.as_micros() as u64;
                     return Ok(position);
                 }
                 Err(error) => error,

@@ -82,6 +82,21 @@ async fn owner(nodes: &[Service]) -> String {
     }
 }
 
+/// Waits until all nodes know that every node could own the partition.
+async fn await_candidates(nodes: &[Service]) {
+    for node in nodes {
+        loop {
+            let seen = partition(node).await;
+            let replicas = seen["replicas"].as_array();
+            let is_candidate = |replica: &Value| replica["candidate"] == true;
+            if replicas.is_some_and(|it| it.len() == nodes.len() && it.iter().all(is_candidate)) {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    }
+}
+
 fn index(name: &str) -> usize {
     NAMES.iter().position(|other| *other == name).unwrap()
 }
@@ -158,6 +173,7 @@ async fn a_request_is_forwarded_once() {
 async fn the_partition_moves_when_it_is_asked_to() {
     let nodes = Rig::new().start_all().await;
     let first = index(&owner(&nodes).await);
+    await_candidates(&nodes).await;
     let id = nodes[first].put_text("mail", "hello").await;
     let target = NAMES[(first + 1) % 3];
     // The last node passes the request on to the owner.
@@ -185,6 +201,7 @@ async fn the_partition_moves_when_it_is_asked_to() {
 async fn a_node_that_is_drained_owns_nothing() {
     let mut nodes = Rig::new().start_all().await;
     let first = owner(&nodes).await;
+    await_candidates(&nodes).await;
     let id = nodes[0].put_text("mail", "hello").await;
     let other = &nodes[(index(&first) + 1) % 3];
     let drained = other.post("/v1/cluster/drain", json!({"node": first})).await;

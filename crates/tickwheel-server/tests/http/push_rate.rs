@@ -1,7 +1,7 @@
 //! The rate of push delivery, measured at the target; and isolation of targets from each other.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::json;
 use tickwheel_server::{Config, config::PushAllow};
@@ -161,6 +161,66 @@ async fn a_target_that_never_answers_does_not_delay_others() {
     service.shutdown.begin();
     service.shutdown.begin();
     service.stop().await;
+}
+
+/// Puts a job for each due time, in milliseconds since 1970, with that time as its text.
+async fn put_due(service: &Service, queue: &str, due_ms: impl Iterator<Item = u128>) {
+    let item = |due: u128| json!({"queue": queue, "text": due.to_string(), "due": due as u64});
+    let items: Vec<_> = due_ms.map(item).collect();
+    let answer = service.post("/v1/jobs/batch", json!({"items": items})).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+}
+
+/// Two services get jobs at the same pace, and one of them also has 10,000 due jobs for a target
+/// that never answers. They take turns on the same machine, so whatever else delays one of them
+/// delays the other as often.
+#[tokio::test]
+async fn lateness_does_not_grow_with_the_backlog_of_a_silent_target() {
+    const JOBS: u128 = 200;
+    const APART_MS: u128 = 10;
+    let silent = HttpTarget::start().await;
+    silent.always(Reply::Silence);
+    let mut pairs = Vec::new();
+    for _ in 0..2 {
+        let (service, lively) = (Service::with(allow_loopback).await, HttpTarget::start().await);
+        add(&service, "lively", json!({"url": lively.url("/")})).await;
+        aim(&service, "orders", "lively").await;
+        pairs.push((service, lively));
+    }
+    let (burdened, _) = &pairs[1];
+    add(burdened, "silent", json!({"url": silent.url("/"), "timeout": "30m"})).await;
+    aim(burdened, "dead-end", "silent").await;
+    for _ in 0..10 {
+        put_many(burdened, "dead-end", 1_000).await;
+    }
+    silent.wait_for(16).await;
+    let began = Instant::now();
+    let began_ms = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_millis();
+    for (place, (service, _)) in (0..).zip(&pairs) {
+        let first = began_ms + 100 * APART_MS + place * APART_MS;
+        put_due(service, "orders", (0..JOBS).map(|job| first + 2 * job * APART_MS)).await;
+    }
+    let mut lateness = Vec::new();
+    for (_, lively) in &pairs {
+        let late = |it: &Arrived| {
+            let due_ms: u128 = std::str::from_utf8(&it.body).unwrap().parse().unwrap();
+            (it.at - began).as_micros().saturating_sub((due_ms - began_ms) * 1_000)
+        };
+        let mut late: Vec<_> = lively.wait_for(JOBS as usize).await.iter().map(late).collect();
+        late.sort_unstable();
+        lateness.push(late);
+    }
+    assert_eq!(silent.arrived().len(), 16);
+    for percent in [50, 90] {
+        let place = JOBS as usize * percent / 100;
+        let (alone, beside) = (lateness[0][place], lateness[1][place]);
+        assert!(beside <= 3 * alone, "p{percent}: {beside} µs, and {alone} µs without the backlog");
+    }
+    for (service, _) in pairs {
+        service.shutdown.begin();
+        service.shutdown.begin();
+        service.stop().await;
+    }
 }
 
 #[tokio::test]

@@ -14,6 +14,17 @@ const PACKAGES: [&str; 2] = ["playwright-core@1.65.1", "axe-core@4.14.0"];
 const VERSIONS: &str = "for (const name of ['playwright-core', 'axe-core']) \
                         console.log(`${name}@${require(`${process.argv[1]}/${name}/package.json`).version}`)";
 
+/// Measures the figures of docs/PAGE.md with a release build.
+pub(crate) fn figures() -> Result<(), Failure> {
+    install()?;
+    Invocation::cargo(["build", "--release", "--locked", "--package", "tickwheel-cli"]).run()?;
+    let binary = root().join("target/release/tickwheel").display().to_string();
+    Invocation::new("node", ["crates/tickwheel-page/tests/browser/figures.mjs"])
+        .env("TICKWHEEL_BIN", binary)
+        .env("TICKWHEEL_BROWSER_MODULES", modules())
+        .run()
+}
+
 /// Tests the dashboard, or the tests whose names contain a text. With `screenshots`, the pictures in
 /// `docs/images` are made again.
 pub(crate) fn run(name: Option<&str>, screenshots: bool) -> Result<(), Failure> {

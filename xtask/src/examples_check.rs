@@ -13,13 +13,14 @@ use std::path::{Path, PathBuf};
 use crate::process::{Failure, root};
 
 /// The crates that this is asked of.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     "crates/tickwheel/src",
     "crates/tickwheel-queue/src",
     "crates/tickwheel-api/src",
     "crates/tickwheel-client/src",
     "crates/tickwheel-cluster/src",
     "crates/tickwheel-server/src",
+    "crates/tickwheel-page/src",
 ];
 
 /// Public for tests only, and not part of the documentation.

@@ -140,6 +140,9 @@ enum Chore {
         /// Make the pictures of the documents again
         #[arg(long)]
         screenshots: bool,
+        /// Measure what the dashboard costs, with a release build, instead of testing it
+        #[arg(long, conflicts_with_all = ["name", "screenshots"])]
+        figures: bool,
     },
     /// Start three NATS servers and three nodes on loopback (installs NATS into target/)
     Cluster,
@@ -187,7 +190,8 @@ fn main() -> ExitCode {
         Chore::Simulate { seeds, first, seed } => simulate::run(seeds, first, seed),
         Chore::Api { seconds } => api_check::run(seconds),
         Chore::Clients { language } => clients::run(language.as_deref()),
-        Chore::Browser { name, screenshots } => browser::run(name.as_deref(), screenshots),
+        Chore::Browser { figures: true, .. } => browser::figures(),
+        Chore::Browser { name, screenshots, .. } => browser::run(name.as_deref(), screenshots),
         Chore::Cluster => cluster::run(),
         Chore::BurstChart { program, redraw } => burst_chart::run(program, redraw),
         Chore::Docs => docs_check::run(),

@@ -83,7 +83,7 @@ pub use schedule::{Misfire, NextRun, NextRuns, Schedule, ScheduleList, ScheduleR
 pub use stats::{Activity, Durability, Health, Percentiles, Stats};
 pub use target::{
     HeaderLine, RotateRequest, SecretInfo, Target, TargetCounts, TargetEvent, TargetList,
-    TargetMethod, TargetPatch, TargetSettings, TargetState, TargetTest,
+    TargetMethod, TargetPatch, TargetResponse, TargetSettings, TargetState, TargetTest,
 };
 pub use time::{ParseTimeError, Timestamp, rfc3339};
 pub use worker::{

@@ -254,6 +254,43 @@ pub struct TargetCounts {
     pub held: u64,
 }
 
+/// A target's answer to the request for a job, or the reason why there was none.
+///
+/// ```
+/// use tickwheel_api::TargetResponse;
+/// let response: TargetResponse = serde_json::from_str(
+///     r#"{"at": "1970-01-01T00:00:01.000Z", "at_ms": 1000, "duration_ms": 12,
+///         "verdict": "failed", "status": 500, "excerpt": "out of paper"}"#,
+/// )?;
+/// assert_eq!((response.status, response.error), (Some(500), None));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct TargetResponse {
+    /// When the request ended.
+    #[cfg_attr(feature = "openapi", schema(format = DateTime))]
+    pub at: String,
+    /// The same in milliseconds since 1970.
+    pub at_ms: u64,
+    /// How long the request took.
+    pub duration_ms: u64,
+    /// What became of the job: `delivered`, `failed`, `dead`, `held` or `stopped`.
+    pub verdict: String,
+    /// The status of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub status: Option<u16>,
+    /// The beginning of the answer's body: the first 256 bytes of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub excerpt: Option<String>,
+    /// Why there was no answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub error: Option<String>,
+}
+
 /// A target.
 ///
 /// ```
@@ -293,6 +330,9 @@ pub struct Target {
     pub in_flight: u64,
     /// What became of requests since the server started.
     pub counts: TargetCounts,
+    /// The last 5 answers to jobs since the server started, the newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub responses: Vec<TargetResponse>,
     /// The signing secrets, the newest first.
     pub secrets: Vec<SecretInfo>,
     /// The new signing secret. Only the answer to the request that made it shows it.

@@ -105,6 +105,10 @@ fn a_target_is_added_tested_and_used() {
     until(|| target.came().1 == 3);
     assert!(server.run(&["put", "calls", "x", "--target", "nobody"]).code(2).contains("nobody"));
     until(|| server.run(&["target", "ls"]).text().contains("active"));
+    until(|| {
+        let shown = server.run(&["target", "show", "partner"]).text();
+        shown.lines().filter(|line| line.contains("delivered  ok")).count() == 2
+    });
 
     assert!(server.run(&["target", "rm", "partner"]).code(4).contains("names target"));
     let set = server.run(&["target", "set", "partner", "--no-rate", "--timeout", "3s"]).text();

@@ -81,7 +81,7 @@ export function startCharts(root, queue) {
           width: 1.6,
           dash: place === 1 ? [5, 3] : place === 2 ? [2, 2] : undefined,
           points: { show: false },
-          // While nobody points at the chart, the legend has the newest values.
+          // While no pointer is over the chart, the legend has the newest values.
           value: (it, value, series, place) => format(kind.unit, place === null ? it.data[series].at(-1) : value),
         })),
       ],

@@ -4,7 +4,7 @@ import { setClock, texts } from "./show.js";
 
 const RETRY_MS = [500, 1000, 2000, 5000];
 
-/** Follows the server and calls `show` with each event. Returns what a test may look at. */
+/** Follows the server and calls `show` with each event. */
 export function follow(show) {
   const state = document.getElementById("live-state");
   const text = document.getElementById("live-text");
@@ -78,7 +78,7 @@ export function follow(show) {
       open();
     }
   });
-  // A page that nobody looks at costs the server nothing.
+  // A hidden page closes its stream, so that it costs the server nothing.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) close();
     else if (!isPaused) open();

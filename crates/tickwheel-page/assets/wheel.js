@@ -642,7 +642,7 @@ function cell(text, className = "num") {
   return made;
 }
 
-/** The same numbers as tables, for those who do not see the drawing. */
+/** The same numbers as tables, for screen readers. */
 function startTables() {
   const slots = document.querySelector("#wheel-slots tbody");
   const link = document.querySelector("#wheel-slots")?.dataset.show ?? "";

@@ -121,6 +121,14 @@ impl TimeFormat {
 }
 
 /// What the visitor may do. The server decides again at each action; this only hides buttons.
+///
+/// ```
+/// use tickwheel_page::{Frame, Rights, ScheduleForm, SchedulesView};
+///
+/// let reader = Frame { rights: Rights::default(), ..Frame::at("/schedules", 0) };
+/// let html = SchedulesView::new(&reader, Vec::new(), ScheduleForm::default(), Vec::new()).html();
+/// assert!(!html.contains("New schedule"));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
     /// May put, cancel and reschedule jobs.
@@ -137,6 +145,13 @@ impl Rights {
 }
 
 /// What the last action did.
+///
+/// ```
+/// use tickwheel_page::{Language, Notice};
+///
+/// assert!(Notice::of(Language::English, "removed", Some(3)).is_some());
+/// assert!(Notice::of(Language::English, "your account is closed", None).is_none());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice(String);
 

@@ -41,8 +41,7 @@ pub use views::{
     BulkProgress, BulkView, CONFLICTS, Commands, ConfirmView, CronCheck, ErrorRow, ErrorsView,
     JOB_STATES, JobFilter, JobRow, JobView, JobsView, LoginView, OverviewView, PAYLOAD_KINDS,
     ProblemView, PutForm, PutView, QueueSort, QueueView, QueuesView, Run, ScheduleCheckView,
-    ScheduleForm, ScheduleRow, SchedulesView, SettingField, TargetTestView, TargetsView, WheelView,
-    path_with,
+    ScheduleForm, ScheduleRow, SchedulesView, TargetTestView, TargetsView, WheelView, path_with,
 };
 
 /// The example of the README, as a test.

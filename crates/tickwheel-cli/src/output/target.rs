@@ -1,6 +1,6 @@
 //! Push targets, for people.
 
-use tickwheel_api::{HeaderLine, Target, TargetState, TargetTest};
+use tickwheel_api::{HeaderLine, Target, TargetResponse, TargetState, TargetTest};
 
 use super::Output;
 use super::queue::{pacing, retry};
@@ -77,6 +77,29 @@ pub(crate) fn show(output: &Output, target: &Target) -> Result<(), Failure> {
         let until = secret.expires_ms.map(|time| format!(", until {}", output.wall.absolute(time)));
         let since = output.wall.absolute(secret.created_ms);
         table.field("secret", format!("since {since}{}", until.unwrap_or_default()));
+    }
+    output.table(&table)?;
+    if target.responses.is_empty() {
+        return Ok(());
+    }
+    output.line("")?;
+    responses(output, &target.responses)
+}
+
+/// The last answers, the newest first.
+fn responses(output: &Output, responses: &[TargetResponse]) -> Result<(), Failure> {
+    let mut table = Table::new(["answered", "status", "took", "job", "response"]);
+    for response in responses {
+        let status = response.status.map_or("none".to_owned(), |status| status.to_string());
+        let style = if response.verdict == "delivered" { Style::Good } else { Style::Bad };
+        let text = response.error.as_deref().or(response.excerpt.as_deref());
+        table.row([
+            output.wall.absolute(response.at_ms).into(),
+            Cell::new(status).style(style),
+            format!("{} ms", response.duration_ms).into(),
+            safe(&response.verdict).into(),
+            safe(text.unwrap_or_default()).into(),
+        ]);
     }
     output.table(&table)
 }

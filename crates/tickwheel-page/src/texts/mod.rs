@@ -1,7 +1,8 @@
 //! The texts of the page: one table for each language, with the same keys.
 //!
 //! A struct holds them, so a key that a table lacks does not compile. `{}` and names in braces stand
-//! for values. Keys that begin with `js_` go to the scripts.
+//! for values. Keys that begin with `js_` go to the scripts. Those that begin with `trouble_` are the
+//! sentences about health, which the API tells in English.
 
 mod en;
 mod zh;
@@ -42,18 +43,22 @@ macro_rules! texts {
 }
 
 texts! {
-    language_name skip navigation overview wheel queues queue jobs schedules targets put language
-    theme theme_auto theme_light theme_dark times times_relative times_local times_utc apply
-    api_docs signed_in read_only login logout login_wrong login_hint token request_id back now
-    time_in time_ago live_pause health all_on_time no_data none rate_in rate_out rate_failed
-    lateness oldest_ready held workers worker upcoming due_ready due_minute due_hour due_day
-    due_month due_later open_wheel history more_queues no_queues no_match no_match_yet search_on
-    filter filter_queues paused pause resume since_start count_put count_delivered count_acked
-    count_failed count_expired count_died errors error newest actions show retry groups group
-    waiting running more_groups settings setting_lease setting_max_attempts setting_retry
-    setting_rate setting_concurrency setting_group_rate setting_group_concurrency setting_keep_done
-    setting_keep_dead setting_keep_cancelled setting_target setting_order setting_fair_groups
-    order_due order_priority save bulk bulk_hint kick_dead remove_dead remove_done remove_cancelled
+    language_name skip navigation overview wheel queues queue jobs schedules targets put
+    language theme theme_auto theme_light theme_dark times times_relative times_local times_utc
+    apply api_docs signed_in read_only login logout login_wrong login_hint token request_id back
+    now time_in time_ago live_pause health all_on_time trouble_store_silent trouble_store_error
+    trouble_store_failed trouble_disk_full trouble_disk_nearly_full trouble_damaged
+    trouble_waits trouble_waits_target trouble_waits_no_worker trouble_waits_one_worker
+    trouble_waits_workers trouble_waits_limits trouble_held_for trouble_held trouble_stopped
+    trouble_no_reason no_data none rate_in rate_out rate_failed lateness oldest_ready held
+    workers worker upcoming due_ready due_minute due_hour due_day due_month due_later open_wheel
+    history more_queues no_queues no_match no_match_yet search_on filter filter_queues paused
+    pause resume since_start count_put count_delivered count_acked count_failed count_expired
+    count_died errors error newest actions show retry groups group waiting running more_groups
+    settings setting_lease setting_max_attempts setting_retry setting_rate setting_concurrency
+    setting_group_rate setting_group_concurrency setting_keep_done setting_keep_dead
+    setting_keep_cancelled setting_target setting_order setting_fair_groups order_due
+    order_priority save bulk bulk_hint kick_dead remove_dead remove_done remove_cancelled
     cancel_waiting remove_queue ask_kick ask_remove_dead ask_remove_done ask_remove_cancelled
     ask_cancel_waiting ask_remove ask_remove_schedule ask_bulk_retry ask_bulk_run
     ask_bulk_reschedule ask_bulk_cancel keep_them at_least progress_retry progress_run
@@ -64,19 +69,20 @@ texts! {
     run_now delay reschedule cancel due attempts attempt error_or_payload damaged_jobs next_page
     select_some created finished priority leased_until on_success on_death last_error payload
     payload_cut download result headers timeline took detail outcome_done outcome_failed
-    outcome_expired outcome_released outcome_cancelled no_schedules timezone every fired last_run
-    next_runs no_next_run remove new_schedule name check no_targets target_active target_slow
-    target_held target_stopped target_paused test test_of next_probe in_flight timeout request
-    response job_put due_at on_conflict payload_kind kind_auto kind_json kind_text kind_base64
-    headers_hint as_commands copy no_errors errors_partial wheel_hint wheel_keys on_wheel
-    wheel_ready beyond horizon levels level slots slot slot_span ring_span occupied leases
-    slots_listed from to wheel_empty more_slots done_paused done_resumed done_saved done_kicked
-    done_removed done_removed_queue done_removed_schedule done_cancelled done_rescheduled done_run
-    done_logged_out cluster node address owned_partitions clock_difference draining partition
-    owner no_owner epoch replicas lag replica_owner replica_standby replica_seeding replica_halted
-    js_live js_paused js_disconnected js_connecting js_pause js_resume js_copied
-    js_rates js_lateness js_depth js_failures js_pacing js_put js_delivered js_acked js_failed
-    js_died js_time js_slot js_ready js_on_disk js_on_wheel js_leased js_dead js_no_history
+    outcome_expired outcome_released outcome_cancelled no_schedules timezone every every_period
+    fired last_run next_runs no_next_run remove new_schedule name check no_targets target_active
+    target_slow target_held target_stopped target_paused test test_of next_probe in_flight
+    timeout request response last_responses status time job_put due_at on_conflict payload_kind
+    kind_auto kind_json kind_text kind_base64 headers_hint as_commands copy no_errors
+    errors_partial wheel_hint wheel_keys on_wheel wheel_ready beyond horizon levels level slots
+    slot slot_span ring_span occupied leases slots_listed from to wheel_empty more_slots
+    done_paused done_resumed done_saved done_kicked done_removed done_removed_queue
+    done_removed_schedule done_cancelled done_rescheduled done_run done_logged_out cluster node
+    address owned_partitions clock_difference draining partition owner no_owner epoch replicas
+    lag replica_owner replica_standby replica_seeding replica_halted js_live js_paused
+    js_disconnected js_connecting js_pause js_resume js_copied js_rates js_lateness js_depth
+    js_failures js_pacing js_put js_delivered js_acked js_failed js_died js_time js_slot
+    js_ready js_on_disk js_on_wheel js_leased js_dead js_no_history
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
@@ -129,6 +135,20 @@ impl Texts {
     /// Returns what an action did, if there is such an action.
     pub(crate) fn done(&self, action: &str) -> Option<&'static str> {
         self.get(&format!("done_{}", action.replace('-', "_")))
+    }
+
+    /// Returns the sentence about a trouble with its values, which are named in braces. A value
+    /// that may itself contain braces comes last.
+    ///
+    /// ```
+    /// use tickwheel_page::Language;
+    /// let values = [("{queue}", "mail"), ("{time}", "4 min")];
+    /// let sentence = Language::English.texts().trouble("waits", &values);
+    /// assert_eq!(sentence, "mail: the oldest ready job has waited for 4 min");
+    /// ```
+    pub fn trouble(&self, name: &str, values: &[(&str, &str)]) -> String {
+        let sentence = self.named("trouble", name).to_owned();
+        values.iter().fold(sentence, |text, (place, value)| text.replacen(place, value, 1))
     }
 
     /// Returns the texts of the scripts, as a JSON object.

@@ -57,6 +57,13 @@ pub struct PutForm {
 }
 
 /// Commands that do what a form does.
+///
+/// ```
+/// let form = tickwheel_page::PutForm { queue: "mail".into(), ..Default::default() };
+/// let commands = form.commands("https://jobs.example");
+/// assert!(commands.curl.contains("https://jobs.example/v1/queues/mail/jobs"));
+/// assert!(commands.cli.starts_with("tickwheel put mail"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Commands {
     /// With curl.
@@ -246,6 +253,15 @@ impl<'a> PutView<'a> {
 }
 
 /// A time at which a schedule puts a job.
+///
+/// ```
+/// use tickwheel_page::{CronCheck, Frame, Run, ScheduleCheckView};
+///
+/// let run = Run { due_ms: 1_000, in_zone: "Thu 1970-01-01 01:00:01 CET".into() };
+/// let check = CronCheck { explanation: "Every second".into(), runs: vec![run] };
+/// let html = ScheduleCheckView::new(&Frame::at("/schedules/check", 0), Ok(check)).html();
+/// assert!(html.contains("01:00:01 CET") && html.contains("in 1 s"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct Run {
     /// In milliseconds since 1970.
@@ -255,6 +271,20 @@ pub struct Run {
 }
 
 /// A schedule with its next runs.
+///
+/// ```
+/// # let schedule: tickwheel_api::Schedule = serde_json::from_str(r#"{"name": "beat",
+/// #   "queue": "mail", "explanation": "Every 1h", "every": "1h", "misfire": "once", "text": "x",
+/// #   "priority": 0, "grace": "1m", "paused": true, "fired": 7,
+/// #   "created": "1970-01-01T00:00:00.000Z", "created_ms": 0}"#)?;
+/// use tickwheel_page::{Frame, ScheduleForm, ScheduleRow, SchedulesView};
+///
+/// let rows = vec![ScheduleRow { schedule, runs: Vec::new() }];
+/// let frame = Frame::at("/schedules", 0);
+/// let html = SchedulesView::new(&frame, rows, ScheduleForm::default(), Vec::new()).html();
+/// assert!(html.contains("Every 1h") && html.contains("/schedules/beat/resume"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ScheduleRow {
     /// The schedule.
@@ -264,6 +294,16 @@ pub struct ScheduleRow {
 }
 
 /// The form of a new schedule, as the visitor filled it in.
+///
+/// ```
+/// use tickwheel_page::{Frame, ScheduleForm, SchedulesView};
+///
+/// let form = ScheduleForm { cron: "0 25 * * *".into(), ..ScheduleForm::default() };
+/// let frame = Frame::at("/schedules", 0);
+/// let page = SchedulesView::new(&frame, Vec::new(), form, Vec::new());
+/// let html = page.with_problem("the hour field cannot have 25".into()).html();
+/// assert!(html.contains("cannot have 25") && html.contains("value=\"0 25 * * *\""));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct ScheduleForm {
     /// The name.
@@ -281,6 +321,14 @@ pub struct ScheduleForm {
 }
 
 /// What a cron expression means.
+///
+/// ```
+/// use tickwheel_page::{CronCheck, Frame, ScheduleCheckView};
+///
+/// let check = CronCheck { explanation: "At 09:00 every day, UTC".into(), runs: Vec::new() };
+/// let html = ScheduleCheckView::new(&Frame::at("/schedules/check", 0), Ok(check)).html();
+/// assert!(html.contains("At 09:00 every day"));
+/// ```
 #[derive(Clone, Debug)]
 pub struct CronCheck {
     /// In words.

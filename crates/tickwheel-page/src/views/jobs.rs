@@ -65,6 +65,20 @@ impl JobFilter {
 }
 
 /// A job in a list.
+///
+/// ```
+/// # let job: tickwheel_api::Job = serde_json::from_str(r#"{
+/// #   "id": "0190163d-8694-739b-aea5-966c26f8ad91", "queue": "mail", "state": "dead",
+/// #   "due": "1970-01-01T00:00:00.000Z", "due_ms": 0, "created": "1970-01-01T00:00:00.000Z",
+/// #   "created_ms": 0, "attempts": 3, "priority": 0, "text": "hello",
+/// #   "last_error": "mailbox full\nat smtp.rs:7"}"#)?;
+/// use tickwheel_page::{Frame, JobFilter, JobRow, JobsView};
+///
+/// let (frame, filter) = (Frame::at("/jobs", 0), JobFilter::default());
+/// let html = JobsView::new(&frame, &filter, Vec::new(), vec![JobRow::of(&job)]).html();
+/// assert!(html.contains("mailbox full…") && html.contains("0190163d8694..f8ad91"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct JobRow {
     id: String,
@@ -297,6 +311,18 @@ impl<'a> ErrorsView<'a> {
 }
 
 /// How far an action on many jobs is.
+///
+/// ```
+/// use tickwheel_page::{BulkProgress, BulkView, Frame};
+///
+/// let rest = vec![("after".to_owned(), "42".to_owned())];
+/// let progress = BulkProgress {
+///     action: "cancel".into(), done: 1000, skipped: 2, total: 2500, fields: Some(rest),
+///     ..BulkProgress::default()
+/// };
+/// let html = BulkView::new(&Frame::at("/jobs/bulk/run", 0), progress).html();
+/// assert!(html.contains("2 were skipped") && html.contains("name=\"after\" value=\"42\""));
+/// ```
 #[derive(Clone, Debug, Default)]
 pub struct BulkProgress {
     /// The action: `retry`, `run`, `reschedule` or `cancel`.

@@ -25,7 +25,7 @@ pub use jobs::{
 };
 pub use overview::{OverviewView, WheelView};
 pub use plain_pages::{ConfirmView, LoginView, ProblemView};
-pub use queues::{QueueSort, QueueView, QueuesView, SettingField};
+pub use queues::{QueueSort, QueueView, QueuesView};
 
 /// Renders a template. Writing to memory fails only if a value cannot be written, and all of ours
 /// can.

@@ -114,11 +114,9 @@ impl<'a> QueuesView<'a> {
 
 /// A setting of a queue as a line of a form.
 #[derive(Clone, Debug)]
-pub struct SettingField {
-    /// The name of the field.
-    pub name: &'static str,
-    /// Its value.
-    pub value: String,
+struct SettingField {
+    name: &'static str,
+    value: String,
     example: &'static str,
 }
 

@@ -13,7 +13,7 @@ const modules = createRequire(join(process.env.TICKWHEEL_BROWSER_MODULES, "x.js"
 const { chromium } = modules("playwright-core");
 export const AXE = modules.resolve("axe-core");
 
-const BINARY = process.env.TICKWHEEL_BIN;
+export const BINARY = process.env.TICKWHEEL_BIN;
 const FLAGS = [
   "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
   "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -129,7 +129,7 @@ export class Server {
 }
 
 /** Runs a command of the binary and returns what it prints. */
-function run(args) {
+export function run(args) {
   const ran = spawnSync(BINARY, args, { encoding: "utf8", timeout: PATIENCE, killSignal: "SIGKILL" });
   assert.equal(ran.status, 0, ran.error ?? ran.stderr);
   return ran.stdout;
@@ -231,6 +231,10 @@ export async function seeded() {
   await server.api("PUT", "/v1/schedules/report", { queue: "mail", cron: "0 9 * * MON-FRI", timezone: "Europe/Berlin", text: "good morning" });
   await server.api("PUT", "/v1/schedules/beat", { queue: "mail", every: "1h", text: "beat" });
   await server.api("PUT", "/v1/targets/partner", { url: "http://127.0.0.1:9/hook" });
+  // The server itself refuses the call.
+  await server.api("PUT", "/v1/targets/refusing", { url: `${server.url}/v1/nothing` });
+  await server.put("calls", { text: "x", target: "refusing", max_attempts: 1 });
+  await until(async () => (await server.api("GET", "/v1/targets/refusing")).responses, "the call is answered");
   return server;
 }
 

@@ -78,6 +78,14 @@ test("pictures of each view for the documents", { skip: process.env.TICKWHEEL_SC
   await own.stop();
 });
 
+test("a target shows its last responses", async () => {
+  const page = await browser.open(server, "/targets");
+  const row = page.locator(".card", { hasText: "refusing" }).locator("tbody tr");
+  assert.equal(await row.count(), 1);
+  assert.match(await row.innerText(), /404[^]*not-found/);
+  await close(page);
+});
+
 test("numbers of the overview follow the server", async () => {
   const page = await browser.open(server, "/");
   await liveState(page, "live");

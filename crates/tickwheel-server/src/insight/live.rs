@@ -1,13 +1,14 @@
 //! The live stream: everything at one glance, twice a second, as server-sent events.
 //!
-//! One task makes the events, as long as there are listeners, and one event serves all listeners of
-//! the same token. A listener that reads slowly skips events.
+//! One task makes the events while there are listeners, and one event serves all listeners with the
+//! same token and language. A listener that reads slowly skips events.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tickwheel_page::Language;
 use tokio::sync::{Notify, mpsc, watch};
 
 use super::{overview, wheel};
@@ -25,63 +26,71 @@ const MAX_QUEUES: usize = 100;
 /// Events that wait for a slow client.
 const MAX_CHUNKS: usize = 2;
 
+/// What tells listeners apart: the id of the caller and the language.
+type Audience = (String, &'static str);
+
 /// The listeners.
 #[derive(Default)]
 pub(super) struct Hub {
-    /// By what tells callers apart.
-    channels: Mutex<HashMap<String, Channel>>,
+    channels: Mutex<HashMap<Audience, Channel>>,
     /// Wakes the task that makes events.
     wanted: Notify,
 }
 
-/// All listeners of one token.
+/// All listeners with one token and language.
 struct Channel {
     caller: Caller,
+    language: Language,
     /// The last event.
     events: watch::Sender<Option<Bytes>>,
 }
 
 impl Hub {
-    fn channels(&self) -> MutexGuard<'_, HashMap<String, Channel>> {
+    fn channels(&self) -> MutexGuard<'_, HashMap<Audience, Channel>> {
         self.channels.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn listen(&self, caller: &Caller) -> watch::Receiver<Option<Bytes>> {
+    fn listen(&self, caller: &Caller, language: Language) -> watch::Receiver<Option<Bytes>> {
         let mut channels = self.channels();
-        let channel = channels.get(caller.id());
-        let is_valid = channel.is_some_and(|it| !it.caller.access().is_revoked());
-        if !is_valid {
-            let events = watch::Sender::new(None);
-            channels.insert(caller.id().to_owned(), Channel { caller: caller.clone(), events });
-        }
-        let receiver = channels.get(caller.id()).map(|channel| channel.events.subscribe());
+        let audience = audience(caller, language);
+        channels.retain(|_, channel| !channel.caller.access().is_revoked());
+        let channel = channels.entry(audience).or_insert_with(|| Channel {
+            caller: caller.clone(),
+            language,
+            events: watch::Sender::new(None),
+        });
+        let receiver = channel.events.subscribe();
         drop(channels);
         self.wanted.notify_one();
-        // A channel was put there above.
-        receiver.unwrap_or_else(|| watch::Sender::new(None).subscribe())
+        receiver
     }
 
-    /// Returns the callers that listen. Forgets tokens without a listener, and removed tokens.
-    fn listeners(&self) -> Vec<Caller> {
+    /// Returns who listens, in which language. Forgets channels without a listener, and those of
+    /// removed tokens.
+    fn listeners(&self) -> Vec<(Caller, Language)> {
         let mut channels = self.channels();
         channels.retain(|_, channel| {
             channel.events.receiver_count() > 0 && !channel.caller.access().is_revoked()
         });
-        channels.values().map(|channel| channel.caller.clone()).collect()
+        channels.values().map(|channel| (channel.caller.clone(), channel.language)).collect()
     }
 
-    fn send(&self, caller: &Caller, event: Bytes) {
-        if let Some(channel) = self.channels().get(caller.id()) {
+    fn send(&self, caller: &Caller, language: Language, event: Bytes) {
+        if let Some(channel) = self.channels().get(&audience(caller, language)) {
             channel.events.send_replace(Some(event));
         }
     }
 }
 
-/// Begins a stream for a caller. It ends when the service stops, and when the token is removed.
-pub(crate) fn stream(app: App, caller: &Caller) -> Result<WatchBody, Failure> {
+fn audience(caller: &Caller, language: Language) -> Audience {
+    (caller.id().to_owned(), language.code())
+}
+
+/// Begins a stream for a caller, with sentences in a language. It ends when the service stops, and when the token is removed.
+pub(crate) fn stream(app: App, caller: &Caller, language: Language) -> Result<WatchBody, Failure> {
     caller.has(Scope::Read)?;
     let (chunks, body) = WatchBody::new(MAX_CHUNKS);
-    let events = app.insight().live.listen(caller);
+    let events = app.insight().live.listen(caller, language);
     let access = caller.access().clone();
     tokio::spawn(async move {
         app.counts().stream_began();
@@ -123,18 +132,19 @@ pub(crate) async fn keep_sending(app: App) {
             app.insight().live.wanted.notified().await;
             continue;
         }
-        for caller in listeners {
-            if let Ok(live) = gather(&app, &caller).await {
+        for (caller, language) in listeners {
+            if let Ok(live) = gather(&app, &caller, language).await {
                 let data = serde_json::to_string(&live).unwrap_or_default();
-                app.insight().live.send(&caller, format!("event: live\ndata: {data}\n\n").into());
+                let event = format!("event: live\ndata: {data}\n\n").into();
+                app.insight().live.send(&caller, language, event);
             }
         }
         tokio::time::sleep(PERIOD).await;
     }
 }
 
-async fn gather(app: &App, caller: &Caller) -> Result<Live, Failure> {
-    let overview = overview(app, caller, MAX_QUEUES).await?;
+async fn gather(app: &App, caller: &Caller, language: Language) -> Result<Live, Failure> {
+    let overview = overview(app, caller, MAX_QUEUES, language).await?;
     // A store that has just not answered is not asked again.
     let wheel = match overview.totals {
         Some(_) => wheel(app, caller).await.ok(),

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use tickwheel_page::{Language, Texts};
 use tickwheel_queue::{Error, QueueInfo, Stats, Time};
 
 use super::sampler::{Samples, used};
@@ -21,12 +22,15 @@ pub(crate) const MAX_QUEUES: usize = 200;
 /// How long the store may take to answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Returns everything that a caller may see, at one glance, with at most this many queues.
+/// Returns everything that a caller may see, at one glance, with at most this many queues. The
+/// sentences about health are in the language.
 pub(crate) async fn overview(
     app: &App,
     caller: &Caller,
     max_queues: usize,
+    language: Language,
 ) -> Result<Overview, Failure> {
+    let texts = language.texts();
     let queues = app.queues_for(caller, Scope::Read)?;
     let asked = tokio::time::timeout(PATIENCE, async {
         let infos = queues.queues().await?;
@@ -34,16 +38,16 @@ pub(crate) async fn overview(
     });
     let now = app.now();
     match asked.await {
-        Err(_) => Ok(silent(now, trouble::of_silence(PATIENCE))),
+        Err(_) => Ok(silent(now, trouble::of_silence(PATIENCE, texts))),
         Ok(Err(error @ (Error::Unavailable(_) | Error::DiskFull { .. }))) => {
-            Ok(silent(now, trouble::of_error(&error)))
+            Ok(silent(now, trouble::of_error(&error, texts)))
         }
         Ok(Err(error)) => Err(error.into()),
         Ok(Ok((mut infos, stats))) => {
             infos.retain(|queue| is_name(&queue.name));
             infos.sort_by(|a, b| a.name.cmp(&b.name));
             let counted = app.insight().due.get(app).await;
-            let glance = Glance { app, caller, now, counted };
+            let glance = Glance { app, caller, now, counted, texts };
             Ok(glance.overview(&infos, &stats, max_queues))
         }
     }
@@ -67,6 +71,7 @@ struct Glance<'a> {
     caller: &'a Caller,
     now: Time,
     counted: Option<Counted>,
+    texts: &'static Texts,
 }
 
 impl Glance<'_> {
@@ -79,14 +84,15 @@ impl Glance<'_> {
             infos.iter().map(|info| self.queue(info, &samples, each)).collect();
         let mut health = Vec::new();
         if !is_limited {
-            health.extend(trouble::of_server(stats, samples.last_failure(), self.now));
+            health.extend(trouble::of_server(stats, samples.last_failure(), self.now, self.texts));
             let targets = self.app.push().list();
             let now_ms = self.now.as_millis();
-            health.extend(targets.iter().filter_map(|it| trouble::of_target(it, now_ms)));
+            let held = |it| trouble::of_target(it, now_ms, self.texts);
+            health.extend(targets.iter().filter_map(held));
         }
         let mut waiting: Vec<_> = queues
             .iter()
-            .filter_map(|queue| Some((queue.waiting_ms, trouble::of_queue(queue)?)))
+            .filter_map(|queue| Some((queue.waiting_ms, trouble::of_queue(queue, self.texts)?)))
             .collect();
         waiting.sort_by_key(|(waited, _)| std::cmp::Reverse(*waited));
         health.extend(waiting.into_iter().map(|(_, trouble)| trouble).take(max_queues));

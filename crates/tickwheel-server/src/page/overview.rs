@@ -9,14 +9,16 @@ use super::answer::html;
 use super::visitor::Visitor;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::insight;
 use crate::problem::Failure;
 use crate::query::Params;
 use crate::routes;
 
 pub(super) async fn index(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
+    let Visitor { caller, frame } = visitor;
     let cluster = app.cluster();
-    let Json(overview) = routes::insight::overview(State(app), visitor.caller).await?;
-    Ok(html(OverviewView::new(&visitor.frame, &overview).cluster(cluster.as_ref()).html()))
+    let overview = insight::overview(&app, &caller, insight::MAX_QUEUES, frame.language).await?;
+    Ok(html(OverviewView::new(&frame, &overview).cluster(cluster.as_ref()).html()))
 }
 
 pub(super) async fn wheel(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
@@ -24,9 +26,9 @@ pub(super) async fn wheel(State(app): State<App>, visitor: Visitor) -> Result<Re
     Ok(html(WheelView::new(&visitor.frame, &wheel).html()))
 }
 
-/// Serves the live view to scripts: as `/v1/live`, by the cookie.
-pub(super) async fn live(State(app): State<App>, caller: Caller) -> Result<Response, Failure> {
-    routes::insight::live(State(app), caller).await
+/// Serves the live view to scripts: as `/v1/live`, by the cookie and in the visitor's language.
+pub(super) async fn live(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
+    routes::insight::live_in(app, &visitor.caller, visitor.frame.language)
 }
 
 /// Serves the columns of the charts.

@@ -6,7 +6,8 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::value::RawValue;
 use tickwheel_page::{
-    ConfirmView, CronCheck, Run, ScheduleCheckView, ScheduleForm, ScheduleRow, SchedulesView,
+    ConfirmView, CronCheck, Language, Run, ScheduleCheckView, ScheduleForm, ScheduleRow,
+    SchedulesView,
 };
 use tickwheel_queue::{Schedule, Timing};
 
@@ -22,26 +23,56 @@ use crate::routes;
 use crate::tokens::Scope;
 use crate::wire::{IntoWire, rfc3339};
 
+const WEEKDAYS: [&str; 7] = ["周日", "周一", "周二", "周三", "周四", "周五", "周六"];
 /// Runs that are shown of each schedule.
 const RUNS: usize = 3;
 /// Runs that are shown of an expression that is being typed.
 const CHECKED_RUNS: usize = 5;
 
 /// Returns the next times of a cron schedule, in its own zone.
-fn runs_of(app: &App, cron: &tickwheel_queue::cron::Schedule, count: usize) -> Vec<Run> {
+fn runs_of(
+    app: &App,
+    cron: &tickwheel_queue::cron::Schedule,
+    count: usize,
+    language: Language,
+) -> Vec<Run> {
     let times = cron.after(app.wall()).take(count);
     times
-        .map(|time| Run {
-            due_ms: u64::try_from(time.timestamp().as_millisecond()).unwrap_or_default(),
-            in_zone: time.strftime("%a %Y-%m-%d %H:%M:%S %Z").to_string(),
+        .map(|time| {
+            let format = match language {
+                Language::English => "%a %Y-%m-%d %H:%M:%S %Z".to_owned(),
+                Language::Chinese => {
+                    let day = time.weekday().to_sunday_zero_offset();
+                    let day = usize::try_from(day).ok().and_then(|day| WEEKDAYS.get(day));
+                    format!("%Y-%m-%d {} %H:%M:%S %Z", day.unwrap_or(&""))
+                }
+            };
+            Run {
+                due_ms: u64::try_from(time.timestamp().as_millisecond()).unwrap_or_default(),
+                in_zone: time.strftime(&format).to_string(),
+            }
         })
         .collect()
 }
 
+/// Describes when a schedule puts jobs.
+fn in_words(timing: &Timing, language: Language) -> String {
+    match (timing, language) {
+        (Timing::Cron(cron), Language::English) => cron.explain(),
+        (Timing::Cron(cron), Language::Chinese) => cron.explain_in_chinese(),
+        (Timing::Every(period), _) => {
+            let text = language.texts().get("every_period").unwrap_or_default();
+            text.replace("{}", &Delay(*period).to_string())
+        }
+    }
+}
+
 async fn row(app: &App, visitor: &Visitor, schedule: Schedule) -> Result<ScheduleRow, Failure> {
+    let language = visitor.frame.language;
+    let explanation = in_words(&schedule.timing, language);
     let runs = match &schedule.timing {
         _ if schedule.paused => Vec::new(),
-        Timing::Cron(cron) => runs_of(app, cron, RUNS),
+        Timing::Cron(cron) => runs_of(app, cron, RUNS, language),
         Timing::Every(_) => {
             let queues = app.queues_for(&visitor.caller, Scope::Read)?;
             let times = queues.next_times(schedule.name.clone(), RUNS).await?;
@@ -52,7 +83,8 @@ async fn row(app: &App, visitor: &Visitor, schedule: Schedule) -> Result<Schedul
             times.into_iter().map(run).collect()
         }
     };
-    Ok(ScheduleRow { schedule: schedule.into_wire(), runs })
+    let schedule = crate::api::Schedule { explanation, ..schedule.into_wire() };
+    Ok(ScheduleRow { schedule, runs })
 }
 
 /// The page, with a form that was refused or checked.
@@ -85,17 +117,14 @@ pub(super) async fn list(State(app): State<App>, visitor: Visitor) -> Result<Res
 }
 
 /// Says what a cron expression means.
-fn explained(app: &App, cron: &str, zone: &str) -> Result<CronCheck, String> {
+fn explained(app: &App, cron: &str, zone: &str, language: Language) -> Result<CronCheck, String> {
     let zone = if zone.is_empty() { "UTC" } else { zone };
-    match Timing::cron(cron, zone) {
-        Ok(Timing::Cron(cron)) => {
-            Ok(CronCheck { explanation: cron.explain(), runs: runs_of(app, &cron, CHECKED_RUNS) })
-        }
-        Ok(Timing::Every(period)) => {
-            Ok(CronCheck { explanation: format!("Every {}", Delay(period)), runs: Vec::new() })
-        }
-        Err(error) => Err(error.to_string()),
-    }
+    let timing = Timing::cron(cron, zone).map_err(|error| error.to_string())?;
+    let runs = match &timing {
+        Timing::Cron(cron) => runs_of(app, cron, CHECKED_RUNS, language),
+        Timing::Every(_) => Vec::new(),
+    };
+    Ok(CronCheck { explanation: in_words(&timing, language), runs })
 }
 
 /// Says what the expression of a form means, while the visitor types it.
@@ -110,7 +139,7 @@ pub(super) async fn check(
     if cron.is_empty() {
         return Ok(html(String::new()));
     }
-    let check = explained(&app, &cron, &form.trimmed("timezone"));
+    let check = explained(&app, &cron, &form.trimmed("timezone"), visitor.frame.language);
     Ok(html(ScheduleCheckView::new(&visitor.frame, check).html()))
 }
 
@@ -146,8 +175,9 @@ pub(super) async fn put(
         payload: form.multiline("payload"),
     };
     if form.get("do") == "check" {
-        let check =
-            (!filled.cron.is_empty()).then(|| explained(&app, &filled.cron, &filled.timezone));
+        let language = visitor.frame.language;
+        let check = (!filled.cron.is_empty())
+            .then(|| explained(&app, &filled.cron, &filled.timezone, language));
         return page(&app, &visitor, filled, check, None).await;
     }
     visitor.caller.has(Scope::Admin)?;

@@ -1,7 +1,7 @@
 //! The memory of jobs on their way to a target, which is part of that of all requests.
 //!
-//! Each job has a share of its own, from before it is leased until its queue knows what became of
-//! it: a slow request holds the memory of its own job only. A job for which there is no room stays
+//! Each job has a share of its own, from before it is leased until its outcome is reported to the
+//! queue: a slow request holds the memory of its own job only. A job for which there is no room stays
 //! in its queue.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -27,6 +27,7 @@ use super::health::{Grant, Health, Mode};
 use super::permit::{Permit, Starting};
 use super::request::Message;
 use super::response::{Answer, NoAnswer, Verdict};
+use super::responses::Responses;
 use super::window::Window;
 use super::{SteadyClock, random};
 use crate::http::memory::Memory;
@@ -40,9 +41,9 @@ const MAX_WAIT: Duration = Duration::from_secs(30);
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 /// How long to wait for memory if no request of the target ends.
 const MEMORY_PAUSE: Duration = Duration::from_millis(100);
-/// How often a verdict is told to a queue whose store fails.
+/// How often a verdict is reported to a queue whose store fails.
 const SETTLE_ATTEMPTS: u32 = 10;
-/// For so long the durable state covers a request that has not started, in milliseconds.
+/// How long the durable state covers a granted request that has not started, in milliseconds.
 const COVER_MS: u64 = 2_000;
 
 /// A queue whose jobs the target gets.
@@ -79,7 +80,7 @@ struct Control {
     turn: usize,
 }
 
-/// What became of requests since the start.
+/// The outcomes of requests since the server started.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) delivered: AtomicU64,
@@ -106,6 +107,7 @@ pub(super) struct Deliverer {
     freed: Notify,
     pool: Arc<Pool>,
     pub(super) counts: Counts,
+    pub(super) responses: Responses,
     /// The names of targets whose state has changed.
     changes: broadcast::Sender<String>,
 }
@@ -155,6 +157,7 @@ impl Deliverer {
             freed: Notify::new(),
             pool,
             counts: Counts::default(),
+            responses: Responses::default(),
             changes,
         })
     }
@@ -171,7 +174,7 @@ impl Deliverer {
         Arc::clone(&self.sources.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Requests that follow go by another definition.
+    /// Replaces the definition, for the requests that follow.
     pub(super) fn redefine(&self, definition: Definition) {
         self.control().window.set_limit(definition.window());
         *self.definition.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(definition);
@@ -192,13 +195,13 @@ impl Deliverer {
         Ok(())
     }
 
-    /// Looks at the health and the number of requests in flight.
+    /// Reads the health and the number of requests in flight, under the lock.
     pub(super) fn look<T>(&self, look: impl FnOnce(&Health, u32) -> T) -> T {
         let control = self.control();
         look(&control.health, control.in_flight)
     }
 
-    /// Delivers until it is told to stop, and then waits for the requests in flight.
+    /// Delivers until `stop` is set, and then waits for the requests in flight.
     pub(super) async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
         let mut requests = JoinSet::new();
         loop {
@@ -240,7 +243,7 @@ impl Deliverer {
         self.pool.clear();
     }
 
-    /// How many requests may be sent now, or when that may change.
+    /// Returns how many requests may be sent now, or when that may change.
     fn room(&self) -> Grant {
         let (now, definition) = (self.clock.now_ms(), self.definition());
         let mut control = self.control();
@@ -301,7 +304,7 @@ impl Deliverer {
         .await
     }
 
-    /// Counts permits, stores them if there is a rate, and sends the jobs.
+    /// Counts the requests, stores the count if the target has a rate, and sends the jobs.
     async fn start(
         self: &Arc<Self>,
         jobs: Vec<Reserved>,
@@ -410,8 +413,11 @@ impl Deliverer {
         self.freed.notify_one();
     }
 
-    /// A permit for one request besides the jobs. `Err` says how long none is left, or why the
-    /// start cannot be stored.
+    /// Returns a permit for one request besides the jobs.
+    ///
+    /// # Errors
+    ///
+    /// The time until the rate allows a request, in milliseconds, or why the start cannot be stored.
     pub(super) async fn permit_for_test(self: &Arc<Self>) -> Result<Permit, Result<u64, Error>> {
         let (mut permit, is_limited) = {
             let mut control = self.control();
@@ -439,7 +445,7 @@ impl Deliverer {
         self.pool.send(&self.connector, definition, deadline, start).await
     }
 
-    /// Sends one job, and tells its queue what came of it.
+    /// Sends one job, and reports the outcome to its queue.
     async fn deliver(self: Arc<Self>, job: Reserved, lease: Duration, mut permit: Permit) {
         let Reserved { delivery, share } = job;
         if !permit.is_free().await {
@@ -467,6 +473,7 @@ impl Deliverer {
         let took = began.elapsed();
         let epoch = permit.epoch;
         let verdict = self.judge(&outcome, epoch).await;
+        self.responses.add(super::wall_clock_ms(), took, &verdict, &outcome);
         drop(permit);
         self.settle(&delivery, &definition, verdict, took).await;
         drop(share);
@@ -488,7 +495,7 @@ impl Deliverer {
                 biased;
                 done = &mut work => return done,
                 () = tokio::time::sleep(period) => {
-                    // A lease that is over is noticed when the verdict is told.
+                    // An expired lease is noticed when the verdict is reported.
                     self.telemetry.extended(lease, length);
                     let extending = self.queues.extend(lease, length);
                     tokio::select! {
@@ -501,7 +508,7 @@ impl Deliverer {
         }
     }
 
-    /// What an outcome means for job and target. A change of the target's health is stored.
+    /// Decides what an outcome means for job and target. Stores a change of the target's health.
     async fn judge(&self, outcome: &Result<Answer, NoAnswer>, epoch: u64) -> Verdict {
         let verdict = Verdict::of(outcome, super::wall_clock_ms());
         let now = self.clock.now_ms();
@@ -540,7 +547,7 @@ impl Deliverer {
         verdict
     }
 
-    /// Tells the queue what became of a job.
+    /// Reports the outcome of a job to its queue.
     async fn settle(
         &self,
         delivery: &Delivery,
@@ -591,7 +598,7 @@ impl Deliverer {
                 }
                 Err(error) => {
                     tracing::warn!(target = self.name, job = %job.id, %error, attempt,
-                        "the queue was not told about a delivery");
+                        "the outcome of a delivery was not reported to its queue");
                     if matches!(error, Error::Closed) {
                         return;
                     }

@@ -1,4 +1,4 @@
-//! How a target does, and what it gets accordingly.
+//! The health of a target, and how many requests it gets.
 //!
 //! ```text
 //!            trouble                5 in a row, or Retry-After
@@ -196,7 +196,7 @@ impl Health {
         }
     }
 
-    /// The target asked to be left alone for a while.
+    /// The target asked for a pause, with `Retry-After`.
     pub(super) fn asked_to_wait(&mut self, now: u64, wait_ms: u64, why: &str, jitter: u64) {
         let wait = wait_ms.clamp(FIRST_PAUSE_MS, MAX_RETRY_AFTER_MS);
         let until = now + wait + jitter % (wait / 10 + 1);

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `definition` | what a target is |
 //! | `url`, `request`, `signature` | the request of one attempt |
-//! | `response` | what an answer means |
+//! | `response`, `responses` | what an answer means, and the last answers |
 //! | `allow`, `connection` | which addresses may be dialled, and dialling them |
 //! | `exchange` | HTTP on one connection |
 //! | `window` | requests in any window |
@@ -27,6 +27,7 @@ mod health;
 mod permit;
 mod request;
 mod response;
+mod responses;
 mod signature;
 mod test;
 mod url;
@@ -57,10 +58,10 @@ use crate::http::memory::Memory;
 use crate::problem::Failure;
 use crate::telemetry::Telemetry;
 
-/// How long old secrets sign beside a new one by default, and the longest possible time.
+/// How long old secrets also sign after a new one was added: by default, and at most.
 const KEEP_OLD: Duration = Duration::from_secs(24 * 3_600);
 const MAX_KEEP_OLD: Duration = Duration::from_secs(30 * 24 * 3_600);
-/// Changes of states that a slow listener may be behind.
+/// Changes of states that are kept for a slow listener.
 const MAX_CHANGES: usize = 256;
 /// Secrets that sign at the same time.
 const MAX_SECRETS: usize = 8;
@@ -87,7 +88,7 @@ fn wall_clock_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Random bits; predictable ones do no harm where they are used.
+/// Random bits for jitter and span ids. Predictable ones do no harm there.
 fn random() -> u64 {
     getrandom::u64().unwrap_or_else(|_| wall_clock_ms())
 }
@@ -103,7 +104,7 @@ pub(crate) struct Push {
     running: RwLock<BTreeMap<String, Running>>,
     /// The names of targets whose state has changed.
     changes: broadcast::Sender<String>,
-    /// One change at a time: what is stored and what runs stay the same.
+    /// Held during a change, so that the stored definitions and the running ones agree.
     changing: tokio::sync::Mutex<()>,
 }
 
@@ -157,7 +158,7 @@ impl Push {
         Ok(push)
     }
 
-    /// Stops all deliveries and waits for the requests in flight, so long at most.
+    /// Stops all deliveries and waits for the requests in flight, at most until `grace` is ready.
     pub(crate) async fn stop(&self, grace: impl Future<Output = ()>) {
         let mut running = {
             let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
@@ -204,7 +205,7 @@ impl Push {
         self.announce(name);
     }
 
-    /// Tells listeners that something about a target has changed.
+    /// Notifies listeners of a change of a target.
     fn announce(&self, name: &str) {
         // There may be no listener.
         let _ = self.changes.send(name.to_owned());
@@ -216,7 +217,7 @@ impl Push {
         found.ok_or_else(|| Error::NoSuchTarget(name.to_owned()).into())
     }
 
-    /// The settings of queues have changed.
+    /// Reads again which queues name which target, after the settings of queues have changed.
     pub(crate) async fn queues_changed(&self) {
         let _one_at_a_time = self.changing.lock().await;
         if let Err(error) = self.read_queues().await {
@@ -244,14 +245,21 @@ impl Push {
         Ok(())
     }
 
-    /// All targets, by name.
+    /// Returns all targets, by name, without their last answers.
     pub(crate) fn list(&self) -> Vec<Target> {
         let running = self.running.read().unwrap_or_else(PoisonError::into_inner);
         running.iter().map(|(name, target)| target.shown(name)).collect()
     }
 
+    /// Returns all targets, by name, with their last answers.
+    pub(crate) fn list_with_responses(&self) -> Vec<Target> {
+        let running = self.running.read().unwrap_or_else(PoisonError::into_inner);
+        running.iter().map(|(name, target)| target.shown_with_responses(name)).collect()
+    }
+
+    /// Returns a target with its last answers.
     pub(crate) fn show(&self, name: &str) -> Result<Target, Failure> {
-        self.with(name, |target| target.shown(name))
+        self.with(name, |target| target.shown_with_responses(name))
     }
 
     /// Adds a target, or replaces its settings. Returns it, and whether it is new. A new one comes
@@ -284,7 +292,7 @@ impl Push {
         self.show(name)
     }
 
-    /// Adds a signing secret. The others sign for a while beside it.
+    /// Adds a signing secret. The old secrets also sign until they expire.
     pub(crate) async fn rotate(
         &self,
         name: &str,
@@ -342,7 +350,7 @@ impl Push {
         Ok(shown)
     }
 
-    /// Stores a changed definition, and lets it hold.
+    /// Stores a changed definition, and applies it.
     async fn change(&self, name: &str, stored: StoredDefinition) -> Result<(), Failure> {
         let definition = Definition::new(&stored, &self.web)?;
         self.queues.put_target(name, stored.encode()).await?;
@@ -360,6 +368,10 @@ fn new_secret() -> Result<Secret, Failure> {
 }
 
 impl Running {
+    fn shown_with_responses(&self, name: &str) -> Target {
+        Target { responses: self.deliverer.responses.list(), ..self.shown(name) }
+    }
+
     fn shown(&self, name: &str) -> Target {
         let (state, reason, next_probe_ms, in_flight) = self.deliverer.look(|health, in_flight| {
             let (reason, probe) = health.reason();
@@ -383,6 +395,7 @@ impl Running {
                 failed: load(&counts.failed),
                 held: load(&counts.held),
             },
+            responses: Vec::new(),
             secrets: self
                 .stored
                 .secrets

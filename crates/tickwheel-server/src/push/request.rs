@@ -16,7 +16,7 @@ use crate::api::HeaderLine;
 const MAX_COPIED_BYTES: usize = 16 << 10;
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
-/// What a request says of a job.
+/// The parts of a job that a request carries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message<'a> {
     pub(super) id: JobId,

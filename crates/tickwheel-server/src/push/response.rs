@@ -7,7 +7,7 @@ use bytes::Bytes;
 /// The response header that ends the retries of a job: `tickwheel-retry: never`.
 pub(super) const RETRY_HEADER: &str = "tickwheel-retry";
 /// Bytes of an answer that an error text shows.
-const EXCERPT_BYTES: usize = 256;
+pub(super) const EXCERPT_BYTES: usize = 256;
 /// Bytes of an answer that the history of a job shows.
 const DETAIL_BYTES: usize = tickwheel_queue::Attempt::MAX_TEXT_BYTES;
 
@@ -50,7 +50,8 @@ pub(super) enum Verdict {
 }
 
 impl Verdict {
-    /// What an outcome means. `now_ms` is the time of the answer, for a `Retry-After` with a date.
+    /// Returns what an outcome means. `now_ms` is the time of the answer, for a `Retry-After` with a
+    /// date.
     pub(super) fn of(outcome: &Result<Answer, NoAnswer>, now_ms: u64) -> Self {
         let answer = match outcome {
             Ok(answer) => answer,
@@ -136,7 +137,7 @@ fn describe(answer: &Answer) -> String {
     }
 }
 
-fn excerpt(body: &[u8], most: usize) -> String {
+pub(super) fn excerpt(body: &[u8], most: usize) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(most)]);
     let text = text.trim_end_matches('\u{fffd}');
     text.chars()

@@ -1,4 +1,4 @@
-//! Streams of what happens to targets, as server-sent events.
+//! Streams of target states, as server-sent events.
 //!
 //! A stream begins with the state of every target, so a client that reconnects has missed nothing
 //! that counts. After that it has an event for each change of a state.
@@ -19,7 +19,7 @@ use super::{Push, wall_clock_ms};
 use crate::api::{Target, TargetEvent};
 use crate::app::App;
 
-/// A quiet stream says this often that it lives.
+/// How often a stream without events sends a comment, so that proxies keep it open.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// Chunks that wait for a slow client.
 const MAX_CHUNKS: usize = 16;

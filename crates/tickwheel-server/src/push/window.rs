@@ -148,7 +148,7 @@ impl Window {
         stored
     }
 
-    /// Takes stored starts over. None of them counts as later than `latest`.
+    /// Restores stored starts. None of them counts as later than `latest`.
     pub(super) fn restore(&mut self, stored: &[(u64, u32)], latest: u64) {
         let Some((limit, _)) = self.limit else { return };
         let mut starts: Vec<u64> = Vec::new();

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::response::Response;
+use tickwheel_page::Language;
 use utoipa::IntoParams;
 
 use super::events::stream;
@@ -27,7 +28,7 @@ pub(crate) async fn overview(
     State(app): State<App>,
     caller: Caller,
 ) -> Result<Json<Overview>, Failure> {
-    Ok(Json(insight::overview(&app, &caller, insight::MAX_QUEUES).await?))
+    Ok(Json(insight::overview(&app, &caller, insight::MAX_QUEUES, Language::English).await?))
 }
 
 /// Which history is shown.
@@ -87,5 +88,10 @@ pub(crate) async fn wheel(State(app): State<App>, caller: Caller) -> Result<Json
     responses((status = 200, description = "The events", body = String, content_type = "text/event-stream"))
 )]
 pub(crate) async fn live(State(app): State<App>, caller: Caller) -> Result<Response, Failure> {
-    Ok(stream(insight::live::stream(app, &caller)?))
+    live_in(app, &caller, Language::English)
+}
+
+/// Follows everything at one glance, with the sentences about health in a language.
+pub(crate) fn live_in(app: App, caller: &Caller, language: Language) -> Result<Response, Failure> {
+    Ok(stream(insight::live::stream(app, caller, language)?))
 }

@@ -37,7 +37,7 @@ pub(crate) async fn list(
     caller: Caller,
 ) -> Result<Json<TargetList>, Failure> {
     allow(&caller, Scope::Read)?;
-    Ok(Json(TargetList { targets: app.push().list() }))
+    Ok(Json(TargetList { targets: app.push().list_with_responses() }))
 }
 
 /// Add a target, or replace its settings as a whole.

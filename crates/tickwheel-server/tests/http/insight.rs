@@ -175,7 +175,7 @@ async fn the_wheel_holds_what_is_due_within_the_horizon() {
 }
 
 /// The data of the next event `live`.
-async fn next_live(stream: &mut Stream) -> Value {
+pub(crate) async fn next_live(stream: &mut Stream) -> Value {
     loop {
         let block = stream.block().await.expect("an event");
         if let Some(data) = block.strip_prefix("event: live\ndata: ") {

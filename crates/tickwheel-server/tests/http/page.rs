@@ -4,6 +4,8 @@ use serde_json::json;
 use tickwheel_server::tokens::{Scope, TokenStore};
 
 use crate::client::{Answer, PATIENCE, Request, Service, token};
+use crate::events::Stream;
+use crate::insight::next_live;
 
 /// All views that need nothing but a server.
 const VIEWS: [&str; 10] = [
@@ -392,5 +394,33 @@ async fn hostile_content_stays_text() {
     let noticed = service.get("/queues?done=%3Cb%3Ehi%3C/b%3E&n=%3Cb%3E").await;
     assert!(!noticed.body.contains("<b>hi"));
     assert_eq!(service.get("/queues/%3Cscript%3E").await.status, 400);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn health_and_schedules_are_told_in_the_language_of_the_visitor() {
+    let service = Service::with(|config| config.manual_clock = true).await;
+    service.put_text("mail", "x").await;
+    let cron = json!({"queue": "mail", "cron": "0 9 * * MON-FRI", "text": "x"});
+    assert_eq!(service.put("/v1/schedules/report", cron).await.status, 201);
+    let every = json!({"queue": "mail", "every": "1h", "text": "x"});
+    assert_eq!(service.put("/v1/schedules/beat", every).await.status, 201);
+    service.post("/v1/clock/advance", json!({"by": "4m"})).await;
+    for (language, health, report, beat, monday) in [
+        ("en", "has waited for 4 min", "At 09:00 on Monday through Friday", "Every 1h", "Mon "),
+        ("zh-CN", "已等待 4 min", "每周一至周五 09:00", "每隔 1h", " 周一 "),
+    ] {
+        let get = |path: &str| Request::new("GET", path).header("accept-language", language);
+        has(&service.send(get("/")).await, health);
+        let schedules = service.send(get("/schedules")).await;
+        has(&schedules, report);
+        has(&schedules, beat);
+        let check = service.send(get("/schedules/check?cron=0+9+*+*+MON")).await;
+        has(&check, monday);
+        let mut live = Stream::open(&service, get("/page/live")).await;
+        let event = next_live(&mut live).await;
+        let told = event["overview"]["health"][0]["message"].as_str().unwrap();
+        assert!(told.contains(health), "{told}");
+    }
     service.stop().await;
 }

@@ -92,6 +92,11 @@ async fn a_job_is_sent_signed_and_acknowledged_with_the_answer_as_result() {
     let shown = service.get("/v1/targets/partner").await;
     assert_eq!(shown.json()["counts"]["delivered"], 1);
     assert_eq!(shown.json()["queues"], json!(["orders"]));
+    let response = &shown.json()["responses"][0];
+    assert_eq!((&response["status"], &response["verdict"]), (&json!(200), &json!("delivered")));
+    assert_eq!(response["excerpt"], r#"{"accepted":true}"#);
+    let list = service.get("/v1/targets").await.json();
+    assert_eq!(&list["targets"][0]["responses"][0], response);
     // The secret is shown once.
     assert!(!shown.body.contains(&secret[6..]), "{}", shown.body);
     let metrics = service.get("/metrics").await.body;

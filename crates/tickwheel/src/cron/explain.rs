@@ -1,4 +1,4 @@
-//! Descriptions of schedules in words.
+//! Descriptions of schedules in words: in English here, in Chinese in `explain_chinese`.
 //!
 //! A description has three phrases: the time of day, the days, and the months. Each follows the
 //! expression as written, so `MON-FRI` is a range of days and not a list of five.
@@ -31,7 +31,7 @@ const WEEKDAYS: [&str; 7] =
 /// Up to this many times of day are listed; more are described.
 const LISTED_TIMES: usize = 6;
 /// Up to this many stretches of hours are written as ranges of time; more as single hours.
-const LISTED_STRETCHES: usize = 3;
+pub(super) const LISTED_STRETCHES: usize = 3;
 
 pub(super) fn explain(fields: &Fields) -> String {
     let (time, all_days) = match listed_times(fields) {
@@ -43,7 +43,7 @@ pub(super) fn explain(fields: &Fields) -> String {
 }
 
 /// Returns the times of day, if there are few and each of their fields is a plain list.
-fn listed_times(fields: &Fields) -> Option<Vec<String>> {
+pub(super) fn listed_times(fields: &Fields) -> Option<Vec<String>> {
     let [hours, minutes, seconds] = [&fields.hour, &fields.minute, &fields.second].map(|values| {
         let single = |item: &Item| matches!(item, Item::Span { from, to, .. } if from == to);
         let numbers = numbers(values);
@@ -116,19 +116,19 @@ fn minutes_and_hours(fields: &Fields) -> String {
 
 /// Numbers at a constant distance.
 #[derive(Clone, Copy)]
-struct Repeat {
-    from: u8,
+pub(super) struct Repeat {
+    pub(super) from: u8,
     /// The last number.
-    to: u8,
-    step: u8,
+    pub(super) to: u8,
+    pub(super) step: u8,
     /// Whether the distance also holds from the last number to the first of the next round.
-    is_whole: bool,
+    pub(super) is_whole: bool,
 }
 
 impl Repeat {
     /// Returns the repetition of a field, if the field is one range with at least two numbers. A
     /// round of the field has the numbers from 0 to `count - 1`.
-    fn of(values: &Values, count: u8) -> Option<Self> {
+    pub(super) fn of(values: &Values, count: u8) -> Option<Self> {
         let &[Item::Span { from, to, step }] = values.items.as_slice() else { return None };
         let last = to - (to - from) % step;
         let is_whole = from == 0 && to == count - 1 && count.is_multiple_of(step);
@@ -136,7 +136,7 @@ impl Repeat {
     }
 
     /// Returns `true` if it has every number of the field.
-    fn is_each(self) -> bool {
+    pub(super) fn is_each(self) -> bool {
         self.is_whole && self.step == 1
     }
 
@@ -257,7 +257,7 @@ fn weekday_name(weekday: u8) -> &'static str {
 }
 
 /// Returns the numbers of a field, in order.
-fn numbers(values: &Values) -> Vec<u8> {
+pub(super) fn numbers(values: &Values) -> Vec<u8> {
     let bits = values.bits();
     (0..64).filter(|number| bits >> number & 1 == 1).collect()
 }
@@ -268,7 +268,7 @@ fn at_numbers(unit: &str, numbers: &[u8]) -> String {
     format!("at {unit}{plural} {}", list(numbers, "and"))
 }
 
-fn clock(hour: u8, minute: u8) -> String {
+pub(super) fn clock(hour: u8, minute: u8) -> String {
     format!("{hour:02}:{minute:02}")
 }
 

@@ -84,6 +84,7 @@
 
 mod error;
 mod explain;
+mod explain_chinese;
 mod field;
 mod recurrence;
 mod schedule;

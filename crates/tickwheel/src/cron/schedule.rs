@@ -19,7 +19,7 @@ use jiff::{Timestamp, Zoned};
 use super::error::CronError;
 use super::field::{Field, Values};
 use super::zone::{self, Zone};
-use super::{explain, times};
+use super::{explain, explain_chinese, times};
 
 /// Recurring times by the calendar: a cron expression and a time zone.
 ///
@@ -167,6 +167,19 @@ impl Schedule {
     /// ```
     pub fn explain(&self) -> String {
         format!("{}, {}", explain::explain(&self.fields), zone::name_of(&self.zone))
+    }
+
+    /// Describes the schedule in Chinese.
+    ///
+    /// ```
+    /// use tickwheel::cron::Schedule;
+    ///
+    /// let workdays = Schedule::new("0 9 * * MON-FRI", "Asia/Shanghai")?;
+    /// assert_eq!(workdays.explain_in_chinese(), "每周一至周五 09:00,Asia/Shanghai");
+    /// # Ok::<(), tickwheel::cron::CronError>(())
+    /// ```
+    pub fn explain_in_chinese(&self) -> String {
+        format!("{},{}", explain_chinese::explain(&self.fields), zone::name_of(&self.zone))
     }
 
     /// Returns the expression as given.

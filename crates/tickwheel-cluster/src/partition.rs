@@ -173,11 +173,19 @@ impl<Q> Partition<Q> {
                 State::Standby | State::Owner { .. } => self.trouble.clone(),
             },
             is_candidate: is_whole && self.is_caught_up && peers.check_ownership(now).is_ok(),
+            version: replica.known_version(),
         }
     }
 
     /// Does the next thing: reads the log, takes over, or notices that ownership has ended.
     pub fn tick(&mut self, peers: &Peers) {
+        let mut replica = self.replica.lock();
+        let now = replica.environment().elapsed();
+        // A node that hears no other does not begin with a new version.
+        if let Some(version) = peers.common_version(self.number, now) {
+            replica.write_up_to(version);
+        }
+        drop(replica);
         match self.state {
             State::Owner { epoch } => self.own(epoch, peers),
             State::Standby => self.follow(peers),

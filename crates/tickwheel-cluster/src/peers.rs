@@ -76,6 +76,8 @@ pub struct ReplicaBeat {
     pub synced: Position,
     /// Whether it may become the owner: it is complete, and its node's clock is right.
     pub is_candidate: bool,
+    /// The newest version of records that it reads; 0 for nodes that do not tell, which read 1.
+    pub version: u8,
     /// Whether it can follow the log.
     pub condition: Condition,
     /// What is wrong with it, for people.
@@ -189,6 +191,13 @@ impl Peers {
     pub fn alive(&self, now: Duration) -> impl Iterator<Item = &Heartbeat> {
         let is_alive = move |peer: &&Peer| now.saturating_sub(peer.heard) < MAX_SILENCE;
         self.nodes.values().filter(is_alive).map(|peer| &peer.beat)
+    }
+
+    /// Returns the newest version of records that all other live replicas of a partition read, if
+    /// there are any.
+    pub fn common_version(&self, partition: u32, now: Duration) -> Option<u8> {
+        let version = |beat: &Heartbeat| beat.replicas.get(&partition).map(|it| it.version.max(1));
+        self.alive(now).filter_map(version).min()
     }
 
     /// Returns why this node must not own a partition now: it has just started, most of its live

@@ -133,6 +133,7 @@ proptest! {
             epoch,
             commit,
             time: Time::from_millis(time.into()),
+            version: VERSION,
         };
         prop_assert_eq!(Tip::from_bytes(&tip.to_bytes()), Ok(tip));
     }

@@ -61,6 +61,8 @@ struct WireReplica {
     condition: u8,
     #[serde(default)]
     trouble: Option<String>,
+    #[serde(default)]
+    version: u8,
 }
 
 /// Encodes a message.
@@ -83,6 +85,7 @@ pub(super) fn encode(message: Message) -> Bytes {
                         Condition::Halted => 2,
                     },
                     trouble: beat.trouble,
+                    version: beat.version,
                 };
                 (partition, wire)
             };
@@ -140,6 +143,7 @@ pub(super) fn decode(mut bytes: Bytes) -> Option<Message> {
                         _ => Condition::Halted,
                     },
                     trouble: wire.trouble,
+                    version: wire.version,
                 };
                 (partition, beat)
             };
@@ -173,6 +177,7 @@ mod tests {
             position: Position(9),
             condition: Condition::Halted,
             trouble: Some("the log lost records".into()),
+            version: 1,
             ..Default::default()
         };
         let heartbeat = Heartbeat {

@@ -23,8 +23,13 @@ pub(super) const PART_OVERHEAD_BYTES: usize = HEADER_BYTES + 4 + 4 + CHECKSUM_BY
 impl Record {
     /// Returns the bytes of the record.
     pub fn encode(&self) -> Bytes {
+        self.encode_as(VERSION)
+    }
+
+    /// Returns the bytes of the record, marked with a version. All versions have this layout.
+    pub(super) fn encode_as(&self, version: u8) -> Bytes {
         let mut bytes = Vec::with_capacity(self.encoded_bytes());
-        bytes.push(VERSION);
+        bytes.push(version);
         bytes.push(match self.content {
             Content::Data { .. } => DATA,
             Content::Takeover { .. } => TAKEOVER,
@@ -73,12 +78,17 @@ impl Record {
     ///
     /// If the record has a newer version, is malformed, or does not match its checksum.
     pub fn decode(record: &Bytes) -> Result<Self, RecordError> {
+        Self::decode_up_to(VERSION, record)
+    }
+
+    /// Reads a record, unless its version is newer than `known`.
+    pub(crate) fn decode_up_to(known: u8, record: &Bytes) -> Result<Self, RecordError> {
         let Some(&version) = record.first() else {
             return Err(malformed("it is empty"));
         };
         // The version comes first: a newer layout may have its checksum elsewhere.
-        if version > VERSION {
-            return Err(RecordError::NewerVersion { found: version, known: VERSION });
+        if version > known {
+            return Err(RecordError::NewerVersion { found: version, known });
         }
         if version == 0 {
             return Err(malformed("version 0"));

@@ -2,7 +2,7 @@
 
 use tickwheel_queue::Time;
 
-use super::{Content, Manifest, Record, RecordError, RecordHash, Tip};
+use super::{Content, Manifest, Record, RecordError, RecordHash, Tip, VERSION};
 use crate::log::{Entry, Position};
 
 /// Checks the records of a log in order and puts groups of rows together.
@@ -33,6 +33,8 @@ pub struct Follower {
     read: Tip,
     /// The parts of a group whose last part has not been read.
     partial: Option<Partial>,
+    /// The newest version of records that it reads.
+    known_version: u8,
 }
 
 #[derive(Clone, Debug)]
@@ -94,7 +96,20 @@ pub struct Group {
 impl Follower {
     /// Continues after a tip.
     pub fn new(tip: Tip) -> Self {
-        Self { read: tip.clone(), tip, partial: None }
+        Self { read: tip.clone(), tip, partial: None, known_version: VERSION }
+    }
+
+    /// Sets the newest version of records that it reads. Tests of upgrades set a newer one than
+    /// this program's.
+    #[must_use]
+    pub(crate) fn knowing(self, known_version: u8) -> Self {
+        Self { known_version, ..self }
+    }
+
+    /// Returns a follower that continues after another tip.
+    #[must_use]
+    pub(crate) fn at(&self, tip: Tip) -> Self {
+        Self::new(tip).knowing(self.known_version)
     }
 
     /// Returns the end of what took effect. It does not move for the first parts of a group.
@@ -126,8 +141,8 @@ impl Follower {
                 entry.position
             )));
         }
-        let record =
-            Record::decode(&entry.record).map_err(|error| at_position(error, entry.position))?;
+        let record = Record::decode_up_to(self.known_version, &entry.record)
+            .map_err(|error| at_position(error, entry.position))?;
         self.check(&record).map_err(|what| out_of_order(format!("at {expected}: {what}")))?;
         let commit = match record.content {
             Content::Data { .. } => self.read.commit,
@@ -140,6 +155,7 @@ impl Follower {
             epoch: record.epoch,
             commit,
             time: record.time,
+            version: entry.record[0],
         };
         let step = self.take(record);
         if step != Step::Part {

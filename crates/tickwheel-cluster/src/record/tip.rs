@@ -3,7 +3,7 @@
 use bytes::{Buf, Bytes};
 use tickwheel_queue::Time;
 
-use super::codec::PART_OVERHEAD_BYTES;
+use super::codec::{PART_OVERHEAD_BYTES, VERSION};
 use super::{Content, Manifest, Record, RecordError, RecordHash};
 use crate::log::Position;
 
@@ -46,7 +46,7 @@ const STORED_BYTES: usize = 1 + 8 + 16 + 4 * 8;
 /// assert_eq!(*follower.tip(), draft.tip);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tip {
     /// The position of the last record.
     pub position: Position,
@@ -60,6 +60,8 @@ pub struct Tip {
     pub commit: u64,
     /// The time of the last record.
     pub time: Time,
+    /// The version of the last record, and of those that are drafted after it. It is not stored.
+    pub version: u8,
 }
 
 /// Records to be appended in order, the first of them after the tip that drafted them.
@@ -80,6 +82,12 @@ pub struct Draft {
     pub tip: Tip,
 }
 
+impl Default for Tip {
+    fn default() -> Self {
+        Self::START
+    }
+}
+
 impl Tip {
     /// The end of an empty log.
     pub const START: Self = Self {
@@ -89,6 +97,7 @@ impl Tip {
         epoch: 0,
         commit: 0,
         time: Time::from_millis(0),
+        version: VERSION,
     };
 
     /// Drafts a takeover of the partition by a node. It begins the next epoch.
@@ -156,7 +165,7 @@ impl Tip {
             previous: self.hash,
             content,
         };
-        let record = record.encode();
+        let record = record.encode_as(self.version);
         self.position = self.position.next();
         self.hash = RecordHash::of(&record);
         record
@@ -190,6 +199,7 @@ impl Tip {
         let position = Position(bytes.get_u64_le());
         let hash = RecordHash(bytes.get_u128_le());
         let [generation, epoch, commit, time] = [(); 4].map(|()| bytes.get_u64_le());
-        Ok(Self { position, hash, generation, epoch, commit, time: Time::from_millis(time) })
+        let time = Time::from_millis(time);
+        Ok(Self { position, hash, generation, epoch, commit, time, version: VERSION })
     }
 }

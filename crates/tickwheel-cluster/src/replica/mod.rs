@@ -29,7 +29,7 @@ use tickwheel_queue::store::{Disk, Store, StoreError, StoreOptions, Table};
 use crate::environment::Environment;
 use crate::log::{Log, LogError, Position, StreamId};
 use crate::position::Applied;
-use crate::record::Follower;
+use crate::record::{Follower, Tip, VERSION};
 
 pub use owner::trim_point;
 
@@ -60,6 +60,9 @@ pub struct ReplicaOptions {
     pub loss_confirmation: Duration,
     /// Whether this replica may start a partition on a stream without records.
     pub may_create: bool,
+    /// The newest version of records that this node reads and writes. Defaults to
+    /// [`VERSION`]; tests of upgrades set a newer one.
+    pub known_version: u8,
     /// How the local store is opened.
     pub store: StoreOptions,
 }
@@ -74,6 +77,7 @@ impl ReplicaOptions {
             append_pause: Duration::from_millis(50),
             loss_confirmation: Duration::from_secs(20),
             may_create: false,
+            known_version: VERSION,
             store: StoreOptions::default(),
         }
     }
@@ -175,6 +179,8 @@ pub struct Replica {
     /// The last record that allowed a trim allowed it below this position.
     trimmable: Position,
     counters: Counters,
+    /// The version of the records that it appends.
+    write_version: u8,
 }
 
 /// What a replica has done since it was opened; [`Replica::counters`] returns it.
@@ -240,6 +246,7 @@ impl Replica {
             is_verified: false,
             trimmable: Position::START,
             counters: Counters::default(),
+            write_version: 1,
         }
     }
 
@@ -309,12 +316,31 @@ impl Replica {
         Arc::clone(&self.environment)
     }
 
+    /// Sets the version of the records that this replica appends, as far as it knows that version.
+    ///
+    /// An owner appends records of the newest version that all live nodes read. A node that cannot
+    /// read a record stops there, and cannot take the partition over.
+    pub fn write_up_to(&mut self, version: u8) {
+        self.write_version = version.clamp(1, self.options.known_version);
+    }
+
+    /// Returns the newest version of records that this replica reads.
+    pub fn known_version(&self) -> u8 {
+        self.options.known_version
+    }
+
+    /// The end of the log, where the next records are drafted.
+    fn end(&mut self) -> Result<Tip, ReplicaError> {
+        let version = self.write_version;
+        Ok(Tip { version, ..self.local()?.follower.end().clone() })
+    }
+
     /// Gives up ownership without telling the log. Whatever was not acknowledged is discarded.
     pub fn step_down(&mut self) {
         self.owned = None;
         self.last_append = None;
         if let Some(local) = &mut self.local {
-            local.follower = Follower::new(local.applied.tip.clone());
+            local.follower = local.follower.at(local.applied.tip.clone());
         }
     }
 
@@ -362,7 +388,7 @@ impl Replica {
         self.is_verified = false;
         self.local = Some(Local {
             store,
-            follower: Follower::new(applied.tip.clone()),
+            follower: Follower::new(applied.tip.clone()).knowing(self.options.known_version),
             synced: applied.tip.position,
             is_seeded,
             applied,

@@ -9,7 +9,7 @@ use tickwheel_queue::store::{StoreError, Table, WriteBatch};
 
 use super::{Replica, ReplicaError};
 use crate::log::{AppendError, AppendId, LogError, Position};
-use crate::record::{Draft, Follower, Manifest, Tip, encode_rows};
+use crate::record::{Draft, Manifest, Tip, encode_rows};
 
 impl Replica {
     /// Takes the partition over from an epoch: appends a takeover after the last record, and
@@ -23,8 +23,8 @@ impl Replica {
         self.step_down();
         self.catch_up()?;
         let node = self.options.node.clone();
-        let local = self.local()?;
-        let (applied, end) = (local.applied.clone(), local.follower.end().clone());
+        let end = self.end()?;
+        let applied = self.local()?.applied.clone();
         if end.epoch != from_epoch && applied.taken_by != node {
             return Err(ReplicaError::Deposed(format!(
                 "{} took over with epoch {}",
@@ -65,7 +65,7 @@ impl Replica {
     pub fn commit(&mut self, batch: &WriteBatch) -> Result<(), ReplicaError> {
         self.check_owned()?;
         let (now, most) = (self.environment.time(), self.log.max_record_bytes());
-        let draft = self.local()?.follower.end().group(&encode_rows(batch), now, most);
+        let draft = self.end()?.group(&encode_rows(batch), now, most);
         self.append(draft)?;
         let mut copy = WriteBatch::new();
         for row in batch.rows() {
@@ -105,7 +105,8 @@ impl Replica {
                 }
             }
         }
-        self.local()?.follower = Follower::new(draft.tip);
+        let local = self.local()?;
+        local.follower = local.follower.at(draft.tip);
         Ok(())
     }
 
@@ -180,7 +181,7 @@ impl Replica {
     pub fn hand_off(&mut self, to: Option<&str>) -> Result<(), ReplicaError> {
         self.check_owned()?;
         let (node, now) = (self.options.node.clone(), self.environment.time());
-        let draft = self.local()?.follower.end().hand_off(&node, to, now);
+        let draft = self.end()?.hand_off(&node, to, now);
         self.append(draft)?;
         self.owned = None;
         let mut applied = self.local()?.applied.clone();
@@ -200,7 +201,7 @@ impl Replica {
         debug_assert!(replicas.len() >= 2, "a trim below what {replicas:?} have");
         let now = self.environment.time();
         let manifest = Manifest { below, replicas, backup: None };
-        let draft = self.local()?.follower.end().manifest(manifest, now);
+        let draft = self.end()?.manifest(manifest, now);
         self.append(draft)?;
         let applied = self.local()?.applied.clone();
         self.commit_locally(WriteBatch::new(), applied)?;
@@ -273,11 +274,12 @@ impl Replica {
             )));
         }
         let (node, now) = (self.options.node.clone(), self.environment.time());
+        let version = self.write_version;
         let local = self.local()?;
-        let draft = local.applied.tip.new_generation(&node, now);
+        let draft = Tip { version, ..local.applied.tip.clone() }.new_generation(&node, now);
         let generation = draft.tip.generation;
         local.applied.stream = state.stream;
-        local.follower = Follower::new(Tip { position: Position::START, ..draft.tip.clone() });
+        local.follower = local.follower.at(Tip { position: Position::START, ..draft.tip.clone() });
         self.append_takeover(draft)?;
         self.is_verified = true;
         Ok(generation)

@@ -8,7 +8,7 @@ use tickwheel_queue::store::{Persist, Store, Table, WriteBatch};
 use super::{Replica, ReplicaError};
 use crate::log::{Entry, LogError, Position, StreamId};
 use crate::position::Applied;
-use crate::record::{Follower, Record, RecordError, RecordHash, Step, Tip, decode_rows};
+use crate::record::{Record, RecordError, RecordHash, Step, Tip, decode_rows};
 
 /// Bytes that one read of the log asks for.
 const READ_BYTES: usize = 4 << 20;
@@ -72,8 +72,11 @@ impl Replica {
             Err(error) => return Err(self.log_error(error)),
         };
         let Some(entry) = entries.first() else { return Err(self.log_error(error)) };
-        let first = match Record::decode(&entry.record) {
+        let first = match Record::decode_up_to(self.options.known_version, &entry.record) {
             Ok(first) => first,
+            Err(error @ RecordError::NewerVersion { .. }) => {
+                return Err(ReplicaError::Newer(error.to_string()));
+            }
             Err(error) => return Err(self.halt(error.to_string())),
         };
         let local = self.local()?;
@@ -90,7 +93,7 @@ impl Replica {
         }
         local.applied.stream = stream;
         let start = Tip { position: Position::START, hash: RecordHash::NONE, ..tip };
-        local.follower = Follower::new(start);
+        local.follower = local.follower.at(start);
         self.is_verified = true;
         Ok(())
     }
@@ -133,6 +136,13 @@ impl Replica {
                 let Some(entry) = entries.first() else {
                     return Err(ReplicaError::Unavailable("the last record was not found".into()));
                 };
+                let known = self.options.known_version;
+                // A newer version of this program has run on this disk.
+                if let Err(error @ RecordError::NewerVersion { .. }) =
+                    Record::decode_up_to(known, &entry.record)
+                {
+                    return Err(ReplicaError::Newer(error.to_string()));
+                }
                 if RecordHash::of(&entry.record) != hash {
                     return Err(self.halt(format!(
                         "the log contains another record at position {position} than the one that \
@@ -211,7 +221,7 @@ impl Replica {
         let Ok(Some(Some(applied))) = decoded else {
             return Err(ReplicaError::NeedsSeed("the seed has no position".into()));
         };
-        local.follower = Follower::new(applied.tip.clone());
+        local.follower = local.follower.at(applied.tip.clone());
         local.applied = applied;
         local.is_seeded = true;
         let time = local.applied.tip.time;

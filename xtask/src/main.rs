@@ -104,7 +104,10 @@ enum Chore {
         #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..))]
         seconds: u32,
     },
-    /// Kill and stop nodes and NATS servers of a real cluster under load, and check what clients saw
+    /// Kill, stop, cut off and fill nodes and NATS servers under load, and check what clients saw
+    ///
+    /// Prints the counts of operations, faults and findings. `cargo xtask test cluster` inflicts each
+    /// kind of fault once.
     Jepsen {
         /// For how long
         #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]

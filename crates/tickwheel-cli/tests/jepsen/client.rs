@@ -1,168 +1,193 @@
-//! A client with a queue of its own, which notes what it was told.
+//! A client with a queue of its own, which notes what it was told about each job.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tickwheel_queue::{JobId, State};
 
 use crate::history::{Event, History, Outcome, Span};
+use crate::http::{Http, Test};
 
 const LEASE_MS: u64 = 8_000;
 /// How long a request may take before its outcome is unknown.
 const TIMEOUT: Duration = Duration::from_secs(15);
+/// Leases and jobs that a client still works on.
+const MAX_LEASES: usize = 20;
+const RECENT_JOBS: usize = 60;
+/// Keys in use at a time.
+const KEYS: u32 = 3;
+/// The longest pause between two operations.
+const MAX_PAUSE_MS: u64 = 20;
 
 pub(crate) struct Client {
     queue: String,
-    addresses: Vec<String>,
-    agent: ureq::Agent,
-    started: Instant,
-    history: History,
+    pub(crate) http: Http,
+    pub(crate) history: History,
     jobs: Vec<JobId>,
     /// Ids and tokens of deliveries.
     leases: Vec<(JobId, String)>,
+    /// Where the keys in use begin. A put without an answer may take effect at any time later, so
+    /// its key is not used again.
+    first_key: u32,
 }
 
-/// What a request gave: a status and a body, or nothing.
-type Answer = Option<(u16, Value)>;
-
 impl Client {
-    pub(crate) fn new(number: usize, addresses: Vec<String>, started: Instant) -> Self {
-        let agent = ureq::Agent::config_builder()
-            .timeout_global(Some(TIMEOUT))
-            .http_status_as_error(false)
-            .build()
-            .into();
+    pub(crate) fn new(number: usize, test: &Test) -> Self {
         Self {
             queue: format!("queue-{number}"),
-            addresses,
-            agent,
-            started,
+            http: test.http(TIMEOUT),
             history: History::default(),
             jobs: Vec::new(),
             leases: Vec::new(),
+            first_key: 0,
         }
     }
 
-    pub(crate) fn history(&self) -> &History {
-        &self.history
-    }
-
-    fn now(&self) -> u64 {
-        self.started.elapsed().as_millis() as u64
-    }
-
-    fn send(&self, path: &str, body: Option<&Value>) -> Answer {
-        let address = &self.addresses[fastrand::usize(..self.addresses.len())];
-        let url = format!("{address}{path}");
-        let answer = match body {
-            Some(body) => self
-                .agent
-                .post(&url)
-                .header("content-type", "application/json")
-                .send(serde_json::to_vec(body).expect("a JSON value")),
-            None => self.agent.get(&url).call(),
-        };
-        let answer = answer.ok()?;
-        let status = answer.status().as_u16();
-        let text = answer.into_body().read_to_string().ok()?;
-        Some((status, serde_json::from_str(&text).unwrap_or(Value::Null)))
+    /// Works until the test is over.
+    pub(crate) fn run(mut self) -> Self {
+        while !self.http.is_over() {
+            self.act();
+            std::thread::sleep(Duration::from_millis(fastrand::u64(..MAX_PAUSE_MS)));
+        }
+        self
     }
 
     /// One operation.
-    pub(crate) fn act(&mut self) {
+    fn act(&mut self) {
         let lease = (!self.leases.is_empty())
-            .then(|| self.leases[fastrand::usize(..self.leases.len())].clone());
-        let job = (!self.jobs.is_empty()).then(|| self.jobs[fastrand::usize(..self.jobs.len())]);
-        match (fastrand::u8(..10), lease, job) {
-            (0..=2, ..) => self.put(),
-            (3, _, Some(id)) => {
-                let path = format!("/v1/jobs/{id}/cancel");
-                self.change(&path, &json!({}), Event::Cancel { id });
+            .then(|| self.leases.swap_remove(fastrand::usize(..self.leases.len())));
+        let recent = self.jobs.len().saturating_sub(RECENT_JOBS);
+        let job =
+            (!self.jobs.is_empty()).then(|| self.jobs[fastrand::usize(recent..self.jobs.len())]);
+        match (fastrand::u8(..20), lease, job) {
+            (0..=7, Some(lease), _) => self.finish(lease),
+            (8 | 9, Some(lease), _) => self.extend(lease),
+            (choice, lease, job) => {
+                self.leases.extend(lease);
+                self.act_without_lease(choice, job);
             }
-            (4, Some((id, token)), _) => {
-                let event = Event::Ack { id, token: number(&token) };
-                self.change(&format!("/v1/jobs/{id}/ack"), &json!({"token": token}), event);
-            }
-            (5, Some((id, token)), _) => {
-                let body = json!({"token": token, "error": "no", "retry": {"after": "1s"}});
-                self.change(&format!("/v1/jobs/{id}/fail"), &body, Event::Fail { id });
-            }
-            (6, Some((id, token)), _) => {
-                let event = Event::Extend { id, token: number(&token), lease_ms: LEASE_MS };
-                let body = json!({"token": token, "lease": format!("{LEASE_MS}ms")});
-                self.change(&format!("/v1/jobs/{id}/extend"), &body, event);
-            }
-            (7, _, Some(id)) => self.read(id),
-            _ => self.reserve(),
         }
     }
 
-    fn put(&mut self) {
+    fn act_without_lease(&mut self, choice: u8, job: Option<JobId>) {
+        match (choice, job) {
+            (10, Some(id)) => {
+                self.change(
+                    "cancel",
+                    "DELETE",
+                    &format!("/v1/jobs/{id}"),
+                    None,
+                    Event::Cancel { id },
+                );
+            }
+            (11, Some(id)) => {
+                let delay_ms = fastrand::u64(..6_000);
+                let path = format!("/v1/jobs/{id}/reschedule");
+                let body = json!({"delay": format!("{delay_ms}ms")});
+                let event = Event::Reschedule { id, delay_ms };
+                self.change("reschedule", "POST", &path, Some(&body), event);
+            }
+            (12 | 13, Some(id)) => self.read(id),
+            (14, _) => self.put(Some(self.first_key + fastrand::u32(..KEYS))),
+            (5..=9 | 15..=17, _) => self.reserve(),
+            _ => self.put(None),
+        }
+    }
+
+    fn put(&mut self, key: Option<u32>) {
         let id = new_id();
         self.jobs.push(id);
-        let delay_ms = if fastrand::bool() { 0 } else { fastrand::u64(..10_000) };
-        let body = json!({
-            "text": "x".repeat(fastrand::usize(..2_000)),
+        let delay_ms = if fastrand::bool() { 0 } else { fastrand::u64(..6_000) };
+        let mut body = json!({
+            "text": "x".repeat(fastrand::usize(..600)),
             "id": id.to_string(),
             "delay": format!("{delay_ms}ms"),
             "max_attempts": 1_000,
         });
+        if let Some(key) = key {
+            body["key"] = json!(format!("key-{key}"));
+        }
+        let name = if key.is_some() { "replace" } else { "put" };
         let path = format!("/v1/queues/{}/jobs", self.queue);
-        self.change(&path, &body, Event::Put { id, key: None, delay_ms });
+        let event = Event::Put { id, key, delay_ms };
+        let outcome = self.change(name, "POST", &path, Some(&body), event);
+        if key.is_some() && outcome == Outcome::Unknown {
+            self.first_key += KEYS;
+        }
     }
 
-    fn change(&mut self, path: &str, body: &Value, event: Event) {
-        let sent = self.now();
-        let answer = self.send(path, Some(body));
-        let outcome = match answer {
-            Some((200..=299, _)) => Outcome::Done,
-            // The service says for each problem whether it knows that nothing happened.
-            Some((_, problem)) if problem["code"] == "outcome-unknown" => Outcome::Unknown,
-            Some((400..=499, _)) => Outcome::Refused,
-            Some((503, problem)) if problem["code"] == "unavailable" => Outcome::Refused,
-            Some(_) | None => Outcome::Unknown,
-        };
-        let span = Span { sent, answered: self.now() };
+    /// Acknowledges or fails a job.
+    fn finish(&mut self, (id, token): (JobId, String)) {
+        if fastrand::u8(..4) > 0 {
+            let event = Event::Ack { id, token: number(&token) };
+            let path = format!("/v1/jobs/{id}/ack");
+            self.change("ack", "POST", &path, Some(&json!({"token": token})), event);
+        } else {
+            let body = json!({"token": token, "error": "no", "delay": "1s"});
+            let path = format!("/v1/jobs/{id}/fail");
+            self.change("fail", "POST", &path, Some(&body), Event::Fail { id });
+        }
+    }
+
+    fn extend(&mut self, (id, token): (JobId, String)) {
+        let event = Event::Extend { id, token: number(&token), lease_ms: LEASE_MS };
+        let body = json!({"token": token, "lease": format!("{LEASE_MS}ms")});
+        let path = format!("/v1/jobs/{id}/extend");
+        if self.change("extend", "POST", &path, Some(&body), event) != Outcome::Refused {
+            self.leases.push((id, token));
+        }
+    }
+
+    fn change(
+        &mut self,
+        name: &'static str,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+        event: Event,
+    ) -> Outcome {
+        let (span, outcome, _) = self.http.change(name, method, path, body);
         self.history.note(span, event, outcome);
+        outcome
     }
 
     fn reserve(&mut self) {
-        let sent = self.now();
-        let body = json!({"jobs": 2, "lease": format!("{LEASE_MS}ms"), "wait": "200ms"});
+        let body = json!({"limit": 3, "lease": format!("{LEASE_MS}ms"), "wait": "200ms"});
         let path = format!("/v1/queues/{}/reserve", self.queue);
-        let Some((200, answer)) = self.send(&path, Some(&body)) else { return };
-        for delivery in answer["deliveries"].as_array().into_iter().flatten() {
+        let (span, _, answer) = self.http.change("reserve", "POST", &path, Some(&body));
+        let Some((200, answer)) = answer else { return };
+        for delivery in answer["deliveries"].as_array().expect("a list of deliveries") {
             let id = delivery["job"]["id"].as_str().and_then(|id| id.parse().ok());
             let token = delivery["token"].as_str();
             let (Some(id), Some(token)) = (id, token) else { panic!("a delivery: {delivery}") };
             let event = Event::Delivered { id, token: number(token), lease_ms: LEASE_MS };
-            let span = Span { sent, answered: self.now() };
             self.history.note(span, event, Outcome::Done);
             self.leases.push((id, token.to_owned()));
+            self.http.counts.entry("delivery").or_default().done += 1;
         }
-        if self.leases.len() > 10 {
-            self.leases.drain(..self.leases.len() - 10);
-        }
+        let surplus = self.leases.len().saturating_sub(MAX_LEASES);
+        self.leases.drain(..surplus);
     }
 
     fn read(&mut self, id: JobId) {
-        let sent = self.now();
-        let found = match self.send(&format!("/v1/jobs/{id}"), None) {
+        let sent = self.http.now();
+        let found = match self.http.send("GET", &format!("/v1/jobs/{id}"), None) {
             Some((200, job)) => Some(state(&job)),
             Some((404, _)) => None,
             _ => return,
         };
-        let span = Span { sent, answered: self.now() };
+        self.http.counts.entry("read").or_default().done += 1;
+        let span = Span { sent, answered: self.http.now() };
         self.history.note(span, Event::Read { id, found }, Outcome::Done);
     }
 
-    /// The state of every job, asked for until each is known.
-    pub(crate) fn final_states(&self) -> BTreeMap<JobId, State> {
+    /// Checks the history against the state of every job, asked for until each is known.
+    pub(crate) fn check(&self) -> Vec<String> {
         let mut states = BTreeMap::new();
         for id in &self.jobs {
             loop {
-                match self.send(&format!("/v1/jobs/{id}"), None) {
+                match self.http.send("GET", &format!("/v1/jobs/{id}"), None) {
                     Some((200, job)) => {
                         states.insert(*id, state(&job));
                         break;
@@ -172,7 +197,7 @@ impl Client {
                 }
             }
         }
-        states
+        self.history.check(&states)
     }
 }
 
@@ -190,14 +215,11 @@ fn state(job: &Value) -> State {
 
 /// A number for a token: the history only compares them.
 fn number(token: &str) -> u64 {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    token.hash(&mut hasher);
-    hasher.finish()
+    u64::from_str_radix(token, 16).expect("a token has hexadecimal digits")
 }
 
 /// A random id of version 7.
-fn new_id() -> JobId {
+pub(crate) fn new_id() -> JobId {
     let mut bytes = fastrand::u128(..).to_be_bytes();
     bytes[6] = bytes[6] & 0x0f | 0x70;
     bytes[8] = bytes[8] & 0x3f | 0x80;

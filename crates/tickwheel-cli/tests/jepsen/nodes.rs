@@ -1,66 +1,208 @@
-//! The processes: three NATS servers and three nodes.
+//! The processes: three NATS servers and three nodes, and the links between them.
 
-use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tickwheel_queue::store::{Directory, Disk, StoreOptions, Table};
 use tickwheel_test_servers::nats::NatsCluster;
+use tickwheel_test_servers::{Link, Proxy, ServerProcess, faketime, free_port};
+
+use crate::checks::replicas::{self, Rows};
+use crate::namespace::Volume;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
+/// The disk of a node.
+const DISK_MEBIBYTES: u64 = 2_048;
 /// How long the cluster may take to come to rest after the last fault.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(180);
+/// How often replicas that are not at the same position are started again and compared.
+const COMPARISONS: u32 = 10;
 
 pub(crate) struct Nodes {
-    nats: NatsCluster,
-    nodes: Vec<Node>,
+    pub(crate) nats: NatsCluster,
+    pub(crate) nodes: Vec<Node>,
 }
 
-struct Node {
+pub(crate) struct Node {
     name: &'static str,
     address: String,
-    folder: PathBuf,
+    volume: Volume,
+    log: PathBuf,
     arguments: Vec<String>,
-    child: Child,
-}
-
-/// Whom a fault hits.
-#[derive(Clone, Copy)]
-pub(crate) enum Target {
-    Node,
-    Server,
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+    faketime: PathBuf,
+    /// How much its wall clock is ahead, in milliseconds.
+    clock_offset_ms: i64,
+    process: Option<ServerProcess>,
+    /// Its links to the NATS servers.
+    to_servers: Vec<Proxy>,
+    /// The link by which other nodes reach it.
+    from_nodes: Proxy,
 }
 
 impl Node {
-    fn launch(&mut self) {
-        self.child = spawn(self.name, &self.folder, &self.arguments);
+    fn new(name: &'static str, folder: &Path, nats: &NatsCluster) -> io::Result<Self> {
+        let volume = Volume::mount(DISK_MEBIBYTES);
+        let port = free_port()?;
+        let from_nodes = Proxy::start(port)?;
+        let to_servers: Vec<_> =
+            nats.servers.iter().map(|it| Proxy::start(it.port)).collect::<io::Result<_>>()?;
+        let servers: Vec<_> =
+            to_servers.iter().map(|it| format!("nats://127.0.0.1:{}", it.port)).collect();
+        let arguments = vec![
+            env!("CARGO_BIN_EXE_tickwheel").to_owned(),
+            "serve".to_owned(),
+            format!("--listen=127.0.0.1:{port}"),
+            format!("--data={}", volume.data().display()),
+            format!("--cluster={}", servers.join(",")),
+            format!("--cluster-monitors={}", nats.monitors().join(",")),
+            format!("--node={name}"),
+            format!("--node-address=http://127.0.0.1:{}", from_nodes.port),
+            "--access-log=none".to_owned(),
+            "--cluster-create=true".to_owned(),
+        ];
+        let mut node = Self {
+            name,
+            address: format!("http://127.0.0.1:{port}"),
+            volume,
+            log: folder.join(format!("{name}.log")),
+            arguments,
+            faketime: faketime::library()?,
+            clock_offset_ms: 0,
+            process: None,
+            to_servers,
+            from_nodes,
+        };
+        node.launch();
+        Ok(node)
     }
 
-    fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    pub(crate) fn launch(&mut self) {
+        let mut arguments = Vec::new();
+        if self.clock_offset_ms != 0 {
+            arguments.extend(faketime::environment(&self.faketime, self.clock_offset_ms));
+        }
+        arguments.extend(self.arguments.clone());
+        let env = Path::new("env");
+        let process = ServerProcess::start(&[], env, &arguments, &self.log, "KILL");
+        self.process = Some(process.expect("the binary starts"));
     }
-}
 
-fn spawn(name: &str, folder: &Path, arguments: &[String]) -> Child {
-    let log = folder.with_file_name(format!("{name}.log"));
-    let log = std::fs::OpenOptions::new().create(true).append(true).open(log).expect("a log");
-    Command::new(env!("CARGO_BIN_EXE_tickwheel"))
-        .arg("serve")
-        .args(arguments)
-        .stdout(Stdio::null())
-        .stderr(log)
-        .spawn()
-        .expect("the binary starts")
+    pub(crate) fn kill(&mut self) {
+        // Dropping the handle kills the process.
+        self.process = None;
+    }
+
+    /// Starts it again, with a clock that is this far ahead.
+    pub(crate) fn set_clock(&mut self, offset_ms: i64) {
+        self.kill();
+        self.clock_offset_ms = offset_ms;
+        self.launch();
+    }
+
+    pub(crate) fn process(&self) -> &ServerProcess {
+        self.process.as_ref().expect("a fault that stops a process hits one that runs")
+    }
+
+    /// Ends it as an operator does, waits until it has handed over, and starts it again.
+    pub(crate) fn restart(&mut self) {
+        if let Some(process) = &mut self.process {
+            signal(process.id(), "TERM");
+            while process.check().is_ok() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
+        self.launch();
+    }
+
+    pub(crate) fn wipe(&mut self) {
+        self.kill();
+        std::fs::remove_dir_all(self.volume.data()).expect("the data directory can be removed");
+    }
+
+    /// Leaves no more room on its disk than its files take.
+    pub(crate) fn fill_disk(&self) {
+        // Something may be written between the two.
+        while !self.resize_disk(self.used_kibibytes()) {}
+    }
+
+    pub(crate) fn grow_disk(&self) {
+        assert!(self.resize_disk(DISK_MEBIBYTES << 10), "the disk can be grown");
+    }
+
+    /// Gives its disk so much room; returns `false` if its files take more.
+    fn resize_disk(&self, kibibytes: u64) -> bool {
+        let size = format!("remount,size={kibibytes}k");
+        let mounted = Command::new("mount").args(["-o", &size]).arg(self.volume.path()).output();
+        mounted.is_ok_and(|output| output.status.success())
+    }
+
+    fn used_kibibytes(&self) -> u64 {
+        let used =
+            Command::new("df").args(["--output=used", "-k"]).arg(self.volume.path()).output();
+        let used = String::from_utf8(used.expect("df runs").stdout).expect("df prints text");
+        used.lines().nth(1).and_then(|line| line.trim().parse().ok()).expect("df prints a number")
+    }
+
+    pub(crate) fn set_links(&self, link: Link) {
+        self.to_servers.iter().for_each(|proxy| proxy.set(link));
+    }
+
+    pub(crate) fn set_address_link(&self, link: Link) {
+        self.from_nodes.set(link);
+    }
+
+    fn status(&self) -> Option<Value> {
+        let agent: ureq::Agent = ureq::Agent::config_builder()
+            .timeout_global(Some(Duration::from_secs(2)))
+            .build()
+            .into();
+        let text = agent.get(format!("{}/v1/cluster", self.address)).call().ok()?;
+        let text = text.into_body().read_to_string().ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Waits until it follows the log or owns the partition.
+    pub(crate) fn await_service(&mut self) {
+        let end = Instant::now() + PATIENCE;
+        let name = self.name;
+        let follows = |replica: &Value| {
+            let state = replica["state"].as_str();
+            replica["trouble"].is_null() && matches!(state, Some("owner" | "standby"))
+        };
+        let serves = |status: Value| {
+            let replicas = partitions(&status).filter_map(|it| it["replicas"].as_array()).flatten();
+            let mut own = replicas.filter(|it| it["node"] == name).peekable();
+            own.peek().is_some() && own.all(follows)
+        };
+        while !self.status().is_some_and(serves) {
+            assert!(Instant::now() < end, "node {} does not serve: {:?}", self.name, self.status());
+            self.restart_if_ended();
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// A node that found no NATS server when it started has ended.
+    fn restart_if_ended(&mut self) {
+        if self.process.as_mut().is_some_and(|process| process.check().is_err()) {
+            self.launch();
+        }
+    }
+
+    fn rows(&self) -> Rows {
+        let store = Directory::new(self.volume.data().join("queue")).open(&StoreOptions::default());
+        let store = store.expect("the store of a killed node can be opened");
+        let mut rows = Rows::new();
+        for (number, table) in (0..).zip(Table::ALL) {
+            for row in store.scan(table, &[], &[u8::MAX; 64]) {
+                let (key, value) = row.expect("a readable row");
+                rows.insert((number, key.to_vec()), value.to_vec());
+            }
+        }
+        rows
+    }
 }
 
 fn signal(process: u32, name: &str) {
@@ -70,91 +212,25 @@ fn signal(process: u32, name: &str) {
 
 impl Nodes {
     pub(crate) fn start(folder: &Path) -> Self {
-        let nats = NatsCluster::start(&folder.join("nats"), 3).expect("the NATS servers start");
-        let mut nodes = Vec::new();
-        for name in NAMES {
-            let port = std::net::TcpListener::bind("127.0.0.1:0")
-                .and_then(|listener| listener.local_addr())
-                .expect("a free port")
-                .port();
-            let data = folder.join(name);
-            let listen = format!("127.0.0.1:{port}");
-            let arguments: Vec<_> = [
-                ("--listen", listen.clone()),
-                ("--data", data.display().to_string()),
-                ("--cluster", nats.urls().join(",")),
-                ("--cluster-monitors", nats.monitors().join(",")),
-                ("--node", name.to_owned()),
-                ("--access-log", "none".to_owned()),
-            ]
-            .into_iter()
-            .flat_map(|(flag, value)| [flag.to_owned(), value])
-            .chain(["--cluster-create".to_owned()])
-            .collect();
-            let child = spawn(name, &data, &arguments);
-            let address = format!("http://{listen}");
-            nodes.push(Node { name, address, folder: data, arguments, child });
-        }
-        Self { nats, nodes }
+        let nats = NatsCluster::start_with_links(&folder.join("nats"), 3);
+        let nats = nats.expect("the NATS servers start");
+        let nodes = NAMES.map(|name| Node::new(name, folder, &nats).expect("a node starts"));
+        Self { nats, nodes: nodes.into() }
     }
 
     pub(crate) fn addresses(&self) -> Vec<String> {
         self.nodes.iter().map(|node| node.address.clone()).collect()
     }
 
-    /// Kills or stops a process, and starts or continues it after a while.
-    pub(crate) fn inflict(
-        &mut self,
-        target: Target,
-        index: usize,
-        kills: bool,
-        random: &mut fastrand::Rng,
-    ) {
-        let pause = Duration::from_millis(random.u64(200..6_000));
-        match (target, kills) {
-            (Target::Node, true) => {
-                self.nodes[index].kill();
-                std::thread::sleep(pause / 3);
-                self.nodes[index].launch();
-            }
-            (Target::Node, false) => {
-                let process = self.nodes[index].child.id();
-                signal(process, "STOP");
-                std::thread::sleep(pause);
-                signal(process, "CONT");
-            }
-            (Target::Server, true) => {
-                self.nats.kill(index).expect("it can be killed");
-                std::thread::sleep(pause / 3);
-                self.nats.restart(index).expect("it starts again");
-            }
-            (Target::Server, false) => {
-                let process = self.nats.servers[index].process().id();
-                signal(process, "STOP");
-                std::thread::sleep(pause);
-                signal(process, "CONT");
-            }
-        }
-        self.restart_ended();
+    /// Returns the index of the node that owns the partition, if a node knows it.
+    pub(crate) fn owner(&self) -> Option<usize> {
+        let status = self.nodes.iter().find_map(Node::status)?;
+        let owner = &partitions(&status).next()?["owner"];
+        NAMES.iter().position(|name| owner == *name)
     }
 
-    /// A node that found no NATS server when it started has ended.
-    fn restart_ended(&mut self) {
-        for node in &mut self.nodes {
-            if node.child.try_wait().is_ok_and(|status| status.is_some()) {
-                node.launch();
-            }
-        }
-    }
-
-    fn status(address: &str) -> Option<Value> {
-        let agent: ureq::Agent = ureq::Agent::config_builder()
-            .timeout_global(Some(Duration::from_secs(2)))
-            .build()
-            .into();
-        let text = agent.get(format!("{address}/v1/cluster")).call().ok()?;
-        let text = text.into_body().read_to_string().ok()?;
-        serde_json::from_str(&text).ok()
+    pub(crate) fn restart_ended(&mut self) {
+        self.nodes.iter_mut().for_each(Node::restart_if_ended);
     }
 
     /// Waits until all nodes know one owner and have applied the same.
@@ -162,50 +238,50 @@ impl Nodes {
         let end = Instant::now() + PATIENCE;
         loop {
             self.restart_ended();
-            let status: Vec<_> =
-                self.nodes.iter().filter_map(|node| Self::status(&node.address)).collect();
+            let status: Vec<_> = self.nodes.iter().filter_map(Node::status).collect();
             if status.len() == 3
                 && status.iter().all(|it| is_at_rest(it) && owners(it) == owners(&status[0]))
             {
                 return;
             }
             if Instant::now() > end {
-                for node in &self.nodes {
-                    let log = node.folder.with_file_name(format!("{}.log", node.name));
-                    let log = std::fs::read_to_string(log).unwrap_or_default();
-                    let tail: Vec<_> = log.lines().rev().take(15).collect();
-                    println!("{}: {tail:#?}", node.name);
-                }
+                self.print_logs();
                 panic!("the cluster does not come to rest: {status:#?}");
             }
             std::thread::sleep(Duration::from_millis(200));
         }
     }
 
+    /// Prints the ends of the nodes' logs.
+    pub(crate) fn print_logs(&self) {
+        for node in &self.nodes {
+            let log = std::fs::read_to_string(&node.log).unwrap_or_default();
+            let lines: Vec<_> = log.lines().collect();
+            println!("{}: {:#?}", node.name, &lines[lines.len().saturating_sub(40)..]);
+        }
+    }
+
     pub(crate) fn epoch(&self) -> u64 {
-        let status = self.nodes.iter().find_map(|node| Self::status(&node.address));
-        let epochs = |status: &Value| {
-            let partitions = status["partitions"].as_array().into_iter().flatten();
-            partitions.filter_map(|partition| partition["epoch"].as_u64()).sum()
-        };
-        status.as_ref().map_or(0, epochs)
+        let status = self.nodes.iter().find_map(Node::status).unwrap_or_default();
+        partitions(&status).filter_map(|partition| partition["epoch"].as_u64()).sum()
     }
 
     /// Kills all nodes at rest, and compares what they have on disk.
     pub(crate) fn compare_rows(&mut self) -> Vec<String> {
-        self.await_rest();
-        for node in &mut self.nodes {
-            node.kill();
-        }
-        let rows: Vec<_> = self.nodes.iter().map(|node| rows(&node.folder)).collect();
-        let mut wrong = Vec::new();
-        for (node, other) in self.nodes.iter().zip(&rows).skip(1) {
-            let same_end = other.get(&POSITION) == rows[0].get(&POSITION);
-            if same_end && *other != rows[0] {
-                wrong.push(format!("the rows of {} and {} differ", self.nodes[0].name, node.name));
+        let mut position = (0, tickwheel_queue::store::replication::POSITION_KEY.to_vec());
+        position.0 = (0..).zip(Table::ALL).find(|it| it.1 == Table::Index).expect("a table").0;
+        for _ in 0..COMPARISONS {
+            self.await_rest();
+            self.nodes.iter_mut().for_each(Node::kill);
+            let rows: Vec<_> = self.nodes.iter().map(|node| (node.name, node.rows())).collect();
+            let first = rows[0].1.get(&position);
+            if first.is_some() && rows.iter().all(|(_, rows)| rows.get(&position) == first) {
+                return replicas::compare(&rows);
             }
+            // One of them was killed before it had applied the last record.
+            self.nodes.iter_mut().for_each(Node::launch);
         }
-        wrong
+        vec![format!("the replicas were never at the same position in {COMPARISONS} attempts")]
     }
 }
 
@@ -218,32 +294,14 @@ fn is_at_rest(status: &Value) -> bool {
         !partition["owner"].is_null()
             && replicas.is_some_and(|it| it.len() == 3 && it.iter().all(is_equal))
     };
-    let partitions = status["partitions"].as_array();
-    partitions.is_some_and(|partitions| !partitions.is_empty() && partitions.iter().all(is_whole))
+    partitions(status).next().is_some() && partitions(status).all(is_whole)
 }
 
 /// The owner and the position of each partition.
 fn owners(status: &Value) -> Vec<(Value, Value)> {
-    let partitions = status["partitions"].as_array().into_iter().flatten();
-    partitions.map(|it| (it["owner"].clone(), it["position"].clone())).collect()
+    partitions(status).map(|it| (it["owner"].clone(), it["position"].clone())).collect()
 }
 
-type Key = (Table, Vec<u8>);
-
-/// The row with the position in the log.
-static POSITION: std::sync::LazyLock<Key> = std::sync::LazyLock::new(|| {
-    (Table::Index, tickwheel_queue::store::replication::POSITION_KEY.to_vec())
-});
-
-fn rows(folder: &Path) -> BTreeMap<Key, Vec<u8>> {
-    let store = Directory::new(folder.join("queue")).open(&StoreOptions::default());
-    let store = store.expect("the store of a killed node can be opened");
-    let mut rows = BTreeMap::new();
-    for table in Table::ALL {
-        for row in store.scan(table, &[], &[u8::MAX; 64]) {
-            let (key, value) = row.expect("a readable row");
-            rows.insert((table, key.to_vec()), value.to_vec());
-        }
-    }
-    rows
+fn partitions(status: &Value) -> impl Iterator<Item = &Value> {
+    status["partitions"].as_array().into_iter().flatten()
 }

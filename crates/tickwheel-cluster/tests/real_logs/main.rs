@@ -8,11 +8,13 @@
 mod cases;
 mod nats;
 mod postgres;
-mod proxy;
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Instant;
+
+use cases::Network;
+use tickwheel_test_servers::Link;
 
 fn main() {
     // The test harness of cargo passes options; a name is what does not begin with a dash.
@@ -27,6 +29,15 @@ fn main() {
     let suite = Suite { filter: filter.unwrap_or_default() };
     nats::run(&suite, &folder.path().join("nats"));
     postgres::run(&suite, &folder.path().join("postgresql"));
+}
+
+/// What a proxy does for a network of the suite.
+fn link(network: Network) -> Link {
+    match network {
+        Network::Works => Link::Works,
+        Network::LosesAnswers => Link::LosesAnswers,
+        Network::LosesRequests => Link::LosesRequests,
+    }
 }
 
 /// Runs cases by name.

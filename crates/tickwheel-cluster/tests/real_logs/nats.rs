@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tickwheel_cluster::log::{AppendError, AppendId, Log, LogError, Nats, NatsOptions, Position};
+use tickwheel_test_servers::Proxy;
 use tickwheel_test_servers::nats::NatsCluster;
 
-use crate::Suite;
 use crate::cases::{self, Network, Subject, Unreliable};
-use crate::proxy::Proxy;
+use crate::{Suite, link};
 
 pub(crate) fn run(suite: &Suite, folder: &Path) {
     let names: Vec<_> = cases::all::<Stream<'_>>()
@@ -102,7 +102,7 @@ impl Subject for Stream<'_> {
     }
 
     fn open_unreliable(&self) -> Unreliable {
-        let proxy = Proxy::start(self.servers.servers[0].port);
+        let proxy = Proxy::start(self.servers.servers[0].port).unwrap();
         let mut options = options(self.servers);
         options.servers = vec![format!("nats://127.0.0.1:{}", proxy.port)];
         options.ignore_discovered_servers = true;
@@ -110,7 +110,8 @@ impl Subject for Stream<'_> {
         options.attempt_timeout = Duration::from_millis(500);
         let nats = Nats::connect(options).unwrap();
         let log = open(&nats, &self.name);
-        Unreliable { log: Box::new(log), set: Box::new(move |network: Network| proxy.set(network)) }
+        let set = Box::new(move |network: Network| proxy.set(link(network)));
+        Unreliable { log: Box::new(log), set }
     }
 
     fn empty(&self) {

@@ -8,11 +8,11 @@ use bytes::Bytes;
 use tickwheel_cluster::log::{
     AppendError, AppendId, Log, LogError, Position, Postgres, PostgresLog, PostgresOptions,
 };
+use tickwheel_test_servers::Proxy;
 use tickwheel_test_servers::postgresql::{PostgresqlPair, STANDBY, USER};
 
-use crate::Suite;
 use crate::cases::{self, Network, Subject, Unreliable};
-use crate::proxy::Proxy;
+use crate::{Suite, link};
 
 pub(crate) fn run(suite: &Suite, folder: &Path) {
     let names: Vec<_> = cases::all::<Stream<'_>>()
@@ -106,10 +106,11 @@ impl Subject for Stream<'_> {
     }
 
     fn open_unreliable(&self) -> Unreliable {
-        let proxy = Proxy::start(self.pair.primary.port);
+        let proxy = Proxy::start(self.pair.primary.port).unwrap();
         let postgres = Postgres::connect(impatient(proxy.port)).unwrap();
         let log = open(&postgres, &self.name);
-        Unreliable { log: Box::new(log), set: Box::new(move |network: Network| proxy.set(network)) }
+        let set = Box::new(move |network: Network| proxy.set(link(network)));
+        Unreliable { log: Box::new(log), set }
     }
 
     fn empty(&self) {

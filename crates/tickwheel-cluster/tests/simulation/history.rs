@@ -27,11 +27,15 @@ pub(crate) enum Outcome {
 pub(crate) enum Event {
     Put {
         id: JobId,
-        key: Option<u8>,
+        key: Option<u32>,
         delay_ms: u64,
     },
     Cancel {
         id: JobId,
+    },
+    Reschedule {
+        id: JobId,
+        delay_ms: u64,
     },
     /// One delivered job of a `reserve`.
     Delivered {
@@ -93,7 +97,11 @@ impl From<Outcome> for Ended {
 #[derive(Default)]
 struct Fate {
     put_at: Option<u64>,
+    /// The put certainly had no effect.
+    was_refused: bool,
     due_ms: u64,
+    /// The earliest due time of changes whose outcome is unknown: they may take effect any time.
+    maybe_due_ms: Option<u64>,
     /// Whether it was cancelled or replaced.
     cancelled: Ended,
     acked: Ended,
@@ -102,6 +110,11 @@ struct Fate {
 }
 
 impl Fate {
+    /// The time before which the job is certainly not due.
+    fn due_ms(&self) -> u64 {
+        self.maybe_due_ms.map_or(self.due_ms, |maybe| maybe.min(self.due_ms))
+    }
+
     /// Whether the job must be live: it was put, and nothing can have ended it.
     fn must_live(&self) -> bool {
         self.put_at.is_some() && self.cancelled == Ended::No && self.acked == Ended::No
@@ -135,13 +148,16 @@ impl History {
         let mut wrong = Vec::new();
         let mut fates: BTreeMap<JobId, Fate> = BTreeMap::new();
         // The job that has each key, and those that may have it.
-        let mut keys: BTreeMap<u8, BTreeSet<JobId>> = BTreeMap::new();
+        let mut keys: BTreeMap<u32, BTreeSet<JobId>> = BTreeMap::new();
         for (at, event, outcome) in &self.events {
             Self::step(*at, event, *outcome, &mut fates, &mut keys, &mut wrong);
         }
         for (id, fate) in &fates {
             let state = finally.get(id);
             let is_live = state.is_some_and(|state| state.is_live());
+            if fate.was_refused && state.is_some() {
+                wrong.push(format!("the put of {id} was refused, but the job is {state:?}"));
+            }
             if fate.must_live() {
                 if !is_live {
                     wrong.push(format!("the acknowledged put of {id} is lost: {state:?}"));
@@ -165,7 +181,7 @@ impl History {
         event: &Event,
         outcome: Outcome,
         fates: &mut BTreeMap<JobId, Fate>,
-        keys: &mut BTreeMap<u8, BTreeSet<JobId>>,
+        keys: &mut BTreeMap<u32, BTreeSet<JobId>>,
         wrong: &mut Vec<String>,
     ) {
         match *event {
@@ -187,22 +203,35 @@ impl History {
                 let fate = fates.entry(id).or_default();
                 fate.due_ms = sent + delay_ms;
                 fate.put_at = (outcome == Outcome::Done).then_some(at);
+                fate.was_refused = outcome == Outcome::Refused;
             }
             Event::Cancel { id } if outcome != Outcome::Refused => {
                 let fate = fates.entry(id).or_default();
                 fate.cancelled = fate.cancelled.max(outcome.into());
                 fate.lease = None;
             }
+            Event::Reschedule { id, delay_ms } if outcome != Outcome::Refused => {
+                let fate = fates.entry(id).or_default();
+                let due = sent + delay_ms;
+                if outcome == Outcome::Done {
+                    fate.due_ms = due;
+                } else {
+                    fate.maybe_due_ms = Some(fate.maybe_due_ms.map_or(due, |it| it.min(due)));
+                }
+            }
             Event::Delivered { id, token, lease_ms } => {
                 let fate = fates.entry(id).or_default();
+                if fate.was_refused {
+                    wrong.push(format!("{id} was delivered at {at}, but its put was refused"));
+                }
                 if fate.cancelled == Ended::Certainly {
                     wrong.push(format!("{id} was delivered at {at} after it was cancelled"));
                 }
                 if fate.acked == Ended::Certainly {
                     wrong.push(format!("{id} was delivered at {at} after it was acknowledged"));
                 }
-                if at + TOLERANCE_MS < fate.due_ms {
-                    wrong.push(format!("{id} was due at {}, delivered at {at}", fate.due_ms));
+                if at + TOLERANCE_MS < fate.due_ms() {
+                    wrong.push(format!("{id} was due at {}, delivered at {at}", fate.due_ms()));
                 }
                 if let Some((other, until)) = fate.lease
                     && other != token
@@ -341,6 +370,29 @@ mod tests {
         let late = Event::Put { id: job(1), key: None, delay_ms: 5_000 };
         let events = [(at(0), late, Outcome::Done), delivered(3_000, 7)];
         assert!(verdict(events, Some(State::Leased)).contains("was due at"));
+    }
+
+    #[test]
+    fn a_refused_put_that_took_effect_is_detected() {
+        let refused = (at(0), put(1).1, Outcome::Refused);
+        assert!(verdict([refused.clone()], Some(State::Ready)).contains("was refused"));
+        assert!(verdict([refused.clone(), delivered(5, 7)], None).contains("put was refused"));
+        assert_eq!(verdict([refused], None), "");
+    }
+
+    #[test]
+    fn a_delivery_before_the_new_due_time_is_detected() {
+        let reschedule =
+            |outcome| (at(0), Event::Reschedule { id: job(1), delay_ms: 5_000 }, outcome);
+        let leased = Some(State::Leased);
+        let early = [put(1), reschedule(Outcome::Done), delivered(3_000, 7)];
+        assert!(verdict(early, leased).contains("was due at"));
+        let unknown = [put(1), reschedule(Outcome::Unknown), delivered(3_000, 7)];
+        assert_eq!(verdict(unknown, leased), "");
+        // A change whose answer was lost may take effect after another one.
+        let later = (at(1), Event::Reschedule { id: job(1), delay_ms: 9_000 }, Outcome::Done);
+        let both = [put(1), reschedule(Outcome::Unknown), later, delivered(5_100, 7)];
+        assert_eq!(verdict(both, leased), "");
     }
 
     #[test]

@@ -71,7 +71,7 @@ impl Clients {
         match (world.random(10), any(&self.leases)) {
             (0..=3, _) => {
                 let id = self.new_id(world);
-                let key = world.one_in(3).then(|| world.random(4) as u8);
+                let key = world.one_in(3).then(|| world.random(4) as u32);
                 let delay_ms = if world.one_in(2) { 0 } else { world.random(20_000) };
                 let payload = vec![b'x'; world.random(900) as usize];
                 let job = NewJob::new(QUEUE, payload).id(id).max_attempts(1_000);

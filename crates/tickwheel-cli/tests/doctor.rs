@@ -186,7 +186,7 @@ fn a_directory_that_is_none_is_told() {
     fs::write(folder.path().join("queue/FORMAT"), "tickwheel queue, format 9\n").unwrap();
     let newer = doctor(folder.path(), &[]);
     newer.code(9);
-    assert_found(&newer, "format", "error", "format 9 is newer");
+    assert_found(&newer, "format", "error", "has format 9, and this version knows");
     assert!(tickwheel(&["doctor", "--repair"]).code(2).contains("--data"));
 }
 

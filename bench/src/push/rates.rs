@@ -11,6 +11,8 @@ use crate::suite::Figures;
 
 /// Requests of each target in any second.
 pub(super) const STARTS: usize = 10;
+/// Jobs of each target for so many seconds besides those that are watched.
+const SPARE_SECONDS: usize = 15;
 
 pub(super) fn measure(mut pair: Pair, targets: usize, seconds: u64) -> Result<Figures> {
     let port = pair.target.port;
@@ -23,8 +25,9 @@ pub(super) fn measure(mut pair: Pair, targets: usize, seconds: u64) -> Result<Fi
         pair.ask("POST", &format!("{path}/pause"), &Value::Null)?;
         let settings = json!({ "target": name(number) });
         pair.ask("PATCH", &format!("/v1/queues/orders-{number}/settings"), &settings)?;
-        // A second more than is watched, so that no target runs out of jobs.
-        pair.put(&format!("orders-{number}"), STARTS * (seconds as usize + 1))?;
+        // More than is watched, so that no target runs out of jobs: the first one begins while the
+        // others are still resumed.
+        pair.put(&format!("orders-{number}"), STARTS * (seconds as usize + SPARE_SECONDS))?;
     }
     for number in 0..targets {
         pair.ask("POST", &format!("/v1/targets/{}/resume", name(number)), &Value::Null)?;

@@ -92,8 +92,7 @@ pub(super) fn serve(port: u16) -> Result<()> {
 }
 
 impl Came {
-    fn note(&mut self, path: &str) {
-        let now = Instant::now();
+    fn note(&mut self, path: &str, now: Instant) {
         self.requests += 1;
         self.first.get_or_insert(now);
         self.last = Some(now);
@@ -105,6 +104,9 @@ impl Came {
     fn report(&self) -> Report {
         let window = Duration::from_micros(WINDOW - TOLERANCE);
         let densest = |times: &Vec<Instant>| {
+            // Connections of a path note their requests in the order in which they get the lock.
+            let mut times = times.clone();
+            times.sort_unstable();
             let in_window = |first: usize| {
                 times[first..].iter().take_while(|&&at| at - times[first] < window).count()
             };
@@ -129,6 +131,7 @@ fn answer(stream: TcpStream, came: &Mutex<Came>) -> Option<()> {
         if reader.read_line(&mut line).ok()? == 0 {
             return None;
         }
+        let came_at = Instant::now();
         let path = line.split(' ').nth(1)?.to_owned();
         let mut length = 0;
         while line != "\r\n" {
@@ -146,7 +149,7 @@ fn answer(stream: TcpStream, came: &Mutex<Came>) -> Option<()> {
         let text = if path == "/report" {
             serde_json::to_string(&came.report()).ok()?
         } else {
-            came.note(&path);
+            came.note(&path, came_at);
             String::new()
         };
         drop(came);
@@ -167,7 +170,7 @@ mod tests {
         came.by_path.insert("/t/1".into(), [0, 500, 979, 981, 1_400].iter().map(at).collect());
         came.by_path.insert("/t/2".into(), [0, 1_000].iter().map(at).collect());
         assert_eq!(came.report().densest, 4);
-        came.note("/");
+        came.note("/", began);
         assert_eq!((came.report().requests, came.by_path.len()), (1, 2));
     }
 }

@@ -8,7 +8,7 @@ use tickwheel::wheel::Key;
 
 use super::groups::{Groups, Next};
 use super::pace::Pace;
-use super::ready::{ReadyJobs, Turn};
+use super::ready::ReadyJobs;
 use super::{Engine, Timed};
 use crate::model::activity::Lateness;
 use crate::model::error::{Error, Limit};
@@ -169,7 +169,7 @@ impl Queue {
         self.ready.is_by_priority()
             && (self.edge.is_some_and(|edge| edge.due <= now)
                 || self.ready.rereading.is_some()
-                || self.ready.must_reread(self.next_turn()))
+                || self.ready.must_reread())
     }
 
     /// Returns `true` if nothing was set for it, beside the order that a put chose.
@@ -197,14 +197,6 @@ impl Queue {
         match self.next_job()? {
             Next::Job(_, entry) => Some(entry.id),
             Next::RowsOf(_) => None,
-        }
-    }
-
-    /// Returns the turn of the next job.
-    fn next_turn(&self) -> Option<Turn> {
-        match self.next_job()? {
-            Next::Job(place, _) => Some(self.ready.turn(place)),
-            Next::RowsOf(index) => self.groups[index].edge,
         }
     }
 

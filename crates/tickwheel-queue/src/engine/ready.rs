@@ -5,8 +5,8 @@
 //!
 //! Rows on disk are ordered by place. In priority order, a row that is read late may have to be
 //! delivered early. So memory holds the best rows instead of the first ones: when there are too
-//! many, the worst are *skipped*. Skipped rows stay on disk only. They are read again before a job
-//! is delivered that comes after the best of them.
+//! many, the worst are *skipped*. Skipped rows stay on disk only. They are read again when the best
+//! of them precedes all ready jobs in memory.
 
 use std::collections::BTreeMap;
 
@@ -136,10 +136,13 @@ impl ReadyJobs {
         self.skipped = Some(Skipped { from: from.min(other.from), best: first.min(other.best) });
     }
 
-    /// Returns `true` if skipped jobs must be read before the job with this turn is delivered.
-    pub(super) fn must_reread(&self, next: Option<Turn>) -> bool {
-        let skipped = self.skipped.map(|skipped| skipped.best);
-        skipped.is_some_and(|best| next.is_none_or(|next| best < next))
+    /// Returns `true` if a skipped job may precede all jobs in memory.
+    ///
+    /// Only these jobs count, not those of groups: the best jobs are in memory once the skipped
+    /// ones were read, so rows are never read in vain.
+    pub(super) fn must_reread(&self) -> bool {
+        let first = self.jobs.first_key_value().map(|(turn, _)| *turn);
+        self.skipped.is_some_and(|skipped| first.is_none_or(|first| skipped.best < first))
     }
 
     /// Changes the order. Returns the place from which jobs must be read again, if any.
@@ -186,9 +189,14 @@ mod tests {
         let skipped = ready.skipped.unwrap();
         assert_eq!((skipped.from, skipped.best), (place(0, 0), ready.turn(place(4, 1))));
         assert_eq!(ready.earliest(), Some(place(0, 0)));
-        assert!(!ready.must_reread(Some(ready.turn(place(1, 1)))));
-        assert!(ready.must_reread(Some(ready.turn(place(7, 1)))) && ready.must_reread(None));
+        assert!(!ready.must_reread());
+        for (due, priority) in [(2, 2), (5, 2), (8, 2), (1, 1)] {
+            ready.remove(place(due, priority));
+        }
+        assert!(ready.must_reread(), "none is in memory");
+        ready.insert(place(7, 1), entry);
+        assert!(ready.must_reread(), "a skipped one comes first");
         assert_eq!(ready.set_order(Order::DueTime), Some(place(0, 0)));
-        assert_eq!(ready.first().map(|(first, _)| first), Some(place(1, 1)));
+        assert_eq!(ready.first().map(|(first, _)| first), Some(place(7, 1)));
     }
 }

@@ -11,9 +11,10 @@ use super::{
 };
 use crate::model::access::{Access, EVERYTHING};
 use crate::model::admission::Admission;
+use crate::model::error::Error;
 use crate::model::id::JobId;
 use crate::model::job::{Delivery, Lease, NewJob, When};
-use crate::model::settings::{Limits, Pacing, QueueSettings};
+use crate::model::settings::{Limits, Order, Pacing, QueueSettings};
 use crate::model::time::{Now, Time};
 use crate::store::rows;
 use crate::store::{Disk, MemoryDisk, Persist, Rows, Store, StoreError, StoreOptions, Table, View};
@@ -45,12 +46,17 @@ impl View for Counted {
 
 impl Bench {
     fn new() -> Self {
+        Self::holding(500_000)
+    }
+
+    /// Makes an engine whose queues hold about this many jobs in memory.
+    fn holding(near: usize) -> Self {
         let store = MemoryDisk::new().open(&StoreOptions::default()).expect("it opens");
         let horizon = Duration::from_secs(60);
         let options = EngineOptions {
             limits: Limits::default(),
             horizon,
-            near: 500_000,
+            near,
             measure: crate::model::job::Job::bytes,
             placement: None,
         };
@@ -88,6 +94,13 @@ impl Bench {
 
     /// Reserves jobs in a group of their own.
     fn take(&mut self, jobs: usize) -> Vec<Delivery> {
+        match self.try_take(jobs) {
+            Ok(Reserved::Jobs(jobs)) => jobs,
+            other => panic!("no deliveries: {other:?}"),
+        }
+    }
+
+    fn try_take(&mut self, jobs: usize) -> Result<Reserved, Error> {
         self.engine.begin(&self.store, self.now, SEED);
         let lease = Some(Duration::from_secs(60));
         let reserve = Reserve {
@@ -100,10 +113,7 @@ impl Bench {
         };
         let reserved = self.engine.reserve(&self.store, &reserve, &EVERYTHING);
         self.commit();
-        match reserved {
-            Ok(Reserved::Jobs(jobs)) => jobs,
-            other => panic!("no deliveries: {other:?}"),
-        }
+        reserved
     }
 
     /// Counts the single rows that `act` reads.
@@ -159,6 +169,28 @@ fn a_job_is_read_once_to_be_held_and_once_to_be_delivered() {
             assert!(gets <= 6, "{gets} reads for three jobs");
         }
     }
+}
+
+#[test]
+fn a_group_is_served_while_better_jobs_without_a_group_are_on_disk() {
+    let plain = 40;
+    let mut bench = Bench::holding(0);
+    let order = Order::Priority;
+    let settings = QueueSettings { order, fair_groups: true, ..QueueSettings::default() };
+    let mut jobs: Vec<_> = (0..plain).map(|_| NewJob::new("q", "").priority(1)).collect();
+    jobs.extend((0..3).map(|_| NewJob::new("q", "").group("g")));
+    bench.group([configure(settings), Command::Put(jobs)]);
+    let mut taken = Vec::new();
+    for _ in 0..6 {
+        // Rows are read at most once for a job: those that are skipped, and those of the group.
+        let tries = (0..3).find_map(|_| match bench.try_take(1) {
+            Ok(Reserved::NeedsRows) => None,
+            other => Some(other),
+        });
+        let Some(Ok(Reserved::Jobs(jobs))) = tries else { panic!("no delivery: {tries:?}") };
+        taken.extend(jobs.into_iter().map(|delivery| delivery.job.group.is_some()));
+    }
+    assert_eq!(taken.iter().filter(|grouped| **grouped).count(), 3, "in turn: {taken:?}");
 }
 
 #[test]

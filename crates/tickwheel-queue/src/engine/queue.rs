@@ -379,16 +379,13 @@ impl Engine {
         let low = has_groups.then(|| queue.low(now));
         queue.settings = settings;
         let reread = queue.ready.set_order(queue.settings.order);
-        if let Some(low) = low {
-            self.pull_edge(number, low);
+        if let Some(from) = low.or(reread) {
+            self.pull_edge(number, from);
         }
         self.sorting_changed(number, sorted);
         self.write_queue(number);
         self.retention_changed(number);
         self.pacing_changed(number);
-        if let Some(place) = reread {
-            self.pull_edge(number, place);
-        }
         self.wake(number);
     }
 

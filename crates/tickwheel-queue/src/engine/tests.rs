@@ -194,6 +194,30 @@ fn a_group_is_served_while_better_jobs_without_a_group_are_on_disk() {
 }
 
 #[test]
+fn every_job_is_delivered_after_the_order_was_changed() {
+    let mut bench = Bench::holding(0);
+    let group_pacing = Pacing::default().concurrency(9);
+    let settings = |order| QueueSettings { group_pacing, order, ..QueueSettings::default() };
+    // The worst jobs are skipped, and they are neither the first nor the last ones.
+    let plain = (0..50).map(|number: i8| NewJob::new("q", "").priority(number % 3));
+    let jobs: Vec<_> = plain.chain([NewJob::new("q", "").group("g")]).collect();
+    let count = jobs.len();
+    bench.group([configure(settings(Order::Priority)), Command::Put(jobs)]);
+    assert!(bench.try_take(0).is_ok(), "rows are read");
+    bench.group([configure(settings(Order::DueTime))]);
+    let mut taken = 0;
+    loop {
+        match bench.try_take(1) {
+            Ok(Reserved::Jobs(jobs)) => taken += jobs.len(),
+            Ok(Reserved::NeedsRows) => {}
+            Ok(Reserved::NoneReady) => break,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!(taken, count);
+}
+
+#[test]
 fn limited_access_reads_no_job_for_an_acknowledgement() {
     let mut bench = Bench::new();
     bench.group([Command::Put((0..10).map(|_| NewJob::new("q", "")).collect())]);

@@ -134,9 +134,11 @@ impl Engine {
         }
     }
 
-    /// Evicts the jobs from this place on.
-    pub(super) fn pull_edge(&mut self, number: u32, edge: Place) {
+    /// Evicts the jobs from this place on. The edge never moves outward here: rows between the old
+    /// edge and the new one would be neither in memory nor read later.
+    pub(super) fn pull_edge(&mut self, number: u32, to: Place) {
         let queue = &mut self.queues[number as usize];
+        let edge = queue.edge.map_or(to, |edge| edge.min(to));
         queue.edge = Some(edge);
         // Mostly no job in memory is that far ahead.
         if queue.furthest < edge {

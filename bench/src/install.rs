@@ -6,8 +6,8 @@ use std::process::Command;
 use anyhow::{Result, bail, ensure};
 use rustix::process::geteuid;
 
-/// Runs a command to its end and returns its standard output. The error of a command that fails has
-/// the last line that it wrote.
+/// Runs a command to its end and returns its standard output. If it fails, the error contains the
+/// last line of its output.
 pub(crate) fn run(command: &mut Command) -> Result<String> {
     let output = match command.output() {
         Ok(output) => output,

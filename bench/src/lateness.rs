@@ -1,8 +1,8 @@
-//! Records how late each task ran, by index. The records are static, so that a task captures
-//! nothing but its 16 bytes.
+//! Records how late each task ran, by index. The records are static, so that a task captures only
+//! its index and deadline, 16 bytes.
 //!
-//! A task writes to its own place and increments a counter. If the counter equals the number of
-//! places and no place is empty, each task ran once.
+//! A task writes to its own record and increments a counter. If the counter equals the number of
+//! records and no record is empty, each task ran once.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{LazyLock, OnceLock};
@@ -15,9 +15,9 @@ const NOT_RUN: i64 = i64::MIN;
 const BLOCKED: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// The index of the task that runs after everything before it is done.
+/// The index of the sentinel, a task that runs after all work before it is done.
 const SENTINEL: u64 = u64::MAX;
-/// Set in the index of a task that blocks.
+/// The bit that marks the index of a task that blocks its thread.
 const BLOCKS: u64 = 1 << 40;
 
 static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -78,7 +78,7 @@ pub(crate) fn now() -> u64 {
     BEGAN.elapsed().as_nanos() as u64
 }
 
-/// Allocates the places of all tasks.
+/// Allocates the records of all tasks.
 pub(crate) fn prepare(tasks: usize) {
     let places = (0..tasks).map(|_| AtomicI64::new(NOT_RUN)).collect();
     assert!(LATENESS.set(places).is_ok(), "a process has one run");
@@ -111,7 +111,7 @@ pub(crate) fn await_all(last_deadline: u64) -> Result<()> {
     Ok(())
 }
 
-/// Returns the sorted lateness in nanoseconds, without tasks that `left_out` names.
+/// Returns the sorted lateness in nanoseconds, without the tasks that `left_out` selects.
 pub(crate) fn sorted(left_out: impl Fn(usize) -> bool) -> Vec<i64> {
     let kept = all().iter().enumerate().filter(|(index, _)| !left_out(*index));
     let mut sorted: Vec<i64> = kept.map(|(_, late)| late.load(Ordering::Relaxed)).collect();

@@ -8,6 +8,7 @@
 //! * Systems return a checksum of their work. A difference is an error.
 
 mod r#async;
+mod cluster;
 mod install;
 mod lateness;
 mod memory;
@@ -30,7 +31,7 @@ use clap::{Arg, ArgMatches, Command};
 use crate::suite::options::{self, Choice};
 use crate::suite::{Run, Suite, compare};
 
-const SUITES: [&dyn Suite; 7] = [
+const SUITES: [&dyn Suite; 8] = [
     &wheel::Wheels,
     &timer::Timer,
     &r#async::Futures,
@@ -38,6 +39,7 @@ const SUITES: [&dyn Suite; 7] = [
     &queue::Queue,
     &server::Server,
     &push::Push,
+    &cluster::InCluster,
 ];
 
 fn cli() -> Command {

@@ -1,12 +1,13 @@
 //! Measures memory: bytes that this thread has allocated, and resident memory of the process.
 //!
-//! A global allocator calls the system's and adds up sizes. The sum is a plain thread-local cell: an
-//! addition without `lock` prefix or initialisation check. It takes about a nanosecond beside the 20
-//! or more of the allocation, and the same for every system. `realloc` and `alloc_zeroed` are passed
-//! on as such, so growing a large block still moves pages instead of copying them.
+//! The global allocator calls the system's allocator and sums up sizes in a plain thread-local
+//! cell, without an atomic operation or an initialisation check. Counting takes about a nanosecond,
+//! next to 20 or more for the allocation, and is the same for every system. `realloc` and
+//! `alloc_zeroed` call their counterparts, so growing a large block still remaps pages instead of
+//! copying them.
 //!
-//! The sum has the requested sizes. The system's allocator adds 8 to 16 bytes to each block, which
-//! are not counted. That flatters systems that allocate a block for each timer.
+//! Requested sizes are counted. The 8 to 16 bytes that the system's allocator adds to each block
+//! are not, which favours systems that allocate a block for each timer.
 
 #![allow(unsafe_code)]
 
@@ -26,8 +27,8 @@ pub(crate) fn live_bytes() -> isize {
     LIVE.get()
 }
 
-/// Touches so much memory and frees it. A virtual machine may have returned free memory to its host,
-/// in huge pages; the first process to touch that again would wait for the host.
+/// Touches `bytes` of memory and frees it. A virtual machine may have returned free memory to its
+/// host; the first process to touch it again would have to wait for the host.
 pub(crate) fn touch(bytes: usize) {
     if let Ok(mut block) = MmapMut::map_anon(bytes) {
         // The kernel may ignore the advice.
@@ -63,9 +64,9 @@ fn count(bytes: isize) {
     LIVE.set(LIVE.get() + bytes);
 }
 
-// SAFETY: every method hands its arguments to `System` unchanged and returns what `System`
-// returned. The cell is const-initialised and has no destructor, so counting never allocates.
-// Sizes fit an `isize`: `Layout` guarantees it.
+// SAFETY: every method passes its arguments to `System` unchanged and returns its result. The cell
+// is const-initialised and has no destructor, so counting never allocates. Sizes fit an `isize`:
+// `Layout` guarantees it.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size().cast_signed());

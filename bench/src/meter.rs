@@ -16,11 +16,23 @@ pub(crate) struct Meter {
     wall: Instant,
 }
 
-/// What a section took.
+/// The time that a section took.
 pub(crate) struct Reading {
-    /// User and system time of all threads, those that have ended included.
+    /// User and system time of all threads, including threads that have ended.
     pub(crate) processor: Duration,
     pub(crate) wall: Duration,
+}
+
+impl Reading {
+    /// Returns nanoseconds for each of `count` operations, under these two names.
+    pub(crate) fn each(
+        &self,
+        [processor, wall]: [&'static str; 2],
+        count: usize,
+    ) -> [(&'static str, f64); 2] {
+        let each = |time: Duration| time.as_nanos() as f64 / count as f64;
+        [(processor, each(self.processor)), (wall, each(self.wall))]
+    }
 }
 
 impl Meter {
@@ -37,8 +49,8 @@ impl Meter {
 
 /// Measures the processor time of this thread, from when it is created.
 ///
-/// The thread never waits, so on a quiet machine this is the wall time. On a busy one it leaves out
-/// what other processes took. Page faults and other work of the kernel for the thread are included.
+/// The thread never waits, so on a quiet machine this is the wall time. On a busy machine the time
+/// of other processes is not included. Page faults and other kernel work for the thread are.
 pub(crate) struct Stopwatch {
     wall: Instant,
     processor: Duration,
@@ -49,11 +61,12 @@ impl Stopwatch {
         Self { wall: Instant::now(), processor: processor_time(ClockId::ThreadCPUTime) }
     }
 
-    /// Returns the processor time since the start, without something that took `apart` of wall time.
+    /// Returns the processor time since the start, minus the share of work that took `apart` of
+    /// wall time.
     ///
-    /// That something is too short and frequent to read the processor's clock around it, which
-    /// takes ten times as long as reading the wall's. So it is subtracted in proportion: other
-    /// processes interrupt each part in proportion to its length.
+    /// That work is too short and frequent to read the processor clock around it: such a reading
+    /// takes ten times as long as one of the wall clock. So its share of wall time is subtracted.
+    /// This is fair, because other processes interrupt each part in proportion to its length.
     pub(crate) fn elapsed_without(&self, apart: Duration) -> Duration {
         let processor = processor_time(ClockId::ThreadCPUTime).saturating_sub(self.processor);
         let wall = self.wall.elapsed();
@@ -66,7 +79,7 @@ fn processor_time(clock: ClockId) -> Duration {
     Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }
 
-/// Measures what one reading of the wall clock takes, undisturbed.
+/// Measures how long one undisturbed reading of the wall clock takes.
 pub(crate) fn reading_cost() -> Duration {
     const READINGS: u32 = 1_000;
     let batch = |_| {
@@ -89,7 +102,7 @@ impl Switches {
         let mut switches = HashMap::new();
         for thread in threads {
             let path = thread?.path();
-            // A thread that has ended meanwhile has no status any more.
+            // A thread that has ended in the meantime has no status.
             let status = fs::read_to_string(path.join("status")).unwrap_or_default();
             let count = sum_of(&status, "voluntary_ctxt_switches");
             switches.insert(path.display().to_string(), count);

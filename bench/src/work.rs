@@ -1,22 +1,23 @@
-//! The work, the same in every language: see `peers/README.md`. It is made before a clock starts.
+//! The work, which is the same in every language: see `peers/README.md`. It is generated before the
+//! clock starts.
 
 use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::suite::Run;
+use crate::suite::{Outcome, Run};
 
 /// The seed of every comparison.
 pub(crate) const SEED: u64 = 0x7135_57EE_1000_2024;
 
 const DAY_MS: u64 = 86_400_000;
 
-/// The numbers that the work follows from.
+/// The numbers that determine the work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub(crate) timers: usize,
     pub(crate) seed: u64,
-    /// How many timers are moved.
+    /// The number of moves of timers.
     pub(crate) moves: usize,
     /// The time for scheduling everything before the first deadline.
     pub(crate) lead_ms: u64,
@@ -35,7 +36,7 @@ impl Size {
         })
     }
 
-    /// Returns the settings that tell this to another process.
+    /// Returns these numbers as settings of another process.
     pub(crate) fn settings(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("timers", self.timers as u64),
@@ -47,7 +48,7 @@ impl Size {
     }
 }
 
-/// The generator splitmix64: a few lines in any language.
+/// The generator splitmix64, which is a few lines in any language.
 struct Random(u64);
 
 impl Random {
@@ -133,13 +134,18 @@ pub(crate) fn moves(size: &Size) -> Vec<Move> {
 
 /// A checksum that is equal for systems that were given the same work.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Checksum(pub(crate) u64);
+pub(crate) struct Checksum(u64);
 
 impl Checksum {
     fn add(&mut self, values: impl IntoIterator<Item = u64>) {
         for value in values {
             self.0 = self.0.wrapping_mul(31).wrapping_add(value);
         }
+    }
+
+    /// Returns the outcome of a run with this checksum.
+    pub(crate) fn outcome(self, figures: impl IntoIterator<Item = (&'static str, f64)>) -> Outcome {
+        Outcome::new(self.0, figures)
     }
 
     pub(crate) fn delays(mut self, delays: &[Duration]) -> Self {

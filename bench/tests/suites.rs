@@ -1,5 +1,5 @@
 //! Runs of the real program: every system in Rust does every workload on the same work, and quick
-//! comparisons come to their end. The service is built first, as the benchmark does it.
+//! comparisons complete. The service is built first, as in a benchmark.
 
 use std::fs;
 use std::path::PathBuf;
@@ -213,4 +213,40 @@ fn the_service_is_compared_and_pushes() {
     let (text, json) = report(&format!("push --quick --folder {data}"), "push");
     contains(&text, &["backlog: deliveries", "vs worker", "## Goals"]);
     assert_eq!(json["goals"].as_array().map(Vec::len), Some(5), "{}", json["goals"]);
+}
+
+#[test]
+fn a_cluster_is_compared_and_survives_faults() {
+    let data = folder("cluster-quick").display().to_string();
+    let arguments = format!("cluster --quick --peers direct,scheduled --folder {data}");
+    let (text, json) = report(&arguments, "cluster");
+    contains(&text, &["put in batches of 100, 64 callers", "vs log alone", "## Goals"]);
+    let series = json["series"].as_array().expect("a list of series");
+    let value = |system: &str, figure: &str| {
+        let is_it = |it: &&Value| it["system"] == system && it["figure"] == figure;
+        series.iter().find(is_it).and_then(|it| it["value"].as_f64())
+    };
+    for system in ["owner", "any", "direct", "direct-each", "scheduled"] {
+        let found = value(system, "put-batch64");
+        assert!(found.is_some_and(|value| value > 0.0), "{system}: {found:?}");
+    }
+    for figure in ["end-to-end", "late-p99", "takeover-max", "leader-max", "hand-off-max"] {
+        let found = value("owner", figure);
+        assert!(found.is_some_and(|value| value > 0.0), "{figure}: {found:?}");
+    }
+    assert!(value("any", "partitions-1").is_some_and(|value| value > 0.0), "{json}");
+    // What `cargo xtask capacity` reads.
+    for (system, figure) in [
+        ("direct", "append-fixed"),
+        ("direct", "append-kb"),
+        ("direct", "append-cpu-fixed"),
+        ("direct", "append-cpu-kb"),
+        ("owner", "log-life"),
+        ("owner", "owner-life"),
+        ("owner", "standby-life"),
+        ("owner", "disk-job"),
+    ] {
+        assert!(value(system, figure).is_some(), "{system} {figure}: {json}");
+    }
+    assert_eq!(value("owner", "early"), Some(0.0));
 }

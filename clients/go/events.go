@@ -33,11 +33,12 @@ type Event struct {
 
 // TargetEvent is a change of the state of a target.
 type TargetEvent struct {
-	Target    string      `json:"target"`
-	State     TargetState `json:"state,omitempty"`  // empty if the target was removed
-	Reason    string      `json:"reason,omitempty"` // why the target is not active
-	At        Timestamp   `json:"at_ms"`
-	NextProbe Timestamp   `json:"next_probe_ms,omitempty"` // when a held target is tried again
+	Target    string       `json:"target"`
+	State     TargetState  `json:"state,omitempty"`  // empty if the target was removed
+	Reason    string       `json:"reason,omitempty"` // why the target is not active
+	Cause     *TargetCause `json:"cause,omitempty"`  // the same for programs
+	At        Timestamp    `json:"at_ms"`
+	NextProbe Timestamp    `json:"next_probe_ms,omitempty"` // when a held target is tried again
 }
 
 // TargetEventStream is an open stream of the states of targets. Close it when you are done.

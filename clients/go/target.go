@@ -60,6 +60,25 @@ type TargetCounts struct {
 	Held      int64 `json:"held"`      // jobs that were put back without counting an attempt
 }
 
+// TargetCause is why a target is not active or a request to it failed, for programs: a code such as
+// answered, timeout or unreachable, and the value that belongs to it.
+type TargetCause struct {
+	Code       string `json:"code"`
+	Detail     string `json:"detail,omitempty"`
+	Recovering bool   `json:"recovering,omitempty"` // a request has succeeded since: the rate grows again
+}
+
+// TargetResponse is a target's response to a job, or why there was none.
+type TargetResponse struct {
+	At         Timestamp    `json:"at_ms"` // when the request ended
+	DurationMs int64        `json:"duration_ms"`
+	Verdict    string       `json:"verdict"` // what became of the job: delivered, failed, dead, held or stopped
+	Status     int          `json:"status,omitempty"`
+	Excerpt    string       `json:"excerpt,omitempty"` // the beginning of the body
+	Error      string       `json:"error,omitempty"`   // why there was no response
+	Cause      *TargetCause `json:"cause,omitempty"`   // the same for programs
+}
+
 // TargetSecret is a signing secret, without the secret itself.
 type TargetSecret struct {
 	Created Timestamp `json:"created_ms"`
@@ -71,12 +90,15 @@ type Target struct {
 	Name      string         `json:"name"`
 	State     TargetState    `json:"state"`
 	Reason    string         `json:"reason,omitempty"`        // why the target is not active
+	Cause     *TargetCause   `json:"cause,omitempty"`         // the same for programs
 	NextProbe Timestamp      `json:"next_probe_ms,omitempty"` // when a held target is tried again
 	Queues    []string       `json:"queues"`                  // the queues whose jobs it gets
 	InFlight  int64          `json:"in_flight"`               // requests that are not answered yet
 	Counts    TargetCounts   `json:"counts"`
 	Settings  TargetSettings `json:"settings"` // values of headers that look like credentials are replaced
 	Secrets   []TargetSecret `json:"secrets"`  // the newest first
+	// Responses are the last 5 to jobs since the server started, the newest first.
+	Responses []TargetResponse `json:"responses,omitempty"`
 	// Secret is the new signing secret. Only the answer to the request that made it has it.
 	Secret string `json:"secret,omitempty"`
 }
@@ -99,6 +121,7 @@ type TargetTrial struct {
 	ResponseHeaders []TargetHeader `json:"response_headers,omitempty"`
 	ResponseBody    string         `json:"response_body,omitempty"`
 	Error           string         `json:"error,omitempty"`
+	Cause           *TargetCause   `json:"cause,omitempty"` // the error for programs
 	DurationMs      int64          `json:"duration_ms"`
 	Verdict         string         `json:"verdict"` // what would become of a job: delivered, failed, dead, held or stopped
 }

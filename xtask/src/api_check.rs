@@ -1,9 +1,9 @@
-//! `cargo xtask api`: a real server against its own description.
+//! `cargo xtask api`: checks a real server against its own description.
 //!
-//! Schemathesis reads `/openapi.json` and sends what the description allows, and what it does not.
-//! No answer may be a server error, and none may be undocumented. The program comes from Python's
-//! registry into a virtual environment under target/, in a fixed version: a run tomorrow checks what
-//! a run today does.
+//! Schemathesis reads `/openapi.json` and sends requests that the description allows and requests
+//! that it forbids. No answer may be a server error, and none may be undocumented. Schemathesis is
+//! installed from `PyPI` into a virtual environment under target/, in a fixed version, so that
+//! results do not change with its releases.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -20,12 +20,12 @@ const START_LIMIT: Duration = Duration::from_mins(2);
 /// Routes with streams, which never end.
 const STREAMS: [&str; 4] =
     ["/v1/events", "/v1/live", "/v1/queues/{queue}/events", "/v1/target-events"];
-/// The checks of every answer.
+/// The checks that every answer must pass.
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
                       response_headers_conformance,response_schema_conformance";
 
-/// One test program of the binary, with which cargo builds the binary as for all tests: another
-/// selection of packages would be another selection of features, and compile everything again.
+/// Builds the binary with the same packages and features as the tests do. Another selection would
+/// compile everything again.
 pub(crate) const BUILD: [&str; 6] =
     ["test", "--workspace", "--all-features", "--no-run", "--test", "serve"];
 
@@ -43,7 +43,7 @@ fn check(schemathesis: &Path, url: &str, seconds: u32) -> Result<(), Failure> {
         ("--checks", CHECKS.to_owned()),
         ("--phases", "examples,coverage,fuzzing".to_owned()),
         ("--max-time", seconds.to_string()),
-        // With more, Python 3.11 trips over itself.
+        // Schemathesis fails with several workers on Python 3.11.
         ("--workers", "1".to_owned()),
         // A worker may ask the server to wait for a minute.
         ("--request-timeout", "70".to_owned()),

@@ -15,6 +15,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("queue", "the durable queue against Redis, PostgreSQL and beanstalkd"),
     ("server", "the service against the queue in it, Redis, PostgreSQL and beanstalkd"),
     ("push", "push delivery against a worker loop, and the rates of a thousand targets"),
+    ("cluster", "a cluster against its log alone, NATS scheduled messages and PostgreSQL"),
 ];
 
 pub(crate) fn run(args: Vec<OsString>) -> Result<(), Failure> {
@@ -66,7 +67,7 @@ mod tests {
         assert_eq!(
             refused(Some("nonsense".into())),
             "there is no benchmark `nonsense`: there are `wheel`, `timer`, `async`, `pace`, \
-             `queue`, `server`, `push`"
+             `queue`, `server`, `push`, `cluster`"
         );
         assert!(refused(None).contains("`timer`"));
     }

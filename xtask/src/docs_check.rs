@@ -1,12 +1,13 @@
-//! Checks of the Markdown files: the two READMEs have the same shape, and relative links lead
-//! somewhere.
+//! Checks of the Markdown files: the two READMEs have the same shape, relative links resolve, and
+//! the capacity plan follows from the measured costs.
 //!
-//! This reads as much of Markdown as these files use: fenced code, `#` headings, pipe tables,
-//! lists, inline links, link definitions, and `src`/`href` of HTML.
+//! The parser covers the part of Markdown that these files use: fenced code, `#` headings, pipe
+//! tables, lists, inline links, link definitions, and `src`/`href` of HTML.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::capacity;
 use crate::examples_check;
 use crate::process::{Failure, root};
 
@@ -24,6 +25,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     for file in &files {
         findings.extend(broken_links(file)?);
     }
+    findings.extend(capacity::check()?);
     let (items, without_example) = examples_check::run()?;
     findings.extend(without_example);
     if findings.is_empty() {
@@ -43,7 +45,7 @@ enum Block {
     Heading {
         level: usize,
     },
-    /// Fences and language included.
+    /// Includes the fences and the language.
     Code(String),
     TableRow {
         cells: usize,
@@ -81,7 +83,7 @@ fn is_list_item(line: &str) -> bool {
         || (number.len() < line.len() && number.starts_with(". "))
 }
 
-/// Returns the first place where the two outlines part.
+/// Returns the first place where the two outlines differ.
 fn disagreement(original: &[(usize, Block)], translation: &[(usize, Block)]) -> Option<String> {
     let same =
         original.iter().zip(translation).take_while(|((_, one), (_, other))| one == other).count();

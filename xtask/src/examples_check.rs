@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use crate::process::{Failure, root};
 
-/// The crates that this is asked of.
+/// The crates whose items must have examples.
 const SOURCES: [&str; 7] = [
     "crates/tickwheel/src",
     "crates/tickwheel-queue/src",

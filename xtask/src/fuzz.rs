@@ -19,7 +19,7 @@ pub(crate) fn run(target: &str, seconds: u32) -> Result<(), Failure> {
     }
     let cargo_fuzz = CARGO_FUZZ.install()?;
     let limit = format!("-max_total_time={seconds}");
-    // Long inputs from the start: by default the fuzzer would try short ones for minutes.
+    // Starts with long inputs: by default the fuzzer would try only short ones for minutes.
     let length = ["-len_control=0", "-max_len=1500"];
     let build = ["run", "--target-dir", "target/fuzz", target];
     let args = build.into_iter().chain(["--", &limit]).chain(length);

@@ -1,6 +1,6 @@
 //! `cargo xtask hostile`: attacks on the real binary, in their long form.
 //!
-//! The program that attacks is a test of the command line; `cargo xtask test` runs its short form.
+//! The program is a test of the command line's crate; `cargo xtask test` runs a short form.
 
 use crate::process::{Failure, Invocation};
 

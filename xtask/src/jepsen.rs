@@ -4,12 +4,13 @@
 
 use crate::process::{Failure, Invocation};
 
-pub(crate) fn run(minutes: u32, seed: Option<u64>) -> Result<(), Failure> {
+pub(crate) fn run(minutes: u32, seed: Option<u64>, partitions: u32) -> Result<(), Failure> {
     let mut arguments: Vec<String> =
         ["test", "--package", "tickwheel-cli", "--test", "jepsen", "--", "--seconds"]
             .map(str::to_owned)
             .into();
     arguments.push((u64::from(minutes) * 60).to_string());
+    arguments.extend(["--partitions".to_owned(), partitions.to_string()]);
     if let Some(seed) = seed {
         arguments.extend(["--seed".to_owned(), seed.to_string()]);
     }

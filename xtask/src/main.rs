@@ -1,14 +1,16 @@
 //! The chores of this repository: `cargo xtask --help` lists them.
 //!
-//! This file is the command line and nothing else. Each chore has a module of its own, and all
-//! of them start other programs through [`process`], which knows how to print a command so that
-//! it can be pasted into a shell.
+//! This file is the command line and nothing else. Each chore has a module of its own, and all of
+//! them start other programs through [`process`], which prints each command in a form that can be
+//! pasted into a shell.
 
 mod api_check;
 mod beanstalk;
 mod bench;
 mod browser;
 mod burst_chart;
+mod capacity;
+mod client_packages;
 mod clients;
 mod cluster;
 mod crash;
@@ -71,16 +73,16 @@ enum Chore {
     Sanitize,
     /// Kill a process that works on the queue, again and again, and check that nothing is lost
     Crash {
-        /// How often
+        /// The number of kills
         #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
         rounds: u32,
     },
     /// Let many clients work on a real server at once, and check that nothing is lost
     Soak {
-        /// How many
+        /// The number of clients
         #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
         clients: u32,
-        /// For how long
+        /// How long the clients work
         #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
         seconds: u32,
     },
@@ -91,7 +93,7 @@ enum Chore {
         /// Run one attack only; an unknown name lists them
         #[arg(long, value_name = "NAME")]
         attack: Option<String>,
-        /// How often to repeat what is random
+        /// How often to repeat attacks with random parts
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         rounds: Option<u32>,
         /// Run the short form
@@ -100,7 +102,7 @@ enum Chore {
     },
     /// Check a real server against its description (installs schemathesis into target/)
     Api {
-        /// For how long
+        /// How long the server is tested
         #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..))]
         seconds: u32,
     },
@@ -109,21 +111,24 @@ enum Chore {
     /// Prints the counts of operations, faults and findings. `cargo xtask test cluster` inflicts each
     /// kind of fault once.
     Jepsen {
-        /// For how long
+        /// How long load and faults last
         #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
         minutes: u32,
         /// The seed of the faults; random without this
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
+        /// The partitions of the cluster
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        partitions: u32,
     },
     /// Simulate a cluster with crashes, pauses, lost answers and skewed clocks
     ///
     /// A run depends on its seed alone. `cargo xtask test` runs the first 1,000 seeds.
     Simulate {
-        /// How many seeds
+        /// The number of seeds
         #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
         seeds: u64,
-        /// The first of them
+        /// The first seed
         #[arg(long, value_name = "N", default_value_t = 0)]
         first: u64,
         /// Run this seed only
@@ -138,13 +143,14 @@ enum Chore {
     },
     /// Test the dashboard in a real browser (installs chromium, playwright-core and axe-core)
     Browser {
-        /// Run only the tests whose names contain this
+        /// Run only the tests whose names contain this; with --figures, only this part:
+        /// open-pages, no-pages or many-jobs
         name: Option<String>,
-        /// Make the pictures of the documents again
+        /// Take the screenshots of the documents again
         #[arg(long)]
         screenshots: bool,
         /// Measure what the dashboard costs, with a release build, instead of testing it
-        #[arg(long, conflicts_with_all = ["name", "screenshots"])]
+        #[arg(long, conflicts_with = "screenshots")]
         figures: bool,
     },
     /// Start three NATS servers and three nodes on loopback (installs NATS into target/)
@@ -158,13 +164,19 @@ enum Chore {
         #[arg(long, conflicts_with = "program")]
         redraw: bool,
     },
+    /// Print what ten billion jobs need, from the saved results of `cargo xtask bench cluster`
+    Capacity {
+        /// Write the tables into docs/CAPACITY.md
+        #[arg(long)]
+        write: bool,
+    },
     /// Check the documents: READMEs agree, links resolve, public types have examples
     Docs,
     /// Build every published crate from its package, and the library with its oldest Rust
     Package,
-    /// Build the Debian package and look into it (installs cargo-deb; needs dpkg-deb)
+    /// Build the Debian package and check its contents (installs cargo-deb; needs dpkg-deb)
     Deb,
-    /// Check the Kubernetes manifests against the schemas (installs kubernetes-validate)
+    /// Check the Kubernetes manifests and the systemd unit (installs kubernetes-validate)
     Manifests,
     /// Check licences, sources and advisories of all dependencies (installs cargo-deny)
     Deny {
@@ -189,14 +201,15 @@ fn main() -> ExitCode {
         Chore::Crash { rounds } => crash::run(rounds),
         Chore::Soak { clients, seconds } => soak::run(clients, seconds),
         Chore::Hostile { attack, rounds, short } => hostile::run(attack, rounds, short),
-        Chore::Jepsen { minutes, seed } => jepsen::run(minutes, seed),
+        Chore::Jepsen { minutes, seed, partitions } => jepsen::run(minutes, seed, partitions),
         Chore::Simulate { seeds, first, seed } => simulate::run(seeds, first, seed),
         Chore::Api { seconds } => api_check::run(seconds),
         Chore::Clients { language } => clients::run(language.as_deref()),
-        Chore::Browser { figures: true, .. } => browser::figures(),
+        Chore::Browser { name, figures: true, .. } => browser::figures(name.as_deref()),
         Chore::Browser { name, screenshots, .. } => browser::run(name.as_deref(), screenshots),
         Chore::Cluster => cluster::run(),
         Chore::BurstChart { program, redraw } => burst_chart::run(program, redraw),
+        Chore::Capacity { write } => capacity::run(write),
         Chore::Docs => docs_check::run(),
         Chore::Package => package::run(),
         Chore::Deb => deb::run(),

@@ -1,4 +1,4 @@
-//! `cargo xtask package`: whether every published crate builds as its users will get it.
+//! `cargo xtask package`: checks that every published crate builds from its package.
 //!
 //! Each crate is packed, unpacked and compiled from there, as `cargo publish --dry-run` does, but
 //! without asking crates.io for anything. Then the library is compiled by the oldest Rust that its

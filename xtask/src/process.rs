@@ -28,9 +28,9 @@ pub(crate) enum Failure {
     Limit(String, Duration),
     /// A file or directory could not be read.
     Read(String, io::Error),
-    /// Something that the program needs is not there; the text says how to get it.
+    /// Something that the chore needs is missing; the text says how to get it.
     Missing(String),
-    /// A check of our own found these.
+    /// The findings of one of our own checks.
     Findings(Vec<String>),
 }
 
@@ -58,7 +58,7 @@ fn shown_limit(limit: Duration) -> String {
     }
 }
 
-/// A program with its arguments, what it needs added to the environment, and its time limit.
+/// A program with its arguments, additional environment variables and time limit.
 #[derive(Debug)]
 pub(crate) struct Invocation {
     program: OsString,
@@ -111,7 +111,7 @@ impl Invocation {
         self
     }
 
-    /// Lets the program run as long as it takes: its user chose how long that is, and watches it.
+    /// Removes the time limit: the user chose how long the program runs, and watches it.
     pub(crate) fn without_limit(self) -> Self {
         self.limit(Duration::MAX)
     }
@@ -127,6 +127,14 @@ impl Invocation {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let output = self.finish(command)?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// Runs the program and returns its standard error.
+    pub(crate) fn messages(&self) -> Result<String, Failure> {
+        let mut command = self.command();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let output = self.finish(command)?;
+        Ok(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
     fn finish(&self, command: Command) -> Result<Output, Failure> {
@@ -172,7 +180,7 @@ fn quoted(arg: &OsStr) -> Cow<'_, str> {
     }
 }
 
-/// A program from crates.io, in a fixed version: a run tomorrow checks what a run today does.
+/// A program from crates.io, in a fixed version, so that results do not change with its releases.
 pub(crate) struct Tool {
     /// The name of the crate, which is also that of its program.
     pub(crate) name: &'static str,
@@ -184,7 +192,8 @@ impl Tool {
     /// which takes a few minutes and needs the network.
     pub(crate) fn install(&self) -> Result<PathBuf, Failure> {
         let crate_version = format!("{}@{}", self.name, self.version);
-        // Does nothing, and asks no registry, if this version is installed already.
+        // If this version is installed already, cargo does nothing and does not contact the
+        // registry.
         let install = ["install", &crate_version, "--locked", "--root", "target/tools"];
         Invocation::cargo(install).limit(Duration::from_mins(45)).run()?;
         Ok(root().join("target/tools/bin").join(self.name))

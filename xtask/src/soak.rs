@@ -1,6 +1,6 @@
-//! `cargo xtask soak`: many clients at once on the real binary, with accounts of everything.
+//! `cargo xtask soak`: many clients use the real binary at once, and every job is accounted for.
 //!
-//! The program that does it is a test of the command line, which runs a short form of it each time.
+//! The program is a test of the command line's crate; `cargo xtask test` runs a short form.
 
 use crate::process::{Failure, Invocation};
 

@@ -1,8 +1,8 @@
-//! `cargo xtask test`: everything that has to hold before a change goes in.
+//! `cargo xtask test`: every check that a change must pass.
 //!
-//! The steps run in order of how soon they can fail, and the first failure ends the run. A step
-//! that sets `RUSTFLAGS` has a target folder of its own: otherwise it would discard what the step
-//! before it compiled. A command that takes longer than its limit is killed, and its step fails.
+//! The steps that fail soonest run first, and the first failure ends the run. A step that sets
+//! `RUSTFLAGS` has a target folder of its own, because it would otherwise discard the artifacts of
+//! the previous step. A command that takes longer than its limit is killed, and its step fails.
 //!
 //! `cargo xtask test PART` runs one step, or the tests of one crate or test program, which the
 //! full run covers with those of the whole workspace.
@@ -24,7 +24,7 @@ const OTHER_WORKSPACES: [&str; 3] = ["xtask/no-std-check", "bench", "fuzz"];
 /// How long the tests of the workspace may take, on a machine that compiles everything first.
 const WORKSPACE_LIMIT: Duration = Duration::from_mins(45);
 
-/// How long the API is tried.
+/// How long the API is tested.
 const API_SECONDS: u32 = 90;
 
 struct Step {
@@ -133,7 +133,7 @@ fn steps() -> Vec<Step> {
             "clippy, warnings denied",
             vec![
                 cargo("clippy --workspace --all-targets --all-features -- -D warnings"),
-                // What most people get is compiled as well.
+                // The default features, which most users have, are compiled as well.
                 cargo("clippy --package tickwheel --all-targets -- -D warnings"),
             ],
         ),
@@ -181,17 +181,16 @@ fn steps() -> Vec<Step> {
         ),
         Step {
             part: "manifests",
-            name: "manifests: Kubernetes knows every field",
+            name: "manifests: Kubernetes and systemd know every field",
             work: Work::Manifests,
         },
         commands(
             "cluster",
             "cluster: the conformance suite on NATS and PostgreSQL, and a cluster under faults",
-            vec![
-                cargo("test --package tickwheel-cluster --all-features --test real_logs"),
-                cargo("test --package tickwheel-cli --all-features --test cluster"),
-                cargo("test --package tickwheel-cli --all-features --test jepsen"),
-            ],
+            // With the features of the whole workspace, so that nothing is compiled again.
+            vec![cargo(
+                "test --workspace --all-features --test real_logs --test cluster --test jepsen",
+            )],
         ),
         Step {
             part: "clients",
@@ -228,6 +227,7 @@ fn excerpts() -> Vec<Step> {
         of_crate("tickwheel-api"),
         of_crate("tickwheel-page"),
         of_crate("tickwheel-server"),
+        of_crate("tickwheel-client"),
         of_crate("tickwheel-cli"),
         of_crate("xtask"),
         of_program("crash", "crash: a process is killed while it works on the queue", "crash"),

@@ -1,10 +1,8 @@
-//! The operations that a system needs. They are called with a tokio runtime entered.
+//! The operations that a system needs. The caller has entered a tokio runtime.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
-
-use crate::meter::Reading;
 
 /// A system with timeouts.
 pub(super) trait Limits: Clone + Send + Sync + 'static {
@@ -20,6 +18,7 @@ pub(super) trait Limits: Clone + Send + Sync + 'static {
 /// A system with sleeps and intervals.
 pub(super) trait Contender: Limits {
     type Sleep: Future<Output: Send> + Send + 'static;
+    type Interval: Send + 'static;
 
     /// Returns a future that is ready after `delay` from now.
     fn sleep(&self, delay: Duration) -> Self::Sleep;
@@ -27,26 +26,14 @@ pub(super) trait Contender: Limits {
     /// Sets a new delay from now.
     fn reset(&self, sleep: Pin<&mut Self::Sleep>, delay: Duration);
 
-    /// Waits for `count` ticks, the first of which comes after `first`.
-    fn ticks(
-        &self,
-        first: Duration,
-        period: Duration,
-        count: usize,
-    ) -> impl Future<Output = ()> + Send + 'static;
+    /// Returns an interval whose first tick comes after `first`.
+    fn interval(&self, first: Duration, period: Duration) -> Self::Interval;
+
+    /// Waits for the next tick.
+    fn tick(interval: &mut Self::Interval) -> impl Future<Output = ()> + Send;
 }
 
 /// Polls a future once and returns `true` if it is ready.
 pub(super) fn poll_once<F: Future>(future: Pin<&mut F>, cx: &mut Context<'_>) -> bool {
     matches!(future.poll(cx), Poll::Ready(_))
-}
-
-/// Returns nanoseconds for each of `count` operations of a section.
-pub(super) fn each(
-    [processor, wall]: [&'static str; 2],
-    reading: &Reading,
-    count: usize,
-) -> [(&'static str, f64); 2] {
-    let each = |time: Duration| time.as_nanos() as f64 / count as f64;
-    [(processor, each(reading.processor)), (wall, each(reading.wall))]
 }

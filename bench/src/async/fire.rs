@@ -36,10 +36,10 @@ pub(super) fn sleeps<C: Contender>(system: &C, size: &Size, runtime: &Runtime) -
         ("fire-max", late(1.0)),
         ("fire-early", sorted.partition_point(|&late| late < 0) as f64),
     ];
-    Ok(Outcome::new(Checksum::default().delays(&delays).0, figures))
+    Ok(Checksum::default().delays(&delays).outcome(figures))
 }
 
-/// Measures the same without the end of tasks, which is work of the runtime.
+/// Measures tasks that sleep and do not end, because ending a task is work of the runtime.
 pub(super) fn sleeps_that_stay<C: Contender>(
     system: &C,
     size: &Size,
@@ -48,10 +48,10 @@ pub(super) fn sleeps_that_stay<C: Contender>(
     let delays = work::soon(size);
     let reading = fire(system, size, &delays, runtime, pending)?;
     let figures = [("fire-stay-cpu", reading.processor.as_secs_f64())];
-    Ok(Outcome::new(Checksum::default().delays(&delays).0, figures))
+    Ok(Checksum::default().delays(&delays).outcome(figures))
 }
 
-/// Measures from when all tasks wait until all have run. Each task then awaits `rest`.
+/// Measures the time from when all tasks wait until all have run. Each task then awaits `rest`.
 fn fire<C: Contender, R: Future<Output = ()> + Send>(
     system: &C,
     size: &Size,
@@ -79,7 +79,7 @@ fn fire<C: Contender, R: Future<Output = ()> + Send>(
     let took = began.elapsed().as_millis();
     ensure!(
         took <= size.lead_ms.into(),
-        "it took {took} ms until all of {} tasks wait, so that the first fired meanwhile; take fewer",
+        "starting {} tasks took {took} ms, so the first fired before the last waited; use fewer timers",
         delays.len()
     );
     let meter = Meter::start();
@@ -102,9 +102,11 @@ pub(super) fn intervals<C: Contender>(
         .map(|&first| {
             let least = first + PERIOD * (ticks as u32 - 1);
             let began = Instant::now();
-            let ticks = system.ticks(first, PERIOD, ticks);
+            let mut interval = system.interval(first, PERIOD);
             runtime.spawn(async move {
-                ticks.await;
+                for _ in 0..ticks {
+                    C::tick(&mut interval).await;
+                }
                 began.elapsed() >= least
             })
         })
@@ -116,5 +118,5 @@ pub(super) fn intervals<C: Contender>(
     let reading = meter.stop();
     ensure!(early == 0, "{early} intervals were early");
     let each = reading.processor.as_nanos() as f64 / (count * ticks) as f64;
-    Ok(Outcome::new(Checksum::default().delays(&firsts).0, [("interval-cpu", each)]))
+    Ok(Checksum::default().delays(&firsts).outcome([("interval-cpu", each)]))
 }

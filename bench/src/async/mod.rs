@@ -30,7 +30,7 @@ pub(crate) struct Futures;
 
 const TIMERS: usize = 1_000_000;
 const OURS: Of = Of("tickwheel");
-/// How many times less than tokio's timeout ours should add to a receive.
+/// The goal for the cost that a timeout adds to a receive: tokio's divided by ours.
 const LESS_ADDED: f64 = 3.0;
 
 static SPEC: Spec = Spec {
@@ -148,7 +148,7 @@ impl Suite for Futures {
         &SPEC
     }
 
-    /// Without a timeout, a task can only receive.
+    /// A task without timeouts can only do the workload `receive`.
     fn does(&self, system: &str, workload: &str) -> bool {
         match system {
             "tickwheel" | "tokio" => true,
@@ -167,7 +167,7 @@ impl Suite for Futures {
         let (lead_ms, span_ms) = match (choice.quick(), case.workload.name) {
             (true, _) => (500, 500),
             (false, "interval") => (100, 2_000),
-            // The slowest takes two to three seconds until a million tasks wait.
+            // The slowest system needs two to three seconds until a million tasks wait.
             _ => (1_000 + 4_000 * timers.div_ceil(TIMERS) as u64, 3_000),
         };
         Size { timers, seed: SEED, moves: timers, lead_ms, span_ms }.settings()

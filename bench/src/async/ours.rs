@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use tickwheel::{Elapsed, Sleep, Timer};
+use tickwheel::{Elapsed, Interval, Sleep, Timer};
 
 use super::contender::{Contender, Limits};
 
@@ -24,6 +24,7 @@ impl Limits for Ours {
 
 impl Contender for Ours {
     type Sleep = Sleep;
+    type Interval = Interval;
 
     fn sleep(&self, delay: Duration) -> Sleep {
         self.0.sleep(delay)
@@ -33,17 +34,11 @@ impl Contender for Ours {
         sleep.reset(delay);
     }
 
-    fn ticks(
-        &self,
-        first: Duration,
-        period: Duration,
-        count: usize,
-    ) -> impl Future<Output = ()> + Send + 'static {
-        let mut interval = self.0.interval_at(Instant::now() + first, period);
-        async move {
-            for _ in 0..count {
-                interval.tick().await;
-            }
-        }
+    fn interval(&self, first: Duration, period: Duration) -> Interval {
+        self.0.interval_at(Instant::now() + first, period)
+    }
+
+    async fn tick(interval: &mut Interval) {
+        interval.tick().await;
     }
 }

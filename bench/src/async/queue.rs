@@ -1,4 +1,4 @@
-//! Two delay queues, each used by one task, because tokio-util's allows no more.
+//! Two delay queues, each used by one task, because tokio-util's queue allows only one.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -10,7 +10,6 @@ use tickwheel::{DelayQueue, ItemKey, Timer};
 use tokio::runtime::Runtime;
 use tokio_util::time::delay_queue;
 
-use super::contender::each;
 use crate::meter::{Meter, Reading};
 use crate::suite::Outcome;
 use crate::work::{self, Checksum, Size};
@@ -125,11 +124,11 @@ pub(super) fn all<Q: Queue>(mut queue: Q, size: &Size, runtime: &Runtime) -> Res
     });
     ensure!(popped? == sum, "not every item was popped once");
     let figures = [
-        each(["push-cpu", "push-wall"], &push, size.timers),
-        each(["queue-reset-cpu", "queue-reset-wall"], &reset, moves.len()),
-        each(["remove-cpu", "remove-wall"], &remove, size.timers),
-        each(["pop-cpu", "pop-wall"], &pop, size.timers),
+        push.each(["push-cpu", "push-wall"], size.timers),
+        reset.each(["queue-reset-cpu", "queue-reset-wall"], moves.len()),
+        remove.each(["remove-cpu", "remove-wall"], size.timers),
+        pop.each(["pop-cpu", "pop-wall"], size.timers),
     ];
     let checksum = Checksum::default().delays(&far).order(&order).moves(&moves).delays(&soon);
-    Ok(Outcome::new(checksum.0, figures.into_iter().flatten()))
+    Ok(checksum.outcome(figures.into_iter().flatten()))
 }

@@ -1,9 +1,9 @@
 //! One run: one workload on one system, alone in a process, with a tokio runtime.
 //!
-//! Random numbers are drawn before the clock starts, and places for futures are allocated before it.
-//! The runtime is there whatever the system: where futures are polled by hand it sleeps. A section
-//! ends when a short sleep is over that was begun last: so a system that leaves work to a thread is
-//! charged for it.
+//! Before the clock starts, random numbers are drawn and slots for futures are allocated. Every
+//! system runs beside a tokio runtime, which is idle where futures are polled by hand. A section
+//! ends with a short sleep that is created last, so that a system is charged for work that it
+//! leaves to a thread.
 
 use std::mem::forget;
 use std::time::Duration;
@@ -38,7 +38,7 @@ pub(super) fn perform(run: &Run) -> Result<Outcome> {
         (other, _) => bail!("unknown system {other}"),
     };
     drop(entered);
-    // The process ends soon, and dropping a million tasks takes a while.
+    // Leaked: the process ends soon, and dropping a million tasks takes a while.
     forget((runtime, timer));
     outcome
 }

@@ -1,7 +1,7 @@
 //! Sleeps with far deadlines: creating, moving and dropping them.
 //!
-//! All systems keep their sleeps the same way: in places that are allocated beforehand, each in a
-//! block of its own, because some of them must not move.
+//! The sleeps of all systems are stored in slots that are allocated beforehand, each boxed, because
+//! some sleeps must not move.
 
 use std::mem::forget;
 use std::pin::Pin;
@@ -11,14 +11,14 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use tokio::runtime::Runtime;
 
-use super::contender::{Contender, each, poll_once};
+use super::contender::{Contender, poll_once};
 use super::run::time;
 use crate::suite::Outcome;
 use crate::work::{self, Checksum, Size};
 
 type Place<S> = Pin<Box<Option<S>>>;
 
-/// Places for sleeps, and the number of sleeps that were ready too early.
+/// Slots for sleeps, and the number of sleeps that were ready too early.
 struct Places<'a, C: Contender> {
     system: &'a C,
     all: Vec<Place<C::Sleep>>,
@@ -36,7 +36,7 @@ impl<'a, C: Contender> Places<'a, C> {
         places
     }
 
-    /// Replaces the sleep in a place and polls it once.
+    /// Replaces the sleep in a slot and polls it once.
     #[inline]
     fn put(&mut self, at: usize, delay: Duration) {
         let mut place = self.all[at].as_mut();
@@ -81,14 +81,11 @@ pub(super) fn make_and_drop<C: Contender>(
     });
     places.ensure_pending()?;
     let figures = [
-        each(["create-cpu", "create-wall"], &create, size.timers),
-        each(["brief-cpu", "brief-wall"], &brief, size.timers),
-        each(["drop-cpu", "drop-wall"], &drop, size.timers),
+        create.each(["create-cpu", "create-wall"], size.timers),
+        brief.each(["brief-cpu", "brief-wall"], size.timers),
+        drop.each(["drop-cpu", "drop-wall"], size.timers),
     ];
-    Ok(Outcome::new(
-        Checksum::default().delays(&delays).order(&order).0,
-        figures.into_iter().flatten(),
-    ))
+    Ok(Checksum::default().delays(&delays).order(&order).outcome(figures.into_iter().flatten()))
 }
 
 pub(super) fn churn<C: Contender>(system: &C, size: &Size, runtime: &Runtime) -> Result<Outcome> {
@@ -101,8 +98,8 @@ pub(super) fn churn<C: Contender>(system: &C, size: &Size, runtime: &Runtime) ->
     });
     places.ensure_pending()?;
     forget(places.all);
-    let figures = each(["churn-cpu", "churn-wall"], &reading, moves.len());
-    Ok(Outcome::new(Checksum::default().delays(&delays).moves(&moves).0, figures))
+    let figures = reading.each(["churn-cpu", "churn-wall"], moves.len());
+    Ok(Checksum::default().delays(&delays).moves(&moves).outcome(figures))
 }
 
 pub(super) fn reset<C: Contender>(system: &C, size: &Size, runtime: &Runtime) -> Result<Outcome> {
@@ -117,6 +114,6 @@ pub(super) fn reset<C: Contender>(system: &C, size: &Size, runtime: &Runtime) ->
     });
     places.ensure_pending()?;
     forget(places.all);
-    let figures = each(["reset-cpu", "reset-wall"], &reading, moves.len());
-    Ok(Outcome::new(Checksum::default().delays(&delays).moves(&moves).0, figures))
+    let figures = reading.each(["reset-cpu", "reset-wall"], moves.len());
+    Ok(Checksum::default().delays(&delays).moves(&moves).outcome(figures))
 }

@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::contender::{Contender, Limits, each};
+use super::contender::{Contender, Limits};
 use super::run::time;
 use crate::meter::Meter;
 use crate::suite::Outcome;
@@ -17,10 +17,10 @@ use crate::work::{Checksum, Size};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// The number of tasks that send messages, each to another that sends them back.
+/// The number of pairs of tasks: one sends messages, the other sends them back.
 const PAIRS: usize = 100;
 
-/// A future that is ready after so many polls.
+/// A future that is pending for this number of polls, and then ready.
 struct After(u32);
 
 impl Future for After {
@@ -44,15 +44,15 @@ pub(super) fn by_hand<C: Contender>(system: &C, size: &Size, runtime: &Runtime) 
         (1, ["timeout-once-cpu", "timeout-once-wall"]),
         (4, ["timeout-several-cpu", "timeout-several-wall"]),
     ];
-    // Threads start and memory grows before the clock starts.
+    // Warm-up: threads start and memory grows before the clock starts.
     let mut completed = many(system, size.timers / 10, 1);
     let mut figures = Vec::new();
     for (polls, names) in cases {
         let reading = time(system, runtime, || completed = many(system, size.timers, polls));
         ensure!(completed == size.timers, "{completed} of {} futures completed", size.timers);
-        figures.extend(each(names, &reading, size.timers));
+        figures.extend(reading.each(names, size.timers));
     }
-    Ok(Outcome::new(Checksum::default().0, figures))
+    Ok(Checksum::default().outcome(figures))
 }
 
 /// Polls one future after the other and returns how many completed.
@@ -73,15 +73,15 @@ fn many<C: Contender>(system: &C, count: usize, polls: u32) -> usize {
 /// Measures pairs of tasks: one sends and waits for the answer, with a limit; the other answers.
 pub(super) fn receive<L: Limits>(system: &L, size: &Size, runtime: &Runtime) -> Result<Outcome> {
     let messages = (size.timers / PAIRS).max(1);
-    // A short run first, as above.
+    // Warm-up, as above.
     let mut received = runtime.block_on(talk(system, messages / 10));
     let meter = Meter::start();
     received += runtime.block_on(talk(system, messages));
     let reading = meter.stop();
     let expected = (messages + messages / 10) * PAIRS;
     ensure!(received == expected, "{received} of {expected} messages were received in time");
-    let figures = each(["receive-cpu", "receive-wall"], &reading, messages * PAIRS);
-    Ok(Outcome::new(Checksum::default().0, figures))
+    let figures = reading.each(["receive-cpu", "receive-wall"], messages * PAIRS);
+    Ok(Checksum::default().outcome(figures))
 }
 
 async fn talk<L: Limits>(system: &L, messages: usize) -> usize {
@@ -107,7 +107,7 @@ async fn echo(mut questions: Receiver<usize>, answer: Sender<usize>) {
     }
 }
 
-/// Returns how many answers came in time.
+/// Asks one question after another and returns how many answers came in time.
 async fn ask<L: Limits>(
     system: L,
     question: Sender<usize>,

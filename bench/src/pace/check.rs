@@ -1,4 +1,4 @@
-//! Checks whether one more call is allowed, for each key: two an hour.
+//! Checks, for each key, whether one more call is allowed. Two calls an hour are.
 
 use std::mem::ManuallyDrop;
 use std::num::NonZeroU32;
@@ -50,12 +50,12 @@ impl Checker for Governor {
     }
 }
 
-/// Checks each key three times: twice it is allowed, and then not.
+/// Checks each key three times: the first two checks succeed, the third is refused.
 pub(super) fn measure<C: Checker>(count: usize) -> Result<Figures> {
     let figures = ["check-new", "check-known", "check-refused"];
     let passes: Vec<Vec<u64>> = (0..figures.len() as u64).map(|pass| keys(count, pass)).collect();
     let before = live_bytes();
-    // Never freed: the process ends soon.
+    // Leaked: the process ends soon.
     let checker = ManuallyDrop::new(C::new());
     let mut outcome = Figures::new();
     for (pass, (figure, keys)) in figures.into_iter().zip(&passes).enumerate() {

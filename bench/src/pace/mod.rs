@@ -1,4 +1,4 @@
-//! Pacing for a million keys; and the check alone, against a rate limiter.
+//! Pacing for a million keys; and the check without pacing, against a rate limiter.
 //!
 //! * `ours`: submits tasks to a pacer and starts them
 //! * `check`: only checks, with a pacer and with governor
@@ -139,7 +139,7 @@ fn perform(system: &str, workload: &str, keys: usize) -> Result<Figures> {
 }
 
 /// Returns all keys in a random order, which differs from pass to pass. Keys are large numbers, as
-/// those of customers are.
+/// ids of customers are.
 fn keys(count: usize, pass: u64) -> Vec<u64> {
     const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
     let mut keys: Vec<u64> = (0..count as u64).map(|key| key.wrapping_mul(SPREAD)).collect();
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn every_system_checks_and_ours_starts_tasks() {
-        // Started tasks are summed up in the process, so other workloads need one of their own.
+        // The sum of started tasks is static, so other workloads need a process of their own.
         for (system, workload) in
             [("tickwheel", "start"), ("tickwheel", "check"), ("governor", "check")]
         {

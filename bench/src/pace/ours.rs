@@ -1,7 +1,8 @@
 //! Submits tasks to a pacer and starts them.
 //!
-//! Except in `threads`, the timer has no thread: this one submits, and then lets the timer turn. So
-//! the two are measured apart, by the real clock, and nothing waits.
+//! Except in `threads`, the timer has no thread: the calling thread submits tasks, and then calls
+//! `turn` to start them. So submitting and starting are measured separately, on the real clock,
+//! without waiting.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -35,7 +36,7 @@ fn submit_all(pacer: &KeyedPacer<u64>, keys: &[u64]) -> Result<()> {
     Ok(())
 }
 
-/// Checks that the task of each key has started so often, and no other task.
+/// Checks that the task of each key has started `times` times, and no other task.
 fn ensure_started(pacer: &KeyedPacer<u64>, keys: &[u64], times: u64) -> Result<()> {
     let stats = pacer.stats();
     let count = keys.len() as u64 * times;
@@ -110,7 +111,7 @@ pub(super) fn wait(count: usize) -> Result<Figures> {
     let all = count * passes.len();
     let processor = time(all, || {
         passes.iter().try_for_each(|keys| submit_all(&pacer, keys))?;
-        // Sleeping takes none of the processor time that is measured.
+        // Sleeping does not count: only processor time is measured.
         while pacer.stats().queued > 0 {
             if let Some(deadline) = timer.next_deadline() {
                 thread::sleep(deadline.saturating_duration_since(Instant::now()));
@@ -123,7 +124,7 @@ pub(super) fn wait(count: usize) -> Result<Figures> {
     Ok(vec![("wait", processor)])
 }
 
-/// Lets a window pass, by a manual clock.
+/// Lets a window pass on a manual clock.
 pub(super) fn forget(count: usize) -> Result<Figures> {
     let keys = keys(count, 0);
     let clock = ManualClock::new();

@@ -1,26 +1,32 @@
 //! The target: a process that answers every request at once, and counts requests.
 //!
-//! It keeps the times of requests to `/t/…`, for each path. `GET /report` returns a summary.
+//! One thread serves all connections, and stamps a request when it has read it: after the request
+//! arrived and before it is answered. So stamps are in order, and windows are exact. Requests to
+//! `/t/…` are counted in windows, for each path. `GET /report` returns a summary.
 
-use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::collections::{HashMap, VecDeque};
+use std::io::{ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use crate::queue::servers::process::{Process, free_port};
 use crate::server::http::Connection;
 
-/// How much shorter windows are at the target than at the server, in microseconds: requests do not
-/// take equally long from one process to the other.
-const TOLERANCE: u64 = 20_000;
-const WINDOW: u64 = 1_000_000;
+const WINDOW: Duration = Duration::from_secs(1);
+/// The event of the listener. Those of connections are their indices.
+const LISTENER: u64 = u64::MAX;
+const MAX_EVENTS: usize = 256;
+/// The least free space of a buffer before a read.
+const ROOM: usize = 4 << 10;
+const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// What a target received.
 #[derive(Debug, Serialize, Deserialize)]
@@ -70,92 +76,128 @@ impl Target {
     }
 }
 
+/// What came so far.
 #[derive(Default)]
 struct Came {
     requests: usize,
     first: Option<Instant>,
     last: Option<Instant>,
-    by_path: HashMap<String, Vec<Instant>>,
+    densest: usize,
+    /// The requests of the last window, by path.
+    recent: HashMap<Vec<u8>, VecDeque<Instant>>,
+}
+
+impl Came {
+    /// Counts a request. Stamps are in order.
+    fn note(&mut self, path: &[u8], now: Instant) {
+        self.requests += 1;
+        self.first.get_or_insert(now);
+        self.last = Some(now);
+        if !path.starts_with(b"/t/") {
+            return;
+        }
+        if !self.recent.contains_key(path) {
+            self.recent.insert(path.to_vec(), VecDeque::new());
+        }
+        let Some(recent) = self.recent.get_mut(path) else { return };
+        recent.push_back(now);
+        while recent.front().is_some_and(|first| now - *first >= WINDOW) {
+            recent.pop_front();
+        }
+        self.densest = self.densest.max(recent.len());
+    }
+
+    fn report(&self) -> Report {
+        let span = self.first.zip(self.last).map_or(Duration::ZERO, |(first, last)| last - first);
+        let span = span.as_micros() as u64;
+        Report { requests: self.requests, span, densest: self.densest }
+    }
+}
+
+/// A connection of a client, and what was read of its next request.
+struct Client {
+    stream: TcpStream,
+    input: Vec<u8>,
 }
 
 /// Serves on a port of loopback until the process is killed.
 pub(super) fn serve(port: u16) -> Result<()> {
     let listener = TcpListener::bind(("127.0.0.1", port))?;
-    let came = Arc::new(Mutex::new(Came::default()));
-    for stream in listener.incoming() {
-        let (stream, came) = (stream?, Arc::clone(&came));
-        stream.set_nodelay(true)?;
-        let serving = thread::Builder::new().stack_size(64 << 10);
-        serving.spawn(move || answer(stream, &came))?;
-    }
-    Ok(())
-}
-
-impl Came {
-    fn note(&mut self, path: &str, now: Instant) {
-        self.requests += 1;
-        self.first.get_or_insert(now);
-        self.last = Some(now);
-        if path.starts_with("/t/") {
-            self.by_path.entry(path.to_owned()).or_default().push(now);
-        }
-    }
-
-    fn report(&self) -> Report {
-        let window = Duration::from_micros(WINDOW - TOLERANCE);
-        let densest = |times: &Vec<Instant>| {
-            // Connections of a path note their requests in the order in which they get the lock.
-            let mut times = times.clone();
-            times.sort_unstable();
-            let in_window = |first: usize| {
-                times[first..].iter().take_while(|&&at| at - times[first] < window).count()
-            };
-            (0..times.len()).map(in_window).max().unwrap_or(0)
-        };
-        let span = self.first.zip(self.last).map_or(Duration::ZERO, |(first, last)| last - first);
-        Report {
-            requests: self.requests,
-            span: span.as_micros() as u64,
-            densest: self.by_path.values().map(densest).max().unwrap_or(0),
-        }
-    }
-}
-
-/// Answers the requests of a connection.
-fn answer(stream: TcpStream, came: &Mutex<Came>) -> Option<()> {
-    let mut writer = stream.try_clone().ok()?;
-    let mut reader = BufReader::new(stream);
-    let (mut line, mut body) = (String::new(), Vec::new());
+    listener.set_nonblocking(true)?;
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    epoll::add(&epoll, &listener, EventData::new_u64(LISTENER), EventFlags::IN)?;
+    let (mut clients, mut free) = (Vec::<Option<Client>>::new(), Vec::new());
+    let mut came = Came::default();
+    let mut events = Vec::with_capacity(MAX_EVENTS);
     loop {
-        line.clear();
-        if reader.read_line(&mut line).ok()? == 0 {
-            return None;
-        }
-        let came_at = Instant::now();
-        let path = line.split(' ').nth(1)?.to_owned();
-        let mut length = 0;
-        while line != "\r\n" {
-            if let Some((name, value)) = line.split_once(':')
-                && name.eq_ignore_ascii_case("content-length")
-            {
-                length = value.trim().parse().ok()?;
-            }
-            line.clear();
-            reader.read_line(&mut line).ok()?;
-        }
-        body.resize(length, 0);
-        reader.read_exact(&mut body).ok()?;
-        let mut came = came.lock().unwrap_or_else(PoisonError::into_inner);
-        let text = if path == "/report" {
-            serde_json::to_string(&came.report()).ok()?
-        } else {
-            came.note(&path, came_at);
-            String::new()
+        match epoll::wait(&epoll, spare_capacity(&mut events), None) {
+            Err(rustix::io::Errno::INTR) => continue,
+            waited => waited?,
         };
-        drop(came);
-        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{text}", text.len());
-        writer.write_all(head.as_bytes()).ok()?;
+        for event in events.drain(..) {
+            let event = event.data.u64();
+            if event == LISTENER {
+                while let Ok((stream, _)) = listener.accept() {
+                    stream.set_nonblocking(true)?;
+                    stream.set_nodelay(true)?;
+                    let place = free.pop().unwrap_or(clients.len());
+                    epoll::add(&epoll, &stream, EventData::new_u64(place as u64), EventFlags::IN)?;
+                    clients.resize_with(clients.len().max(place + 1), || None);
+                    clients[place] = Some(Client { stream, input: Vec::new() });
+                }
+                continue;
+            }
+            let place = event as usize;
+            if clients[place].as_mut().is_some_and(|it| it.answer(&mut came).is_none()) {
+                // Closing the socket takes it out of the epoll set.
+                clients[place] = None;
+                free.push(place);
+            }
+        }
     }
+}
+
+impl Client {
+    /// Reads what is there, and answers the requests in it; `None` once the connection has ended.
+    fn answer(&mut self, came: &mut Came) -> Option<()> {
+        let filled = self.input.len();
+        self.input.resize(filled + ROOM, 0);
+        let read = match self.stream.read(&mut self.input[filled..]) {
+            Ok(0) => return None,
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+            Err(_) => return None,
+        };
+        let now = Instant::now();
+        self.input.truncate(filled + read);
+        while let Some((path, length)) = request(&self.input) {
+            if path == b"/report" {
+                let text = serde_json::to_string(&came.report()).ok()?;
+                let length = text.len();
+                write!(self.stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{text}")
+                    .ok()?;
+            } else {
+                came.note(path, now);
+                self.stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").ok()?;
+            }
+            self.input.drain(..length);
+        }
+        Some(())
+    }
+}
+
+/// Returns the path and the length of the request that these bytes begin with, if it is complete.
+fn request(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let head = bytes.windows(HEAD_END.len()).position(|it| it == HEAD_END)?;
+    let mut lines = bytes[..head].split(|byte| *byte == b'\n');
+    let path = lines.next()?.split(|byte| *byte == b' ').nth(1)?;
+    let body = lines.find_map(|line| {
+        let (name, value) = line.split_at_checked(b"content-length:".len())?;
+        let is_length = name.eq_ignore_ascii_case(b"content-length:");
+        is_length.then(|| std::str::from_utf8(value).ok()?.trim().parse().ok())?
+    });
+    let length = head + HEAD_END.len() + body.unwrap_or(0);
+    (bytes.len() >= length).then_some((path, length))
 }
 
 #[cfg(test)]
@@ -165,12 +207,25 @@ mod tests {
     #[test]
     fn windows_are_counted_for_each_path() {
         let began = Instant::now();
-        let at = |ms: &u64| began + Duration::from_millis(*ms);
         let mut came = Came::default();
-        came.by_path.insert("/t/1".into(), [0, 500, 979, 981, 1_400].iter().map(at).collect());
-        came.by_path.insert("/t/2".into(), [0, 1_000].iter().map(at).collect());
-        assert_eq!(came.report().densest, 4);
-        came.note("/", began);
-        assert_eq!((came.report().requests, came.by_path.len()), (1, 2));
+        for ms in [0, 500, 980, 999, 1_000, 1_400] {
+            came.note(b"/t/1", began + Duration::from_millis(ms));
+        }
+        for ms in [1_500, 2_500] {
+            came.note(b"/t/2", began + Duration::from_millis(ms));
+        }
+        came.note(b"/", began + Duration::from_millis(2_500));
+        let report = came.report();
+        assert_eq!((report.densest, report.requests, report.span), (4, 9, 2_500_000));
+        assert_eq!(came.recent.len(), 2);
+    }
+
+    #[test]
+    fn a_request_ends_with_its_body() {
+        let text = b"POST /t/7 HTTP/1.1\r\nhost: a\r\nContent-Length: 3\r\n\r\nabcGET";
+        assert_eq!(request(text), Some((&b"/t/7"[..], text.len() - 3)));
+        assert_eq!(request(&text[..text.len() - 4]), None);
+        assert_eq!(request(b"GET /report HTTP/1.1\r\n\r\n").map(|it| it.1), Some(24));
+        assert_eq!(request(b"GET / HTTP/1.1\r\n"), None);
     }
 }

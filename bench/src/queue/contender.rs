@@ -8,7 +8,7 @@ use super::job::Job;
 
 /// How long a worker waits for jobs before it checks whether all are done.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(200);
-/// The time of a lease: longer than any run.
+/// The duration of a lease: longer than any run.
 pub(crate) const LEASE: Duration = Duration::from_mins(10);
 /// How often a worker polls a queue that cannot notify it.
 pub(crate) const POLL: Duration = Duration::from_millis(1);
@@ -26,13 +26,13 @@ pub(crate) trait Contender: Sync {
 
 /// A client that sends one request at a time.
 pub(crate) trait Caller {
-    /// Acknowledges a reserved job.
+    /// Identifies a reserved job in an acknowledgement.
     type Ticket;
 
-    /// Puts jobs together. When this returns, they are as durable as the system promises.
+    /// Puts jobs in one request. When this returns, they are as durable as the system promises.
     fn put(&mut self, jobs: Vec<Job>) -> Result<()>;
 
-    /// Reserves up to `most` due jobs, with their payloads. Waits a little for the first.
+    /// Reserves up to `most` due jobs, with their payloads. Waits up to [`PATIENCE`] for the first.
     fn reserve(&mut self, most: usize) -> Result<Vec<(Self::Ticket, Vec<u8>)>>;
 
     /// Acknowledges jobs, which are then deleted.
@@ -44,7 +44,7 @@ pub(crate) trait Caller {
 
 /// A client that can send commands before earlier ones are answered.
 pub(crate) trait Pipelined: Caller {
-    /// Puts jobs by a command each, sent together. When this returns, they are as durable as after
-    /// `put`.
+    /// Puts each job with a command of its own, and sends the commands together. When this returns,
+    /// they are as durable as after `put`.
     fn put_each(&mut self, jobs: Vec<Job>) -> Result<()>;
 }

@@ -15,7 +15,8 @@ const WEEK: Duration = Duration::from_hours(7 * 24);
 pub(crate) struct Job {
     /// In whole milliseconds of the wall clock.
     pub(crate) due: u64,
-    /// The time from creation until then: whole seconds, because beanstalkd accepts no other.
+    /// The time from creation until the job is due: whole seconds, because beanstalkd accepts
+    /// nothing finer.
     pub(crate) delay: Duration,
     pub(crate) key: Option<String>,
     pub(crate) payload: Vec<u8>,
@@ -55,7 +56,8 @@ pub(crate) fn read(payload: &[u8]) -> Option<(u64, u64)> {
     Some((value(number)?, value(due)?))
 }
 
-/// Writes digits faster than formatting does: jobs are created while the clock runs.
+/// Formats a number as hexadecimal digits, faster than `format!`: jobs are created while the clock
+/// runs.
 fn digits(number: u64) -> [u8; DIGITS] {
     let digit = |place| b"0123456789abcdef"[(number >> (60 - 4 * place)) as usize & 15];
     std::array::from_fn(digit)

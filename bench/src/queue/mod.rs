@@ -1,4 +1,4 @@
-//! The durable queue against those that are used as one: Redis, PostgreSQL and beanstalkd.
+//! The durable queue against systems that are used as one: Redis, PostgreSQL and beanstalkd.
 //!
 //! * `job`: the jobs that all systems are given
 //! * `contender`, `ours`, `peers`: the systems
@@ -31,9 +31,9 @@ use crate::suite::{
 
 pub(crate) struct Queue;
 
-/// Systems whose answers survive a power failure.
+/// Systems whose confirmed jobs survive a power failure.
 const SYNCED: &[&str] = &["tickwheel", "redis-always", "postgresql-on", "beanstalkd-f0"];
-/// Systems that may lose the answers of the last moment to a power failure.
+/// Systems that may lose the jobs confirmed last in a power failure.
 const RELAXED: &[&str] =
     &["tickwheel-interval", "redis-everysec", "postgresql-off", "beanstalkd-f50"];
 const WORK: &[&str] =
@@ -127,7 +127,7 @@ beanstalkd. Each run starts its own, on a free port of loopback, and stops it.",
         INTERVAL.under("restart", 2.0),
         INTERVAL.under("restart-many", 5.0),
         SYNC.under("late-p99", 5.0),
-        // 200 MiB beside the cache of 32 MiB.
+        // 200 MiB plus the cache of 32 MiB.
         INTERVAL.at_most("memory-many", 232.0),
         INTERVAL.at_most("memory-many-again", 232.0),
         SYNC.at_most("early", 0.0),
@@ -154,8 +154,9 @@ impl Suite for Queue {
         vec![flag("full", help)]
     }
 
-    /// Memory and the time to restart do not depend on when data is synced, so only the quicker
-    /// class is filled for that. Lateness is measured where it is harder.
+    /// Memory and restart time do not depend on when data is synced, so they are measured only for
+    /// the systems that are quicker to fill. Lateness is measured for those that sync each answer,
+    /// where it is harder to keep low.
     fn does(&self, system: &str, workload: &str) -> bool {
         match workload {
             "pending" => RELAXED.contains(&system),

@@ -10,7 +10,7 @@ use super::contender::{Caller, Contender, LEASE, PATIENCE};
 use super::job::Job;
 
 const QUEUE: &str = "bench";
-/// The interval of the strictest peer.
+/// The interval between syncs: that of the strictest peer.
 const INTERVAL: Duration = Duration::from_millis(50);
 /// The cache for reads: the default of `Builder::cache`.
 const CACHE: u64 = 32 << 20;

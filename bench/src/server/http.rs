@@ -1,8 +1,8 @@
-//! A small client of HTTP/1.1: one connection that is kept, one request at a time.
+//! A small client of HTTP/1.1: one keep-alive connection, one request at a time.
 //!
-//! It shares two cores with the service, so it does little: a request is one write, an answer mostly
-//! one read into the same buffer. It reads only what the service sends: answers with a length, or in
-//! chunks without trailers.
+//! The client shares two cores with the service, so it is cheap: a request is one write, and an
+//! answer is mostly one read into a reused buffer. It understands only the answers that the service
+//! sends: with a length, or in chunks without trailers.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!((answer.status, answer.body), (200, &b"hello, wide worl"[..]));
         let refused = connection.ask("GET", "/", b"").unwrap().expect(200);
         assert!(refused.is_err_and(|error| error.to_string().contains("404")));
-        // The server is gone by now.
+        // The server has closed the connection by now.
         assert!(connection.ask("GET", "/", b"").is_err());
     }
 

@@ -11,7 +11,7 @@
 mod client;
 pub(crate) mod http;
 mod measure;
-mod ours;
+pub(crate) mod ours;
 mod pending;
 pub(crate) mod program;
 

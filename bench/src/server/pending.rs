@@ -1,8 +1,9 @@
-//! The cost of jobs that are due in a week, to the service.
+//! Measures what jobs that are due in a week cost the service.
 //!
-//! The service is filled over HTTP, killed, and started again: first answer. It is left alone for a
-//! while: processor time and memory. It is stopped and started once more: first answer. It must
-//! report all jobs each time.
+//! The service is filled over HTTP, killed and restarted; the time until its first answer is
+//! measured. Then it idles, and processor time and memory are measured. It is stopped and
+//! restarted, and the time until the first answer is measured again. It must report all jobs after
+//! each restart.
 
 use std::fs;
 use std::thread::sleep;
@@ -15,10 +16,11 @@ use crate::queue::measure::pending::{ensure_all, fill};
 use crate::queue::measure::time;
 use crate::suite::{Figures, Run};
 
-/// Nothing is measured while the service is filled, so that a sync now and then suffices.
+/// The durability while the service is filled: nothing is measured then, so syncing at intervals is
+/// enough.
 const FILLING: &str = "50ms";
 const SYNCED: &str = "sync";
-/// The time for work that a start leaves to be done.
+/// The pause for work that continues after a start.
 const CALM: Duration = Duration::from_secs(2);
 
 pub(super) fn measure(run: &Run) -> Result<Figures> {

@@ -57,13 +57,13 @@ fn arguments(port: u16, folder: &Path, durability: &str) -> [String; 6] {
         format!("--data={}", folder.join("data").display()),
         format!("--durability={durability}"),
         "--access-log=errors".to_owned(),
-        // All connections come from one address, which would be limited.
+        // All connections come from one address, so the rate limit for an address would apply.
         "--limits-rate=0".to_owned(),
     ]
 }
 
-/// Starts the service in a folder, with the data that is there. Returns its process, a client, and
-/// the time until the first answer.
+/// Starts the service in a folder, with the data in it. Returns its process, a client, and the time
+/// until the first answer.
 pub(super) fn start(
     binary: &Path,
     folder: &Path,

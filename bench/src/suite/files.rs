@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use super::options::Choice;
 
-/// `bench/results`, wherever the program is called from.
+/// The path of `bench/results`, independent of the working directory.
 const RESULTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/results");
 
 /// The files that the user asked for.
@@ -52,7 +52,7 @@ fn check(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes `text` and says so.
+/// Writes `text` to each path and prints the path.
 pub(super) fn write(paths: &[PathBuf], text: &str) -> Result<()> {
     for path in paths {
         fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;

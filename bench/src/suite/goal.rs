@@ -7,7 +7,7 @@ use super::results::Results;
 use super::table::Table;
 use super::{Figure, Spec, System};
 
-/// What a figure of one of our systems should reach.
+/// A bound or ratio that a figure of one of our systems should reach.
 pub(crate) struct Goal {
     system: &'static str,
     figure: &'static str,
@@ -15,13 +15,11 @@ pub(crate) struct Goal {
 }
 
 enum Wanted {
-    AtMost(f64),
-    Under(f64),
-    AtLeast(f64),
-    /// At least so many times better than a figure of a system.
-    Times(f64, &'static str, &'static str),
-    /// At least so many times better than this figure of the best peer in the same table.
-    TimesBest(f64, &'static str),
+    /// A value that satisfies a comparison with a bound. The text names the comparison.
+    Bound(&'static str, f64, fn(&f64, &f64) -> bool),
+    /// At least this many times better than a figure of a system; without a system, than the best
+    /// peer in the same table.
+    Times(f64, Option<&'static str>, &'static str),
 }
 
 /// Sets goals for a system.
@@ -30,15 +28,15 @@ pub(crate) struct Of(pub(crate) &'static str);
 
 impl Of {
     pub(crate) const fn at_most(self, figure: &'static str, most: f64) -> Goal {
-        Goal { system: self.0, figure, wanted: Wanted::AtMost(most) }
+        Goal { system: self.0, figure, wanted: Wanted::Bound("at most", most, f64::le) }
     }
 
     pub(crate) const fn under(self, figure: &'static str, bound: f64) -> Goal {
-        Goal { system: self.0, figure, wanted: Wanted::Under(bound) }
+        Goal { system: self.0, figure, wanted: Wanted::Bound("under", bound, f64::lt) }
     }
 
     pub(crate) const fn at_least(self, figure: &'static str, least: f64) -> Goal {
-        Goal { system: self.0, figure, wanted: Wanted::AtLeast(least) }
+        Goal { system: self.0, figure, wanted: Wanted::Bound("at least", least, f64::ge) }
     }
 
     /// Compares the same figure of two systems.
@@ -54,7 +52,7 @@ impl Of {
         peer: &'static str,
         other: &'static str,
     ) -> Goal {
-        Goal { system: self.0, figure, wanted: Wanted::Times(times, peer, other) }
+        Goal { system: self.0, figure, wanted: Wanted::Times(times, Some(peer), other) }
     }
 
     /// Compares with the peer that is best at a figure.
@@ -64,7 +62,7 @@ impl Of {
         times: f64,
         other: &'static str,
     ) -> Goal {
-        Goal { system: self.0, figure, wanted: Wanted::TimesBest(times, other) }
+        Goal { system: self.0, figure, wanted: Wanted::Times(times, None, other) }
     }
 }
 
@@ -92,41 +90,36 @@ impl Goal {
         let (system, figure) = (spec.system(self.system)?, spec.figure(self.figure)?);
         let value = results.value(self.system, self.figure)?;
         let what = self.what(spec, system, figure);
-        let bound = |word: &str, bound: f64, reached: bool| {
-            let (unit, text) = (figure.unit.name(), figure.unit.text(value));
-            let bound = if bound.fract() == 0.0 && bound < 1_000.0 {
-                bound.to_string()
-            } else {
-                figure.unit.text(bound)
-            };
-            let wanted = format!("{word} {bound} {unit}");
-            Some(Verdict {
-                what: what.clone(),
-                wanted,
-                measured: format!("{text} {unit}"),
-                reached,
-            })
-        };
-        match self.wanted {
-            Wanted::AtMost(most) => bound("at most", most, value <= most),
-            Wanted::Under(most) => bound("under", most, value < most),
-            Wanted::AtLeast(least) => bound("at least", least, value >= least),
-            Wanted::Times(times, peer, other) => {
-                let theirs = results.value(peer, other)?;
-                let against = against(spec, system, figure, spec.system(peer)?, other)?;
-                let ratio = Results::advantage(figure, value, theirs)?;
-                Some(Verdict::ratio(format!("{what}, against {against}"), times, ratio))
+        Some(match self.wanted {
+            Wanted::Bound(word, bound, holds) => {
+                let (unit, text) = (figure.unit.name(), figure.unit.text(value));
+                let reached = holds(&value, &bound);
+                let bound = if bound.fract() == 0.0 && bound < 1_000.0 {
+                    bound.to_string()
+                } else {
+                    figure.unit.text(bound)
+                };
+                let wanted = format!("{word} {bound} {unit}");
+                Verdict { what, wanted, measured: format!("{text} {unit}"), reached }
             }
-            Wanted::TimesBest(times, other) => {
-                let mut tables = spec.sections.iter().map(|it| spec.systems_of(it.systems));
-                let table = tables.find(|all| all.iter().any(|it| it.name == self.system))?;
-                let (peer, theirs) =
-                    results.best_peer(results.sizes[0], &table, spec.figure(other)?)?;
+            Wanted::Times(times, peer, other) => {
+                let (peer, theirs) = match peer {
+                    Some(name) => (spec.system(name)?, results.value(name, other)?),
+                    None => self.best_peer(results, other)?,
+                };
                 let against = against(spec, system, figure, peer, other)?;
                 let ratio = Results::advantage(figure, value, theirs)?;
-                Some(Verdict::ratio(format!("{what}, against {against}"), times, ratio))
+                Verdict::ratio(format!("{what}, against {against}"), times, ratio)
             }
-        }
+        })
+    }
+
+    /// Returns the best peer in the table of this goal's system.
+    fn best_peer(&self, results: &Results, figure: &str) -> Option<(&'static System, f64)> {
+        let spec = results.spec;
+        let mut tables = spec.sections.iter().map(|it| spec.systems_of(it.systems));
+        let table = tables.find(|all| all.iter().any(|it| it.name == self.system))?;
+        results.best_peer(results.sizes[0], &table, spec.figure(figure)?)
     }
 
     /// Names the figure, and the system unless it is the one that goals are usually about.
@@ -140,7 +133,7 @@ impl Goal {
     #[cfg(test)]
     pub(super) fn systems(&self) -> Vec<&'static str> {
         match self.wanted {
-            Wanted::Times(_, peer, _) => vec![self.system, peer],
+            Wanted::Times(_, Some(peer), _) => vec![self.system, peer],
             _ => vec![self.system],
         }
     }
@@ -148,8 +141,8 @@ impl Goal {
     #[cfg(test)]
     pub(super) fn figures(&self) -> Vec<&'static str> {
         match self.wanted {
-            Wanted::Times(_, _, other) | Wanted::TimesBest(_, other) => vec![self.figure, other],
-            _ => vec![self.figure],
+            Wanted::Times(_, _, other) => vec![self.figure, other],
+            Wanted::Bound(..) => vec![self.figure],
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Removes the data of a comparison, even one that is interrupted.
 //!
-//! Ctrl-C ends this program and all that it started, so none of them can remove the data. A shell in
-//! a process group of its own, which Ctrl-C does not reach, waits until this program has ended and
+//! Ctrl-C ends this program and its children, so none of them can remove the data. A shell in a
+//! process group of its own, which Ctrl-C does not reach, waits until this program has ended and
 //! then removes the folders.
 
 use std::os::unix::process::CommandExt;
@@ -10,8 +10,8 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result};
 
-/// Waits for the end of its input and removes the folders that it is given; twice, because a server
-/// that is being killed may still write.
+/// A script that waits for the end of its input and then removes the folders in its arguments. It
+/// removes them twice, because a server that is being killed may still write.
 const SWEEP: &str = "cat > /dev/null; rm -rf -- \"$@\"; sleep 0.3; rm -rf -- \"$@\"";
 
 /// Removes folders when it is dropped, and also when this process is killed.
@@ -31,7 +31,7 @@ impl Leftovers {
 
 impl Drop for Leftovers {
     fn drop(&mut self) {
-        // `wait` closes the input first. The shell itself prints what it cannot remove.
+        // `wait` closes the input first. The shell prints an error if it cannot remove a folder.
         let _ = self.shell.wait();
     }
 }
@@ -48,7 +48,7 @@ mod tests {
         fs::create_dir_all(one.join("inner")).unwrap();
         fs::create_dir_all(&folder).unwrap();
         let leftovers = Leftovers::of([one.clone(), other.clone()]).unwrap();
-        // Created later, as runs do.
+        // Runs also create their folders later.
         fs::create_dir(&other).unwrap();
         assert!(one.exists() && other.exists());
         drop(leftovers);

@@ -1,5 +1,5 @@
-//! The machine that figures are measured on, without its name. Properties that cannot be read are
-//! "unknown".
+//! The machine that figures are measured on, without its host name. A property that cannot be read
+//! is "unknown".
 
 use std::fmt;
 use std::fs;

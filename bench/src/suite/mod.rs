@@ -8,7 +8,7 @@
 //! * `results`, `goal`: the medians, and whether they reach the goals
 //! * `report`, `table`, `chart`, `files`: the result as Markdown, JSON and SVG
 //! * `unit`, `numbers`: how values are written
-//! * `origin`, `machine`: the command, versions and hardware behind a result
+//! * `origin`, `machine`: the command, versions and hardware of a result
 //! * `leftovers`: removes the runs' data, even after Ctrl-C
 
 pub(crate) mod chart;
@@ -58,7 +58,7 @@ pub(crate) trait Suite: Sync {
         true
     }
 
-    /// Returns `false` for a run that the user must ask for.
+    /// Returns `false` for a run that is left out unless the user asks for it.
     fn includes(&self, _choice: &Choice, _case: &Case) -> bool {
         true
     }
@@ -77,7 +77,7 @@ pub(crate) trait Suite: Sync {
     /// Does one run in this process.
     fn run(&self, run: &Run) -> Result<Outcome>;
 
-    /// Does a part of a run that needs a process of its own, named by the setting `helper`.
+    /// Does a part of a run in a process of its own. The setting `helper` names the part.
     fn help(&self, _run: &Run) -> Result<()> {
         bail!("{} has no helpers", self.spec().name)
     }
@@ -97,7 +97,7 @@ pub(crate) struct Spec {
     pub(crate) examples: &'static str,
     pub(crate) title: &'static str,
     pub(crate) sizes: Option<Sizes>,
-    /// Whether a run stores data. It then has a folder, which is removed after it.
+    /// Whether a run stores data. Such a run has a folder, which is removed afterwards.
     pub(crate) stores: bool,
     /// In the order in which they run.
     pub(crate) workloads: &'static [Workload],
@@ -114,20 +114,20 @@ pub(crate) struct Spec {
     pub(crate) notes: &'static str,
 }
 
-/// How many timers or keys there are.
+/// The numbers of timers or keys of a suite.
 pub(crate) struct Sizes {
-    /// The option that sets it. It takes a list if there are several usual sizes.
+    /// The option that sets the size. It takes a list if `usual` has several sizes.
     pub(crate) option: &'static str,
-    /// What is counted. Also the name of the setting.
+    /// The things that are counted, and the name of the setting.
     pub(crate) things: &'static str,
     pub(crate) usual: &'static [usize],
     pub(crate) quick: usize,
     pub(crate) most: usize,
-    /// More bytes than any system needs for one of them.
+    /// An upper bound of the bytes that a system needs for each of them.
     pub(crate) bytes: usize,
 }
 
-/// What a run makes a system do.
+/// The work that a system does in a run.
 pub(crate) struct Workload {
     pub(crate) name: &'static str,
     /// The usual number of rounds. With 1, `--rounds` does not apply.
@@ -155,15 +155,15 @@ pub(crate) struct Figure {
 
 /// A table of the report.
 pub(crate) struct Section {
-    /// Empty if the table needs none.
+    /// The heading of the table; empty for none.
     pub(crate) heading: &'static str,
     /// The systems of this table; all if empty. The first is compared with the others.
     pub(crate) systems: &'static [&'static str],
-    /// The last columns: how many times better than these the first system is.
+    /// The last columns: how many times better the first system is than each of these.
     pub(crate) versus: &'static [Versus],
 }
 
-/// Whom the first system of a table is compared with.
+/// The system that the first one of a table is compared with.
 pub(crate) enum Versus {
     BestPeer,
     System(&'static str),
@@ -231,7 +231,7 @@ impl Spec {
     }
 }
 
-/// One cell of a comparison, in one round.
+/// One workload on one system, in one round.
 pub(crate) struct Case {
     pub(crate) system: &'static System,
     pub(crate) workload: &'static Workload,
@@ -244,11 +244,11 @@ pub(crate) struct Case {
 #[derive(Default)]
 pub(crate) struct Ready {
     pub(crate) versions: Vec<Version>,
-    /// Settings of every run, beside those of [`Suite::settings`].
+    /// Settings of every run, in addition to those of [`Suite::settings`].
     pub(crate) settings: Vec<(&'static str, String)>,
 }
 
-/// A run as its process is told about it.
+/// A run, as described by the arguments of its process.
 pub(crate) struct Run {
     pub(crate) system: &'static System,
     pub(crate) workload: &'static Workload,
@@ -320,10 +320,10 @@ impl Run {
     }
 }
 
-/// Figures by name, as a run yields them.
+/// The figures that a run measured, by name.
 pub(crate) type Figures = Vec<(&'static str, f64)>;
 
-/// What a run prints: one line of JSON.
+/// The result of a run, printed as one line of JSON.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Outcome {
     /// Equal for all systems that did the same work.

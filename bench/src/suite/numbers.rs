@@ -9,7 +9,7 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     f64::midpoint(sorted[lower], sorted[upper])
 }
 
-/// Returns the value that a share of all values do not exceed.
+/// Returns the smallest value that `share` of all values do not exceed.
 pub(crate) fn quantile(sorted: &[i64], share: f64) -> i64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     sorted[rank.max(1) - 1]
@@ -24,7 +24,7 @@ pub(crate) fn count(count: usize) -> String {
     }
 }
 
-/// Writes a value with as many digits as mean something.
+/// Writes a value with its significant digits.
 pub(crate) fn figure_text(value: f64) -> String {
     if value < 9.95 { format!("{value:.1}") } else { format!("{value:.0}") }
 }
@@ -40,7 +40,7 @@ pub(crate) fn ratio_text(ratio: f64) -> String {
     }
 }
 
-/// Reads a number as people write it, from 1 to `most`.
+/// Parses a number from 1 to `most`, such as 500k, 1m or 2000000.
 pub(super) fn parse_count(text: &str, things: &str, most: usize) -> Result<usize, String> {
     let (digits, unit) = match text.to_ascii_lowercase() {
         text if text.ends_with('k') => (text[..text.len() - 1].to_owned(), 1_000),

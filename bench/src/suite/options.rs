@@ -1,4 +1,4 @@
-//! The command line of a suite: the options that all suites have, and those of its own.
+//! The command line of a suite: the options of all suites, and those of this suite.
 
 use std::path::PathBuf;
 
@@ -98,7 +98,7 @@ fn peers(spec: &'static Spec) -> Vec<PossibleValue> {
     values.chain([PossibleValue::new("none").help("Our own systems alone")]).collect()
 }
 
-/// Returns the number of rounds, and the workloads that have fewer.
+/// Returns the number of rounds as text, with the workloads that have fewer.
 pub(super) fn rounds_text(rounds: impl IntoIterator<Item = (&'static Workload, u32)>) -> String {
     let rounds: Vec<_> = rounds.into_iter().collect();
     let most = rounds.iter().map(|(_, rounds)| *rounds).max().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Where a report comes from: the command, the date, and the versions of peers.
+//! The origin of a report: the command, the date, and the versions of peers.
 
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ pub(crate) struct Version {
     pub(crate) version: String,
 }
 
-/// Lists all peers in a line.
+/// Lists all peers in one line.
 pub(crate) fn versions(peers: &[Version]) -> String {
     let name = |peer: &Version| format!("{} {}", peer.name, peer.version);
     let names: Vec<String> = peers.iter().map(name).collect();

@@ -1,4 +1,4 @@
-//! A comparison from the command line to its report.
+//! Runs a comparison and writes its report.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -54,7 +54,7 @@ pub(crate) fn compare(suite: &dyn Suite, choice: &Choice) -> Result<()> {
     files::write(&files.markdown, &format!("# {}\n\n{report}", choice.spec.title))
 }
 
-/// The results, and where they come from.
+/// The results and their origin.
 struct Report {
     command: String,
     date: String,

@@ -10,7 +10,7 @@ use super::{Figure, Spec, System};
 #[derive(Serialize)]
 pub(super) struct Series {
     system: &'static str,
-    /// How many timers, in suites with several sizes.
+    /// The number of timers, in suites with several sizes.
     #[serde(skip_serializing_if = "Option::is_none")]
     timers: Option<usize>,
     figure: &'static str,
@@ -72,13 +72,14 @@ impl Results {
         self.series.iter().find(same).map(|series| series.value)
     }
 
-    /// Returns how many times better than a peer's our value is, where that says something.
+    /// Returns how many times better our value is than a peer's; `None` for counts of errors and
+    /// for zero.
     pub(super) fn advantage(figure: &Figure, ours: f64, theirs: f64) -> Option<f64> {
         let unit = figure.unit;
         (!unit.is_count() && ours > 0.0).then(|| unit.advantage(ours, theirs))
     }
 
-    /// Returns the best of some systems that are not ours.
+    /// Returns the best of the peers among some systems.
     pub(super) fn best_peer(
         &self,
         size: usize,
@@ -91,7 +92,7 @@ impl Results {
         values.max_by(|(_, one), (_, other)| figure.unit.advantage(*one, *other).total_cmp(&1.0))
     }
 
-    /// Returns those of the systems of which anything was measured.
+    /// Returns the systems that have any results.
     pub(super) fn measured(&self, systems: &[&'static System]) -> Vec<&'static System> {
         let has = |system: &&&System| self.series.iter().any(|it| it.system == system.name);
         systems.iter().filter(has).copied().collect()

@@ -1,7 +1,7 @@
 //! Runs everything in turns: in each round, for each workload, each system once.
 //!
-//! Systems follow each other directly on the same work, and a different one begins in each round.
-//! So a machine that is slower for a while is slower for all of them. Every run is a process of its
+//! Systems do the same work directly after one another, and each round begins with a different one.
+//! So a machine that is slower for a while is slower for all systems. Every run is a process of its
 //! own: this program with the hidden subcommand `run`, or a harness in another language.
 
 use std::process::Command;
@@ -17,7 +17,7 @@ use super::results::Results;
 use super::{Case, Outcome, Ready, Spec, Suite, System, Workload};
 use crate::memory::touch;
 
-/// One workload, by each system once.
+/// One workload, run once by each system.
 pub(super) struct Turn {
     round: u32,
     pub(super) workload: &'static Workload,
@@ -25,7 +25,7 @@ pub(super) struct Turn {
     systems: Vec<&'static System>,
 }
 
-/// Returns all that the user chose, in the order in which it runs.
+/// Returns the turns that the user chose, in the order in which they run.
 pub(super) fn turns(suite: &dyn Suite, choice: &Choice) -> Vec<Turn> {
     let most = choice.workloads().map(|workload| choice.rounds(workload)).max().unwrap_or(0);
     let mut turns = Vec::new();
@@ -48,7 +48,7 @@ pub(super) fn turns(suite: &dyn Suite, choice: &Choice) -> Vec<Turn> {
     turns
 }
 
-/// Does all turns.
+/// Runs all turns and collects their figures.
 pub(super) fn run_all(
     suite: &dyn Suite,
     choice: &Choice,
@@ -95,7 +95,7 @@ pub(super) fn run_all(
     Ok(results)
 }
 
-/// Names a run for people.
+/// Returns the name of a run for messages.
 fn what(choice: &Choice, turn: &Turn, system: &System) -> String {
     let things = choice.spec.sizes.as_ref().map(|sizes| sizes.things);
     let with = things.map_or_else(String::new, |it| format!(" with {} {it}", count(turn.size)));
@@ -121,7 +121,8 @@ fn command(suite: &dyn Suite, choice: &Choice, ready: &Ready, case: &Case) -> Re
     Ok(command)
 }
 
-/// Returns this program, told to run a system. A run that starts servers dies with this process.
+/// Returns the command that runs a system in this program. A run that starts servers is killed when
+/// this process ends.
 pub(crate) fn this_program(spec: &Spec, system: &System) -> Result<Command> {
     let program = std::env::current_exe().context("cannot find the path of this program")?;
     let mut command = if spec.stores {
@@ -135,7 +136,7 @@ pub(crate) fn this_program(spec: &Spec, system: &System) -> Result<Command> {
     Ok(command)
 }
 
-/// Runs a command that prints its outcome as JSON. An error names `what` failed.
+/// Runs a command that prints its outcome as JSON. The error of a failure begins with `what`.
 fn outcome<T: DeserializeOwned>(mut command: Command, what: &str) -> Result<T> {
     let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
     if !output.status.success() {

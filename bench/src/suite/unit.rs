@@ -19,18 +19,18 @@ pub(crate) enum Unit {
     JobsPerSecond,
     /// For each pending timer or known key.
     Bytes,
-    /// Millions of bytes of a file.
+    /// The size of a file in millions of bytes.
     Megabytes,
     /// Resident memory.
     Mebibytes,
     PercentOfCore,
-    /// The used part of what is allowed. More is better.
+    /// The used part of an allowed rate. More is better.
     PercentOfRate,
-    /// A number of timers that did something wrong.
+    /// A number of misbehaving timers.
     Timers,
-    /// A number of jobs that something wrong happened to.
+    /// A number of jobs that were handled wrongly.
     Jobs,
-    /// A number of requests within a time.
+    /// A number of requests in a period.
     Requests,
 }
 
@@ -55,7 +55,7 @@ impl Unit {
         }
     }
 
-    /// Writes a value with as many digits as mean something.
+    /// Writes a value with its significant digits.
     pub(crate) fn text(self, value: f64) -> String {
         match self {
             Self::JobsPerSecond if value >= 9_950.0 => format!("{:.0}k", value / 1_000.0),
@@ -74,7 +74,7 @@ impl Unit {
         }
     }
 
-    /// Returns `true` if the worst round counts, and ratios say nothing.
+    /// Returns `true` for counts: their worst round is reported, and ratios of them mean nothing.
     pub(crate) fn is_count(self) -> bool {
         matches!(self, Self::Timers | Self::Jobs | Self::Requests)
     }

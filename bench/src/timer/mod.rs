@@ -33,7 +33,8 @@ pub(crate) struct Timer;
 const TIMERS: usize = 1_000_000;
 /// Pauses grow with the number of timers, so they are measured with more of them.
 const PAUSE_TIMES: usize = 10;
-/// The default configuration of our timer and the peers; the table has the others as well.
+/// The chart shows our timer in its default configuration and the peers; the table shows all
+/// systems.
 const CHART: &[&str] = &["tickwheel", "go", "netty", "jdk", "tokio", "async-io"];
 const OURS: Of = Of("tickwheel");
 
@@ -140,7 +141,7 @@ apt-get, and a Go toolchain from PyPI into bench/target.",
         OURS.times("churn-wall", 2.0, "netty-parallel"),
         OURS.times("two-producers-wall", 1.5, "netty"),
         OURS.times("two-producers-wall", 1.5, "netty-parallel"),
-        // Netty has no reset: its users cancel and schedule.
+        // Netty has no reset: its users cancel and schedule again.
         OURS.times_other("reset-cpu", 12.0, "netty", "churn-cpu"),
         OURS.times("fire-cpu", 3.0, "netty"),
         OURS.times("fire-p99", 1.0, "netty"),
@@ -149,7 +150,7 @@ apt-get, and a Go toolchain from PyPI into bench/target.",
         OURS.times("cancel-cpu", 4.0, "tokio"),
         OURS.times("reset-cpu", 3.0, "tokio"),
         OURS.times("fire-cpu", 8.0, "tokio"),
-        // The throughput of several threads against that of one.
+        // The throughput of several threads, compared with that of one.
         OURS.times_other("two-producers-wall", 1.7, "tickwheel", "schedule-wall"),
         OURS.times_other("two-churn-wall", 1.7, "tickwheel", "churn-wall"),
         OURS.times_other("two-cancel-wall", 1.3, "tickwheel", "cancel-wall"),
@@ -201,8 +202,9 @@ impl Suite for Timer {
         vec![flag("huge-pages", help)]
     }
 
-    /// Netty and the JDK cannot reset. Other configurations of a system do only what is different
-    /// for them. Threads are compared with those of Netty and tokio; pauses are ours alone.
+    /// Netty and the JDK cannot reset. Variants of a system do only the workloads in which they
+    /// differ. Workloads with threads are compared with Netty and tokio; pauses are measured for
+    /// our timer alone.
     fn does(&self, system: &str, workload: &str) -> bool {
         if workload == "pause" {
             return system == "tickwheel";
@@ -230,7 +232,7 @@ impl Suite for Timer {
         let timers = case.size * if workload == "pause" { PAUSE_TIMES } else { 1 };
         let lead_ms = match (quick, workload) {
             (true, _) | (_, "blocked") => 500,
-            // The slowest takes less than two seconds for a million.
+            // The slowest system needs less than two seconds for a million.
             _ => 2_000 + 2_000 * timers.div_ceil(TIMERS) as u64,
         };
         let span_ms = if quick { 1_000 } else { 5_000 };

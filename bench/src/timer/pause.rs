@@ -1,7 +1,8 @@
-//! The longest calls of our timer, and of a second thread that uses it at the same time.
+//! Measures the longest call of our timer, and that of a second thread that uses it at the same
+//! time.
 //!
-//! A preempted thread seems to pause as well. So a long call counts only if the kernel has not
-//! preempted its thread since the previous long call.
+//! A call also takes long if its thread is preempted. So a long call counts only if the kernel has
+//! not preempted its thread since the previous long call.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +66,7 @@ pub(super) fn pause(plan: &Plan) -> Outcome {
         beside(&Timer::new(), |timer| fire_at_once(timer, plan)),
     ];
     figures.push(("pause-wait", waits.into_iter().fold(0.0, f64::max)));
-    Outcome::new(Checksum::default().delays(&delays).0, figures)
+    Checksum::default().delays(&delays).outcome(figures)
 }
 
 /// Does `work` while a second thread schedules and cancels. Returns the second thread's longest call
@@ -80,7 +81,7 @@ fn beside(timer: &Timer, work: impl FnOnce(&Timer)) -> f64 {
                 let timeout = longest.call(|| timer.after(hour, || ()));
                 let timeout = timeout.expect("the timer runs and has no limit");
                 longest.call(|| timeout.cancel());
-                // The timer and the first thread need the cores.
+                // Leaves the cores to the timer and the first thread.
                 thread::sleep(Duration::from_micros(100));
             }
             longest.milliseconds()
@@ -123,7 +124,7 @@ fn fire_at_once(timer: &Timer, plan: &Plan) {
     for _ in 0..plan.size.timers {
         timer.at(deadline, || ()).expect("the timer runs and has no limit");
     }
-    // At most the other thread's timer is left.
+    // Only the timer of the other thread may remain.
     while timer.pending() > 1 {
         thread::sleep(Duration::from_millis(10));
     }

@@ -1,8 +1,8 @@
 //! One run of a timer that is written in Rust: one workload, alone in a process.
 //!
-//! Random numbers are drawn before the clock starts, and lists of handles are allocated and touched
-//! before it. A section ends when a task without a delay has run, scheduled after all others: so a
-//! timer that only enqueues requests is charged for the work that follows.
+//! Before the clock starts, random numbers are drawn, and lists of handles are allocated and
+//! touched. A section ends when a task without a delay, which is scheduled after all others, has
+//! run. So a timer that only enqueues requests is charged for the work that follows.
 
 use std::hint::black_box;
 use std::mem::{self, MaybeUninit, forget};
@@ -50,7 +50,7 @@ pub(super) fn perform(run: &Run) -> Result<Outcome> {
     }
 }
 
-/// Returns how many threads use the timer in workloads that differ only in that.
+/// Returns how many threads use the timer, in workloads that exist for several numbers of threads.
 pub(super) fn threads(workload: &str) -> usize {
     match workload {
         "two-churn" | "two-cancel" => 2,
@@ -78,7 +78,7 @@ fn measure<C: Contender>(timer: C, plan: &Plan) -> Result<Outcome> {
         other => bail!("unknown workload {other}"),
     };
     drop(context);
-    // The process ends soon, and dropping a million timers takes a while.
+    // Leaked: the process ends soon, and dropping a million timers takes a while.
     forget(timer);
     outcome
 }
@@ -117,12 +117,11 @@ fn time<C: Contender>(timer: &C, work: impl FnOnce()) -> Result<Reading> {
 
 fn per_operation(
     checksum: Checksum,
-    [processor, wall]: [&'static str; 2],
+    figures: [&'static str; 2],
     reading: &Reading,
     operations: usize,
 ) -> Outcome {
-    let each = |time: Duration| time.as_nanos() as f64 / operations as f64;
-    Outcome::new(checksum.0, [(processor, each(reading.processor)), (wall, each(reading.wall))])
+    checksum.outcome(reading.each(figures, operations))
 }
 
 fn schedule<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
@@ -224,15 +223,16 @@ fn two_producers<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     Ok(per_operation(Checksum::default().delays(&delays), figures, &reading, plan.size.timers))
 }
 
-/// Lets threads `prepare` at once, and then times their `work` and the work that it leaves to the
-/// timer. Each thread gets its number.
+/// Lets threads `prepare` together, and then times their `work` and the work that it leaves to the
+/// timer. Both get the number of the thread.
 fn time_threads<C: Contender, S>(
     timer: &C,
     threads: usize,
     prepare: impl Fn(usize) -> S + Sync,
     work: impl Fn(usize, &mut S) + Sync,
 ) -> Result<Reading> {
-    // The measuring thread waits as well: all are ready, all begin, all are done.
+    // The measuring thread waits at the barrier as well: when all are ready, when all begin, and
+    // when all are done.
     let gate = &Barrier::new(threads + 1);
     let (prepare, work) = (&prepare, &work);
     thread::scope(|scope| {
@@ -274,7 +274,7 @@ fn schedule_on_threads<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> 
     Ok(per_operation(Checksum::default().delays(&delays), figures, &reading, threads * part))
 }
 
-/// Gives each thread a part of the timers, which it schedules, and a part of the moves.
+/// Measures threads that each churn a part of the timers, which they scheduled themselves.
 fn churn_on_threads<C: Contender>(
     timer: &C,
     plan: &Plan,
@@ -364,7 +364,7 @@ fn memory<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     let bytes = resident()?.saturating_sub(before) as f64 / plan.size.timers as f64;
     forget(handles);
     let figures = [("memory", bytes), ("memory-resident", bytes)];
-    Ok(Outcome::new(Checksum::default().delays(&delays).0, figures))
+    Ok(Checksum::default().delays(&delays).outcome(figures))
 }
 
 fn idle<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
@@ -379,7 +379,7 @@ fn idle<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     let full = ["idle-full-cpu", "idle-full-switches"];
     do_nothing(plan, full, &mut figures)?;
     forget(handles);
-    Ok(Outcome::new(Checksum::default().delays(&delays).0, figures))
+    Ok(Checksum::default().delays(&delays).outcome(figures))
 }
 
 /// Measures the process while nothing is due.
@@ -410,7 +410,7 @@ fn fire<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     let mut figures = latenesses(late, &sorted);
     figures.push(("fire-cpu", reading.processor.as_secs_f64()));
     figures.push(("fire-early", sorted.partition_point(|&late| late < 0) as f64));
-    Ok(Outcome::new(Checksum::default().delays(&delays).0, figures))
+    Ok(Checksum::default().delays(&delays).outcome(figures))
 }
 
 /// Schedules tasks that know their deadline, and returns the last deadline.
@@ -431,7 +431,8 @@ fn launch_all<C: Contender>(
     let took = (lateness::now() - began) / 1_000_000;
     ensure!(
         took <= plan.size.lead_ms,
-        "scheduling took {took} ms, so that the first of {} timers fired meanwhile; take fewer",
+        "scheduling {} timers took {took} ms, so the first fired before the last was scheduled; use \
+         fewer timers",
         delays.len()
     );
     Ok(last)
@@ -450,5 +451,5 @@ fn blocked<C: Contender>(timer: &C, plan: &Plan) -> Result<Outcome> {
     lateness::await_all(last)?;
     let late = ["blocked-p50", "blocked-p99", "blocked-p999", "blocked-max"];
     let figures = latenesses(late, &lateness::sorted(blocks));
-    Ok(Outcome::new(Checksum::default().delays(&delays).0, figures))
+    Ok(Checksum::default().delays(&delays).outcome(figures))
 }

@@ -1,8 +1,8 @@
 //! The operations that a system needs.
 //!
 //! Ground rules: ticks are milliseconds from 0, the time at which a contender is created. No system
-//! is told the number of timers in advance. A contender does what a careful user of that system
-//! would write, and nothing that flatters or burdens it.
+//! is told the number of timers in advance. A contender uses its system as a careful user would,
+//! without advantage or handicap.
 
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ pub(super) trait Contender {
     /// Advances time to `now` and passes each value that is due to the callback.
     fn pop_due(&mut self, now: u64, due: impl FnMut(u64));
 
-    /// Returns the wall time that went into moving a clock that stands in for real time. It is no
-    /// work of the structure and is subtracted from the figures.
+    /// Returns the wall time spent on moving a simulated clock. It is not work of the structure, so
+    /// it is subtracted from the figures.
     fn clock_time(&self) -> Duration {
         Duration::ZERO
     }

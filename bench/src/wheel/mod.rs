@@ -35,7 +35,7 @@ pub(crate) struct Wheels;
 const ALL_RUN_UP_TO: usize = 2_000_000;
 /// How much worse a figure may be with more timers.
 const GROWTH: f64 = 2.0;
-/// What two runs of the same code differ by.
+/// The ratio by which two runs of the same code may differ.
 const NOISE: f64 = 0.95;
 
 const HASH_WHEEL_TIMER: &str = "The cancellable wheel of `hierarchical_hash_wheel_timer`";
@@ -123,7 +123,7 @@ empty-tick and ring run with the smallest size alone.",
         "hash_wheel_timer",
     ],
     panels: &[
-        // The tick of an empty structure is in the table alone.
+        // Only the table shows the tick of an empty structure.
         panel(
             "per operation",
             Scale::Logarithmic,
@@ -148,7 +148,8 @@ impl Suite for Wheels {
 
     fn includes(&self, choice: &Choice, Case { system, workload, size, .. }: &Case) -> bool {
         let more_says_nothing = matches!(workload.name, "fire" | "empty-tick" | "ring");
-        // The slow peers would take most of an hour to say at 10M what they said at 1M.
+        // With 10M timers the slow peers take most of an hour, and the result is the same as with
+        // 1M.
         let is_quick = system.peer.is_none_or(|peer| peer == "delay-queue");
         (!more_says_nothing || *size == choice.sizes()[0])
             && (is_quick || *size <= ALL_RUN_UP_TO || choice.names("only", system.name))
@@ -160,7 +161,7 @@ impl Suite for Wheels {
     }
 
     fn settings(&self, _choice: &Choice, case: &Case) -> Vec<(&'static str, u64)> {
-        // A structure does the same with the same work in every round.
+        // Every round does the same work, so verifying one round is enough.
         vec![("timers", case.size as u64), ("verify", u64::from(case.round == 0))]
     }
 
@@ -177,7 +178,7 @@ impl Suite for Wheels {
         run::perform(run.system.name, run.workload.name, timers, verify)
     }
 
-    /// Our wheels may be only so much slower with more timers.
+    /// Checks that our wheels are at most [`GROWTH`] times slower with more timers.
     fn more_goals(&self, results: &Results) -> Vec<Verdict> {
         let mut verdicts = Vec::new();
         let Some((&small, larger)) = results.sizes.split_first() else { return verdicts };

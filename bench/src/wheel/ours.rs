@@ -13,7 +13,7 @@ pub(super) struct Ours<W>(W);
 pub(super) type Hierarchical = Ours<HierarchicalWheel<u64>>;
 pub(super) type Hashed = Ours<HashedWheel<u64>>;
 
-/// The construction of a wheel, in which the two differ.
+/// Constructs a wheel; only this differs between the two.
 pub(super) trait Make {
     fn make() -> Self;
 }

@@ -1,8 +1,8 @@
 //! One run: one workload on one system, alone in a process.
 //!
-//! Random numbers are drawn before the clock starts, and the list of keys is allocated and touched
-//! before it. Values that leave a structure are summed up while the clock runs: no work can be
-//! optimised away, and systems are compared by what they did.
+//! Before the clock starts, random numbers are drawn, and the list of keys is allocated and
+//! touched. Values that leave a structure are summed up while the clock runs. So no work can be
+//! optimised away, and the sums show whether systems did the same work.
 
 use std::mem::{ManuallyDrop, MaybeUninit};
 
@@ -45,7 +45,7 @@ pub(super) fn perform(
 /// The settings of a run.
 struct Plan {
     timers: usize,
-    /// Whether all timers that are left are fired and checked when the clock has stopped.
+    /// Whether all remaining timers are fired and checked after the clock has stopped.
     verify: bool,
 }
 
@@ -67,7 +67,7 @@ impl Plan {
 
 /// A contender and the keys of its timers, by index.
 struct Filled<C: Contender> {
-    /// Never freed: the process ends soon, and freeing takes some systems seconds.
+    /// Leaked: the process ends soon, and freeing takes some systems seconds.
     contender: ManuallyDrop<C>,
     keys: Vec<C::Key>,
     /// Bytes that were allocated before the contender existed.
@@ -132,7 +132,7 @@ impl<C: Contender> Filled<C> {
         (live_bytes() - self.baseline) as f64 / self.keys.len() as f64
     }
 
-    /// Fires everything, if the plan says so, and checks it against `deadlines`.
+    /// If the plan asks for it, fires all timers and checks them against `deadlines`.
     fn verified(mut self, plan: &Plan, deadlines: Vec<u64>) -> Result<Tally> {
         if plan.verify { verify(&mut *self.contender, deadlines) } else { Ok(Tally::default()) }
     }

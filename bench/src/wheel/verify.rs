@@ -1,4 +1,5 @@
-//! Checks that a structure did its work: a sum of what left it, and a check of every timer.
+//! Checks that a structure did its work, by the sum of the values that left it and by the deadline
+//! of every timer.
 
 use anyhow::{Result, ensure};
 
@@ -23,7 +24,7 @@ impl Tally {
         self.sum = self.sum.wrapping_add(value);
     }
 
-    /// Returns the outcome of a run in which this left the structure.
+    /// Returns the outcome of a run with this tally as its checksum.
     pub(super) fn outcome<const N: usize>(self, figures: [(&'static str, f64); N]) -> Outcome {
         Outcome::new(self.sum.wrapping_mul(31).wrapping_add(self.count), figures)
     }

@@ -9,7 +9,7 @@ use fastrand::Rng;
 
 const SEED: u64 = 0x7135_57EE_1000_2024;
 
-/// Bits of a value that hold the index; the deadline is above.
+/// The low bits of a value hold the index; the other bits hold the deadline.
 const INDEX_BITS: u32 = 24;
 
 /// The largest number of timers that a value has room for.
@@ -32,7 +32,7 @@ pub(super) const RING: RangeInclusive<u64> = 1..=511;
 /// The ticks by which a heartbeat moves a deadline.
 const HEARTBEAT: RangeInclusive<u64> = 1..=60 * SECOND;
 
-/// The number of resets, whatever the number of timers.
+/// The number of resets, independent of the number of timers.
 const MOVES: usize = if cfg!(test) { 10_000 } else { 5_000_000 };
 
 /// One reset: which timer, and its new deadline, which fits 32 bits in every workload.
@@ -82,7 +82,7 @@ pub(super) fn moves_anywhere(timers: usize) -> Vec<Move> {
     (0..MOVES).map(anywhere).collect()
 }
 
-/// Returns resets of random timers, each to a later deadline than it has by then.
+/// Returns resets of random timers, each to a deadline later than the timer's current one.
 pub(super) fn moves_later(values: &[u64]) -> Vec<Move> {
     let mut random = Rng::with_seed(SEED + 3);
     let mut deadlines: Vec<u64> = values.iter().map(|&value| deadline_of(value)).collect();

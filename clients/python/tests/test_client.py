@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta, timezone
@@ -67,6 +68,13 @@ class Repetition(unittest.TestCase):
             client.put("q", 1)
         self.assertEqual((caught.exception.code, caught.exception.retry_after), ("rate-limited", 7.0))
         self.assertEqual(len(transport.requests), 1, "waiting 7 seconds exceeds retry_for")
+
+    def test_retry_after_is_waited_for(self):
+        transport = Scripted(refused(429, "rate-limited", **{"retry-after": "1"}), (201, CREATED, {}))
+        start = time.monotonic()
+        self.assertEqual(Client("http://x", transport=transport).put("q", 1).outcome, "created")
+        self.assertGreaterEqual(time.monotonic() - start, 1.0)
+        self.assertEqual(len(transport.requests), 2)
 
     def test_an_ack_is_not_repeated_when_it_may_have_arrived(self):
         transport = Scripted(ConnectionFailed("broken", True))

@@ -1,6 +1,7 @@
 """The workers: leases, shutdown, middleware and names."""
 
 import asyncio
+import queue
 import threading
 import time
 import unittest
@@ -130,6 +131,62 @@ class Shutdown(unittest.TestCase):
             worker.stop()
             thread.join(SECONDS)
             self.assertFalse(thread.is_alive())
+
+
+class Reconnection(unittest.TestCase):
+    def test_a_worker_reconnects_after_a_restart_of_the_server(self):
+        with Server() as server, server.client() as client:
+            worker = Worker(client)
+            begun, finish, done = threading.Event(), threading.Event(), queue.Queue()
+
+            @worker.handler("q")
+            def handle(job):
+                if job.payload == 1:
+                    begun.set()
+                    finish.wait(SECONDS)
+                done.put(job.payload)
+
+            thread = worker.start()
+            client.put("q", 1)
+            self.assertTrue(begun.wait(SECONDS))
+            server.kill()
+            server.start()
+            finish.set()  # The worker holds a job, and reports it to the new process.
+            client.put("q", 2)
+            self.assertEqual([done.get(timeout=SECONDS) for _ in range(2)], [1, 2])
+            worker.stop()
+            thread.join(SECONDS)
+            found = client.queue("q")
+            self.assertEqual((found.jobs.ready, found.jobs.leased), (0, 0))
+            self.assertEqual(found.counters.acked, 2)
+
+    def test_an_asyncio_worker_reconnects_after_a_restart_of_the_server(self):
+        async def main():
+            async with server.async_client() as client:
+                worker = AsyncWorker(client)
+                begun, finish, done = asyncio.Event(), asyncio.Event(), asyncio.Queue()
+
+                @worker.handler("q")
+                async def handle(job):
+                    if job.payload == 1:
+                        begun.set()
+                        await finish.wait()
+                    done.put_nowait(job.payload)
+
+                running = asyncio.ensure_future(worker.run())
+                await client.put("q", 1)
+                await asyncio.wait_for(begun.wait(), SECONDS)
+                server.kill()
+                server.start()
+                finish.set()
+                await client.put("q", 2)
+                handled = [await asyncio.wait_for(done.get(), SECONDS) for _ in range(2)]
+                worker.stop()
+                await asyncio.wait_for(running, SECONDS)
+                return handled, (await client.queue("q")).counters.acked
+
+        with Server() as server:
+            self.assertEqual(asyncio.run(main()), ([1, 2], 2))
 
 
 class Details(unittest.TestCase):

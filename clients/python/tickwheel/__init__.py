@@ -7,7 +7,7 @@
 from ._sync import VERSION as __version__
 from .administration import (
     Activity, FinishedAt, Group, GroupPage, HeaderLine, Imported, ImportedJob, SecretInfo, Target,
-    TargetCounts, TargetSettings, TargetTest,
+    TargetCause, TargetCounts, TargetResponse, TargetSettings, TargetTest,
 )  # fmt: skip
 from .aio import AsyncClient
 from .aio_worker import AsyncWorker
@@ -38,6 +38,6 @@ __all__ = [
     "BulkChange", "BulkResult", "ErrorGroup", "ErrorGroups", "History", "JobFilter", "Overview",
     "OverviewTotals", "QueueOverview", "Rates", "Trouble", "Upcoming", "Wheel", "WheelLevel",
     "Attempt", "FinishedAt", "Group", "GroupPage", "HeaderLine", "Imported", "ImportedJob",
-    "SecretInfo", "Target", "TargetCounts", "TargetSettings", "TargetTest", "sign_webhook",
-    "verify_webhook",
+    "SecretInfo", "Target", "TargetCause", "TargetCounts", "TargetResponse", "TargetSettings",
+    "TargetTest", "sign_webhook", "verify_webhook",
 ]  # fmt: skip

@@ -13,7 +13,7 @@ from . import _calls as calls
 from . import types as t
 from ._batcher import Answer, Batch, is_refused_as_a_whole, size_of
 from ._calls import Call
-from ._http import Response
+from ._http import Response, is_readable
 from ._sync import DEFAULT_URL, USER_AGENT
 from .errors import ApiError, ConnectionFailed, error_of
 
@@ -47,10 +47,17 @@ class AsyncHttpTransport:
     async def _take(self) -> _Streams:
         while self._idle:
             reader, writer = self._idle.pop()
-            if not reader.at_eof() and not writer.is_closing():
+            if not reader.at_eof() and not writer.is_closing() and not self._is_closed(writer):
                 return reader, writer
             writer.close()
         return await self._connect()
+
+    @staticmethod
+    def _is_closed(writer: asyncio.StreamWriter) -> bool:
+        """Tells whether the server has closed an idle connection, even if the event loop was too
+        busy to notice."""
+        sock = writer.get_extra_info("socket")
+        return sock is not None and is_readable(sock)
 
     def _write(
         self, writer: asyncio.StreamWriter, method: str, path: str, body: Optional[bytes],
@@ -248,7 +255,8 @@ class AsyncBase:
         answers: List[Answer] = []
         for job in jobs:
             try:
-                answers.append(await self._do(calls.put(job, None)))
+                put: t.PutResult = await self._do(calls.put(job, None))
+                answers.append(put)
             except (ApiError, ConnectionFailed) as error:
                 answers.append(error)
         return answers

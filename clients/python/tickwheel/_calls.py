@@ -7,7 +7,7 @@ import json
 import random
 import uuid
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
+from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
 from urllib.parse import quote, urlencode
 
 from . import administration as a
@@ -16,7 +16,7 @@ from . import types as t
 from .errors import ApiError, error_of
 
 T = TypeVar("T")
-Results = List[Union[t.Ok, t.Err]]
+Results = List[Union[t.Ok[Any], t.Err]]
 
 #: The ``traceparent`` of the job whose handler is running; puts carry it on.
 current_traceparent: contextvars.ContextVar[Optional[str]] = contextvars.ContextVar(
@@ -224,19 +224,28 @@ def remove_queue(name: str, force: bool) -> Call[int]:
     return _call("DELETE", f"/v1/queues/{_name(name)}{query}", t.Count, member="count")
 
 
-def queue_action(name: str, action: str, kind: Any, body: Any = None) -> Call[Any]:
-    repeatable = action in ("pause", "resume")
-    member = "count" if kind is t.Count else None
-    path = f"/v1/queues/{_name(name)}/{action}"
-    return _call("POST", path, kind, body, repeatable=repeatable, member=member)
+def pause_queue(name: str) -> Call[t.Queue]:
+    return _call("POST", f"/v1/queues/{_name(name)}/pause", t.Queue, repeatable=True)
+
+
+def resume_queue(name: str) -> Call[t.Queue]:
+    return _call("POST", f"/v1/queues/{_name(name)}/resume", t.Queue, repeatable=True)
+
+
+def _counted(name: str, action: str, body: Any = None) -> Call[int]:
+    return _call("POST", f"/v1/queues/{_name(name)}/{action}", t.Count, body, member="count")
+
+
+def drain_queue(name: str) -> Call[int]:
+    return _counted(name, "cancel-waiting")
 
 
 def kick_queue(name: str, limit: Optional[int]) -> Call[int]:
-    return queue_action(name, "kick", t.Count, _given(limit=limit))
+    return _counted(name, "kick", _given(limit=limit))
 
 
 def purge_queue(name: str, state: str, older_than: Optional[t.Duration]) -> Call[int]:
-    return queue_action(name, "remove-finished", t.Count, _given(state=state, older_than=older_than))
+    return _counted(name, "remove-finished", _given(state=state, older_than=older_than))
 
 
 def groups(queue: str, **filters: Any) -> Call[a.GroupPage]:
@@ -317,8 +326,8 @@ def advance(by: t.Duration) -> Call[t.Clock]:
     return _call("POST", "/v1/clock/advance", t.Clock, _given(by=by))
 
 
-def simple(method: str, path: str, kind: Any, body: Any = None) -> Call[Any]:
-    return _call(method, path, kind, body)
+def simple(method: str, path: str, kind: Type[T]) -> Call[T]:
+    return _call(method, path, kind)
 
 
 def stats(since: Optional[t.Duration]) -> Call[t.Stats]:
@@ -329,7 +338,8 @@ def stats(since: Optional[t.Duration]) -> Call[t.Stats]:
     call = _call("GET", f"/v1/stats?{query}", t.Stats)
 
     def decode(data: Any) -> t.Stats:
-        return replace(call.decode(data), recent=t.from_wire(a.Activity, data.get("recent")))
+        stats: t.Stats = call.decode(data)
+        return replace(stats, recent=t.from_wire(a.Activity, data.get("recent")))
 
     return replace(call, decode=decode)
 
@@ -378,7 +388,9 @@ class EventParser:
     """Turns lines of a stream of server-sent events into events."""
 
     def __init__(self) -> None:
-        self._event, self._id, self._data = "message", None, []  # type: ignore[var-annotated]
+        self._event = "message"
+        self._id: Optional[str] = None
+        self._data: List[str] = []
 
     def feed(self, line: str) -> Optional[t.Event]:
         """Takes one line without its end, and returns the event that it completes."""

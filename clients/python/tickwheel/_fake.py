@@ -261,7 +261,8 @@ class FakeTransport:
         if "list" in retry:
             return millis(retry["list"][min(attempts, len(retry["list"])) - 1])
         first, longest = millis(retry["exponential"]["first"]), millis(retry["exponential"]["max"])
-        return min(longest, first * 2 ** (attempts - 1))
+        delay: int = first * 2 ** (attempts - 1)
+        return min(longest, delay)
 
     def _queue_route(
         self, method: str, names: Tuple[str, ...], body: Any, query: Dict[str, str],

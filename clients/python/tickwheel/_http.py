@@ -19,6 +19,17 @@ class Response(NamedTuple):
     body: bytes
 
 
+def is_readable(sock: socket.socket) -> bool:
+    """Tells whether a read would return at once. An idle connection that can be read was closed by
+    the server."""
+    if hasattr(select, "poll"):
+        # Other than ``select``, it takes descriptors of any size.
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        return bool(poll.poll(0))
+    return bool(select.select([sock], [], [], 0)[0])
+
+
 class Abort:
     """Ends a request from another thread while it waits for its answer."""
 
@@ -79,8 +90,7 @@ class HttpTransport:
                 connection = self._idle.pop() if self._idle else None
             if connection is None:
                 return self._connect(timeout)
-            # An idle connection that can be read was closed by the server.
-            if connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]:
+            if connection.sock is not None and not is_readable(connection.sock):
                 connection.sock.settimeout(timeout)
                 return connection
             connection.close()

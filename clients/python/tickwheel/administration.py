@@ -37,6 +37,36 @@ class TargetCounts:
 
 
 @dataclass(frozen=True)
+class TargetCause:
+    """Why a target is not active or a request to it failed, for programs.
+
+    ``code`` is, for example, answered, timeout or unreachable; ``detail`` is the value that belongs
+    to it. ``recovering`` is true if a request has succeeded since, so that the rate grows again.
+    """
+
+    code: str
+    detail: str = ""
+    recovering: bool = False
+
+
+@dataclass(frozen=True)
+class TargetResponse:
+    """A target's response to a job, or why there was none.
+
+    ``verdict`` is what became of the job: delivered, failed, dead, held or stopped. ``excerpt`` is
+    the beginning of the body.
+    """
+
+    at_ms: int
+    duration_ms: int
+    verdict: str
+    status: Optional[int] = None
+    excerpt: Optional[str] = None
+    error: Optional[str] = None
+    cause: Optional[TargetCause] = None
+
+
+@dataclass(frozen=True)
 class SecretInfo:
     """A signing secret, without the secret itself."""
 
@@ -48,7 +78,7 @@ class SecretInfo:
 class Target:
     """A target. ``state`` is active, slow, held, stopped or paused.
 
-    ``secret`` is the new signing secret; only the answer to the request that made it has it.
+    ``responses`` are the last 5 to jobs since the server started, the newest first. ``secret`` is the new signing secret; only the answer to the request that made it has it.
     """
 
     name: str
@@ -60,7 +90,9 @@ class Target:
     secrets: List[SecretInfo] = field(default_factory=list)
     secret: Optional[str] = None
     reason: Optional[str] = None
+    cause: Optional[TargetCause] = None
     next_probe_ms: Optional[int] = None
+    responses: List[TargetResponse] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -92,6 +124,7 @@ class TargetTest:
     response_headers: List[HeaderLine] = field(default_factory=list)
     response_body: Optional[str] = None
     error: Optional[str] = None
+    cause: Optional[TargetCause] = None
 
 
 @dataclass(frozen=True)

@@ -236,11 +236,11 @@ class Client(SyncBase):
 
     def pause_queue(self, name: str) -> t.Queue:
         """Pauses deliveries."""
-        return self._do(calls.queue_action(name, "pause", t.Queue))
+        return self._do(calls.pause_queue(name))
 
     def resume_queue(self, name: str) -> t.Queue:
         """Resumes deliveries."""
-        return self._do(calls.queue_action(name, "resume", t.Queue))
+        return self._do(calls.resume_queue(name))
 
     def kick_queue(self, name: str, *, limit: Optional[int] = None) -> int:
         """Brings dead jobs back, the oldest first; returns how many."""
@@ -254,7 +254,7 @@ class Client(SyncBase):
 
     def drain_queue(self, name: str) -> int:
         """Cancels waiting jobs; returns how many."""
-        return self._do(calls.queue_action(name, "cancel-waiting", t.Count))
+        return self._do(calls.drain_queue(name))
 
     def remove_queue(self, name: str, *, force: bool = False) -> int:
         """Removes a queue, with its jobs if ``force``; returns how many jobs."""

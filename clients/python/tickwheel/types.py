@@ -602,7 +602,7 @@ def from_wire(kind: Any, data: Any) -> Any:
         return None
     if kind == Duration:
         return parse_duration(data)
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         hints = _HINTS.get(kind)
         if hints is None:
             hints = _HINTS[kind] = typing.get_type_hints(kind, vars(sys.modules[kind.__module__]))

@@ -23,16 +23,47 @@ export interface TargetSettings {
 
 export type TargetState = "active" | "slow" | "held" | "stopped" | "paused";
 
+/** Why a target is not active or a request to it failed, for programs. */
+export interface TargetCause {
+  code:
+    | "answered" | "redirected" | "timeout" | "unresolved" | "denied" | "unreachable" | "tls"
+    | "disconnected" | "resumed" | "other";
+  /** The value that belongs to the code: the status and the body, the timeout, an address, … */
+  detail?: string;
+  /** Whether a request has succeeded since, so that the rate grows again. */
+  recovering?: boolean;
+}
+
+/** A target's response to a job, or why there was none. */
+export interface TargetResponse {
+  /** When the request ended. */
+  at_ms: number;
+  duration_ms: number;
+  /** What became of the job: delivered, failed, dead, held or stopped. */
+  verdict: string;
+  status?: number;
+  /** The beginning of the body. */
+  excerpt?: string;
+  /** Why there was no response. */
+  error?: string;
+  /** The same for programs. */
+  cause?: TargetCause;
+}
+
 export interface Target {
   name: string;
   state: TargetState;
   /** Why the target is not active. */
   reason?: string;
+  /** The same for programs. */
+  cause?: TargetCause;
   /** When a held target is tried again with one job. */
   next_probe_ms?: number;
   queues: string[];
   in_flight: number;
   counts: { delivered: number; failed: number; held: number };
+  /** The last 5 responses to jobs since the server started, the newest first. */
+  responses?: TargetResponse[];
   settings: TargetSettings;
   /** The new signing secret; only the answer to the request that made it has it. */
   secret?: string;
@@ -51,6 +82,8 @@ export interface TargetTest {
   response_headers?: { name: string; value: string }[];
   response_body?: string;
   error?: string;
+  /** The same for programs. */
+  cause?: TargetCause;
   duration_ms: number;
   /** What would become of a job: delivered, failed, dead, held or stopped. */
   verdict: string;
@@ -62,6 +95,8 @@ export interface TargetEvent {
   target?: string;
   state?: TargetState;
   reason?: string;
+  /** The reason for programs. */
+  cause?: TargetCause;
   next_probe_ms?: number;
   at_ms?: number;
 }

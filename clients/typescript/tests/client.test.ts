@@ -46,6 +46,17 @@ test("Retry-After is honoured", async () => {
   assert.equal(sent.length, 1, "waiting 7 seconds exceeds retryFor");
 });
 
+test("Retry-After is waited for", async () => {
+  const { fetch, sent } = scripted(refused(429, "rate-limited", { "retry-after": "1" }), { status: 201, body: CREATED });
+  const start = performance.now();
+  const result = await new Client("http://x", { fetch }).put("q", 1);
+  const waited = performance.now() - start;
+  assert.equal(result.outcome, "created");
+  assert.equal(sent.length, 2);
+  // A timer of Node may fire up to a millisecond early.
+  assert.ok(waited >= 999, `waited for ${waited} ms`);
+});
+
 test("an ack is not repeated when it may have arrived", async () => {
   const once = scripted(broken("ECONNRESET"));
   await assert.rejects(new Client("http://x", { fetch: once.fetch }).ack("id", "token"), ConnectionError);

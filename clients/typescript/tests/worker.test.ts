@@ -82,6 +82,41 @@ test("a waiting worker stops at once", { timeout }, async () => {
   }
 });
 
+test("a worker reconnects after a restart of the server", { timeout }, async () => {
+  const server = await Server.start();
+  try {
+    const client = server.client();
+    const worker = new Worker(client, quiet);
+    const done: unknown[] = [];
+    let begun!: () => void, finish!: () => void, handledTwo!: () => void;
+    const hasBegun = new Promise<void>((resolve) => { begun = resolve; });
+    const mayFinish = new Promise<void>((resolve) => { finish = resolve; });
+    const hasHandledTwo = new Promise<void>((resolve) => { handledTwo = resolve; });
+    worker.handle("q", async (job) => {
+      if (job.payload === 1) {
+        begun();
+        await mayFinish;
+      }
+      if (done.push(job.payload) === 2) handledTwo();
+    });
+    const running = worker.run();
+    await client.put("q", 1);
+    await hasBegun;
+    await server.kill();
+    await server.startAgain();
+    finish(); // The worker holds a job, and reports it to the new process.
+    await client.put("q", 2);
+    await hasHandledTwo;
+    worker.stop();
+    await running;
+    assert.deepEqual(done, [1, 2]);
+    const { jobs, counters } = await client.queue("q");
+    assert.deepEqual([jobs.ready, jobs.leased, counters?.acked], [0, 0, 2]);
+  } finally {
+    await server.close();
+  }
+});
+
 test("middleware wraps in order, and bad settings are refused", { timeout }, async () => {
   const client: Client = new Fake().client();
   await client.put("q", 1);

@@ -5,7 +5,8 @@
 //!
 //! | module | what it describes |
 //! |---|---|
-//! | `job` | jobs, and the requests of producers |
+//! | `put` | the requests that put jobs |
+//! | `job`, `id` | jobs and their ids, and the requests that change them |
 //! | `history` | the attempts of a job |
 //! | `worker` | deliveries, and the requests of workers |
 //! | `batch` | several items in one request |
@@ -32,16 +33,19 @@
 
 mod batch;
 mod bulk;
+mod cause;
 mod clock;
 mod cluster;
 mod delay;
 mod event;
 mod group;
 mod history;
+mod id;
 mod insight;
 mod job;
 mod payload;
 mod problem;
+mod put;
 mod queue;
 mod schedule;
 mod stats;
@@ -54,6 +58,7 @@ pub use batch::{
     Results, Verdict,
 };
 pub use bulk::{BulkAction, BulkRequest, BulkResponse, ErrorGroup, ErrorGroups, JobFilter};
+pub use cause::{TargetCause, TargetCauseCode};
 pub use clock::{AdvanceRequest, Clock};
 pub use cluster::{
     Cluster, ClusterNode, ClusterPartition, ClusterReplica, DrainRequest, MoveRequest,
@@ -63,17 +68,17 @@ pub use delay::{Delay, ParseDelayError};
 pub use event::{Event, Reset};
 pub use group::{Group, GroupPage, GroupPatch};
 pub use history::{Attempt, AttemptOutcome};
+pub use id::{JobId, JobIds, ParseJobIdError};
 pub use insight::{
     History, HistoryWindow, Live, Overview, OverviewTotals, QueueOverview, Rates, Trouble,
     TroubleCode, Upcoming, Wheel, WheelLevel,
 };
-pub use job::{
-    Cancelled, Conflict, FinishedAt, FollowUp, ImportRequest, Imported, Job, JobId, JobIds,
-    JobPage, JobState, LeaseInfo, ParseJobIdError, PutOutcome, PutRequest, PutResponse,
-    RescheduleRequest, Rescheduled,
-};
+pub use job::{Cancelled, Job, JobPage, JobState, LeaseInfo, RescheduleRequest, Rescheduled};
 pub use payload::{Content, JSON_TYPE, TEXT_TYPE, check_json, compact, escaped_len};
 pub use problem::{Code, Problem};
+pub use put::{
+    Conflict, FinishedAt, FollowUp, ImportRequest, Imported, PutOutcome, PutRequest, PutResponse,
+};
 pub use queue::{
     Count, Counts, Exponential, FinishedState, Keep, KickRequest, Order, Pacing, Queue,
     QueueCounters, QueueList, QueueSettings, QueueSettingsPatch, RemoveFinishedRequest, Retention,

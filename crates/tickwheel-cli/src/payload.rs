@@ -11,14 +11,14 @@ use tickwheel_api::{Content, Job};
 use crate::args::{PayloadArgs, PayloadKind};
 use crate::failure::Failure;
 
-/// The payload, as given.
+/// The payload, as given. Standard input is the default, where the arguments allow to leave it out.
 pub(crate) fn read(args: &PayloadArgs) -> Result<Vec<u8>, Failure> {
     if let Some(path) = &args.file {
         return fs::read(path)
             .map_err(|error| Failure::Usage(format!("--file {}: {error}", path.display())));
     }
     match args.payload.as_deref() {
-        Some("-") => {
+        Some("-") | None => {
             if io::stdin().is_terminal() {
                 // A user at a terminal should know that the command waits for input.
                 eprintln!("Reading the payload from the terminal; end it with Ctrl-D.");
@@ -27,7 +27,7 @@ pub(crate) fn read(args: &PayloadArgs) -> Result<Vec<u8>, Failure> {
             io::stdin().read_to_end(&mut bytes)?;
             Ok(bytes)
         }
-        payload => Ok(payload.unwrap_or_default().as_bytes().to_vec()),
+        Some(payload) => Ok(payload.as_bytes().to_vec()),
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rig::{Server, run, tickwheel, until};
 use serde_json::{Value, json};
 
-/// Jobs that are put with one request: all of them are in a backup, or none.
+/// The number of jobs of one request: a backup contains all of them or none.
 const BATCH: usize = 10;
 
 fn text(path: &Path) -> &str {
@@ -27,13 +27,13 @@ fn put_batch(server: &Server, queue: &str, number: u64) {
     assert!(answer.is_ok(), "{answer:?}");
 }
 
-/// All jobs of a queue, as a list shows them.
+/// Returns all jobs of a queue, as a list shows them.
 fn jobs(server: &Server, queue: &str) -> Vec<Value> {
     let page = server.run(&["ls", queue, "--all", "--limit", "1000", "--json"]).json();
     page["jobs"].as_array().expect("jobs").clone()
 }
 
-/// A server with something of each kind.
+/// Returns a server with an object of each kind.
 fn furnished() -> Server {
     let server = Server::start();
     server.run(&["queue", "set", "q", "--keep-done", "7d", "--lease", "2m"]).code(0);
@@ -60,7 +60,7 @@ fn furnished() -> Server {
     server
 }
 
-/// What a server shows of everything, without what depends on the time.
+/// Returns everything that a server shows, without values that depend on the time.
 fn shown(server: &Server) -> Vec<Value> {
     let mut all: Vec<Value> =
         ["q", "other", "many"].iter().flat_map(|queue| jobs(server, queue)).collect();
@@ -92,7 +92,7 @@ fn what_is_restored_is_what_was_backed_up() {
     copy.run(&again).code(0);
     assert_eq!(jobs(&copy, "other").len(), 1);
     copy.run(&["put", "q", "new"]).code(0);
-    // A directory with something in it is left alone.
+    // A directory that is not empty is left alone.
     let refused = tickwheel(&["restore", text(&file), "--data", text(&data)]);
     assert!(refused.code(2).contains("not empty"));
 }
@@ -143,7 +143,8 @@ fn a_backup_under_load_is_of_one_moment() {
             tickwheel(&["restore", text(&file), "--data", text(&data)]).code(0);
             let copy = Server::start_on(&data);
             let found = jobs(&copy, "many");
-            // Whole batches, no job twice, and as many as the queue counts.
+            // The backup contains whole batches, no job twice, and as many jobs as the queue
+            // counts.
             assert_eq!(found.len() % BATCH, 0, "{}", found.len());
             let mut ids: Vec<&str> = found.iter().map(|job| job["id"].as_str().unwrap()).collect();
             ids.sort_unstable();
@@ -165,7 +166,7 @@ fn an_interrupted_or_damaged_backup_restores_nothing() {
     let server = furnished();
     let folder = tempfile::tempdir().unwrap();
     let (file, data) = (folder.path().join("a.backup"), folder.path().join("data"));
-    // A backup whose command is killed after its first bytes.
+    // Kills the command of a backup after its first bytes.
     let mut command = server.command();
     command.args(["backup", "-"]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("the binary starts");
@@ -187,7 +188,7 @@ fn an_interrupted_or_damaged_backup_restores_nothing() {
     assert!(!data.exists());
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
 
-    // A restore that is killed in the middle, and one after it.
+    // Kills a restore in the middle, and starts another one after it.
     let mut command = rig::binary();
     command.args(restore).stdin(Stdio::piped()).stdout(Stdio::null());
     let mut child = command.spawn().expect("the binary starts");

@@ -1,4 +1,4 @@
-//! `bench`: what it measures, what it refuses, and what it leaves behind.
+//! `bench`: its figures, its refusals, and its clean-up.
 #![cfg(unix)]
 
 mod rig;
@@ -30,7 +30,7 @@ fn puts_are_counted_and_their_queue_is_removed() {
     assert!(said["latency_us"].get("lateness").is_none());
     assert_eq!(server.metric("tickwheel_jobs_put_total"), 200);
     assert_eq!(queues(&server), [] as [Value; 0]);
-    // The server can be named as an argument, and people get a table.
+    // The server can be given as an argument, and the default output is a table.
     let url = server.url.clone();
     let shown = tickwheel(&["bench", &url, "--rate", "100", "--duration", "100ms"]).text();
     assert!(shown.contains("10 jobs put") && shown.contains("p99.9"), "{shown}");
@@ -62,7 +62,7 @@ fn a_queue_that_exists_is_not_flooded_by_mistake() {
     assert_eq!(server.metric("tickwheel_jobs_put_total"), 1);
     let agreed = [&load[..], &["--yes", "--json"]].concat();
     assert_eq!(server.run(&agreed).json()["jobs_put"], 10);
-    // Its own jobs are cancelled, and the others are left.
+    // The benchmark cancels its own jobs and leaves the others.
     let queue = server.run(&["queue", "show", "mail", "--json"]).json();
     assert_eq!(queue["jobs"]["scheduled"], 1);
     let wrong = ["bench", "--duration", "10ms"];
@@ -99,7 +99,7 @@ fn an_interrupted_bench_cleans_up() {
     assert_eq!(queues(&server), [] as [Value; 0]);
 }
 
-/// Serves just what a bench asks for, and stalls once before it answers a put.
+/// Serves only the requests of a benchmark, and stalls once before it answers a put.
 fn serve_stalling(stream: TcpStream, has_stalled: &AtomicBool, stall: Duration) -> Option<()> {
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     let mut writer = stream;

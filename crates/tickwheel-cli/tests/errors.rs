@@ -1,4 +1,4 @@
-//! What the command line says when something is wrong: exit codes, remedies, suggestions.
+//! Errors of the command line: exit codes, remedies and suggestions.
 
 mod rig;
 
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 const NOBODY: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
-/// An address at which nobody listens.
+/// Returns an address without a listener.
 fn nowhere() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     format!("http://{}", listener.local_addr().unwrap())
 }
 
-/// A server that answers every request with this, and is not ours.
+/// Starts a foreign server that answers every request with this.
 fn stranger(answer: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -70,6 +70,8 @@ fn a_wrong_command_line_has_its_own_code_and_a_suggestion() {
         (vec!["put", "q", "x", "--delay", "30"], "30 what? Try 30s or 30m"),
         (vec!["pause", "q"], "queue pause"),
         (vec!["put", "q", "x", "--at", "tomorrow"], "\"tomorrow\" is not a time"),
+        (vec!["put", "q", "x", "--at", "1795009186"], "did you mean 1795009186000?"),
+        (vec!["put", "q", "x", "--delay", "30x"], "\"30x\" is not a duration: write numbers"),
         (vec!["put", "q", "x", "--delay", "1s", "--at", "2026-01-01T00:00:00Z"], "--at"),
         (vec!["put", "q", "x", "--retry", "1h..1s"], "longer"),
         (vec!["put", "q"], "PAYLOAD"),
@@ -138,7 +140,7 @@ fn what_is_missing_or_misplaced_is_explained() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().to_str().unwrap();
     let made = tickwheel(&["token", "new", "--name", "t", "--scope", "admin", "--data", data]);
-    // Whoever named another directory than the server's sees it here.
+    // The message names the directory, so that a user notices a wrong one.
     assert!(made.code(0).contains(data), "{}", made.stderr);
     let server = Server::start_on(folder.path());
     let said = server.run(&["ls"]);
@@ -158,7 +160,7 @@ fn tokens_open_what_they_allow() {
     };
     let producer = token("shop", "produce,read", "orders-*");
     assert!(producer.starts_with("twk_"), "{producer}");
-    // The server sees the new file by itself.
+    // The server notices the new file without a restart.
     rig::until(|| server.run(&["ls"]).code == 5);
     assert!(server.run(&["ls"]).stderr.contains("token"));
 
@@ -199,7 +201,7 @@ fn help_is_everywhere() {
     assert!(!serve.contains("--url"), "serve has no --url");
     assert!(tickwheel(&["put", "-h"]).text().contains("--delay"));
     assert!(tickwheel(&["--version"]).text().starts_with("tickwheel 0."));
-    // Nothing at all shows the help, and is wrong.
+    // A call without arguments shows the help and fails.
     assert!(tickwheel(&[]).code(2).contains("Usage:"));
 }
 

@@ -1,10 +1,12 @@
-//! `export` and `import`: what comes out of a server goes into another, and comes out the same.
+//! `export` and `import`: jobs that are exported from one server and imported into another are
+//! exported unchanged.
 
 mod rig;
 
 use std::path::Path;
+use std::process::Stdio;
 
-use rig::{Ran, Server, run};
+use rig::{Ran, Server, run, until};
 use serde_json::Value;
 
 fn text(path: &Path) -> &str {
@@ -12,13 +14,13 @@ fn text(path: &Path) -> &str {
 }
 
 fn export(server: &Server) -> Vec<u8> {
-    let exported = server.run(&["export", "-"]);
+    let exported = server.run(&["export"]);
     exported.code(0);
     exported.stdout
 }
 
 fn import(server: &Server, lines: &[u8]) -> Ran {
-    server.run_with(&["import", "-", "--json"], lines)
+    server.run_with(&["import", "--json"], lines)
 }
 
 fn lines(exported: &[u8]) -> Vec<Value> {
@@ -26,7 +28,7 @@ fn lines(exported: &[u8]) -> Vec<Value> {
     lines.map(|line| serde_json::from_slice(line).expect("JSON")).collect()
 }
 
-/// Reserves the next job of a queue and gives its id and token.
+/// Reserves the next job of a queue and returns its id and token.
 fn reserve(server: &Server, queue: &str) -> (String, String) {
     let reserved = server.run(&["reserve", queue, "--json"]).json();
     let part = |value: &Value| value.as_str().expect("a text").to_owned();
@@ -34,7 +36,7 @@ fn reserve(server: &Server, queue: &str) -> (String, String) {
     (part(&delivery["job"]["id"]), part(&delivery["token"]))
 }
 
-/// A server with jobs in every state, of every kind, in queues with settings of their own.
+/// Returns a server with jobs in every state and of every kind, in queues with different settings.
 fn furnished() -> Server {
     let server = Server::start();
     let ok = |args: &[&str]| drop(server.run(args).code(0).to_owned());
@@ -93,7 +95,7 @@ fn an_export_of_what_was_imported_is_identical() {
         assert_eq!(*one, other);
     }
     assert!(exported == again, "the bytes differ");
-    // What was imported lives: the lease is over, and the key and the attempts are known.
+    // Imported jobs work: the lease has ended, and keys and attempts are kept.
     let state = |key: &str| copy.run(&["get", "q", key, "--json"]).json();
     assert_eq!(
         (&state("leased")["state"], &state("leased")["attempts"]),
@@ -107,12 +109,71 @@ fn an_export_of_what_was_imported_is_identical() {
     assert_eq!((&counts(&copy)["dead"], &counts(&copy)["cancelled"]), (&1.into(), &1.into()));
 }
 
+/// Two processes and a pipe between them, as a shell makes it: nothing is in between that holds all
+/// of it, and the second command reads while the first one writes.
+#[test]
+fn a_pipe_carries_everything_from_server_to_server() {
+    let (server, copy) = (furnished(), Server::start());
+    let mut sender = server
+        .command()
+        .args(["export", "-"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let pipe = sender.stdout.take().expect("a pipe");
+    let receiver = copy
+        .command()
+        .args(["import", "-", "--json"])
+        .stdin(Stdio::from(pipe))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let imported = receiver.wait_with_output().expect("it ends");
+    assert!(imported.status.success() && sender.wait().expect("it ends").success());
+    let done: Value = serde_json::from_slice(&imported.stdout).expect("JSON");
+    assert_eq!((&done["refused"], &done["already_there"]), (&0.into(), &0.into()), "{done}");
+    let exported = export(&server);
+    assert!(exported == export(&copy), "the servers differ");
+    assert!(lines(&exported).len() > 1_500);
+}
+
+/// The reader of a pipe is killed in the middle, and the whole pipe is repeated.
+#[cfg(unix)]
+#[test]
+fn a_pipe_whose_reader_was_killed_is_repeated() {
+    let (server, copy) = (furnished(), Server::start());
+    let mut sender = server
+        .command()
+        .args(["export", "-"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary starts");
+    let mut receiver = copy
+        .command()
+        .args(["import", "-"])
+        .stdin(Stdio::from(sender.stdout.take().expect("a pipe")))
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the binary starts");
+    until(|| copy.metric("tickwheel_jobs_pending") > 0);
+    receiver.kill().expect("it is ours");
+    receiver.wait().expect("it ends");
+    // The reader of the pipe is gone, which is no error of the export; it may have ended before.
+    assert!(sender.wait().expect("it ends").success());
+    let done = import(&copy, &export(&server)).json();
+    assert!(done["already_there"].as_u64() > Some(0), "{done}");
+    assert!(export(&copy) == export(&server), "the servers differ");
+}
+
 #[test]
 fn an_import_that_was_interrupted_is_repeated() {
     let server = furnished();
     let exported = export(&server);
     let copy = Server::start();
-    // Its line is cut off in the middle, like that of a pipe whose writer was killed.
+    // The input ends in the middle of a line, like that of a pipe whose writer was killed.
     let half = &exported[..exported.len() / 2];
     let cut = copy.run_with(&["import", "-"], half);
     assert!(cut.code(2).contains("can be repeated"), "{}", cut.stderr);
@@ -120,7 +181,7 @@ fn an_import_that_was_interrupted_is_repeated() {
     assert!(done["already_there"].as_u64() >= Some(500), "{done}");
     assert!(done["imported"].as_u64() >= Some(500), "{done}");
     assert!(export(&copy) == exported);
-    // Once more, and nothing is new.
+    // A second import adds nothing.
     assert_eq!(import(&copy, &exported).json()["imported"], 0);
     assert!(export(&copy) == exported);
 }
@@ -134,12 +195,47 @@ fn an_export_that_was_interrupted_is_continued() {
     let bytes = std::fs::read(&whole).unwrap();
     assert!(bytes == export(&server));
     assert!(server.run(&["export", text(&whole)]).code(2).contains("--resume"));
+    assert!(server.run(&["export", "--resume"]).code(2).contains("FILE"));
     for length in [0, 10, bytes.len() / 3, bytes.len() - 1, bytes.len()] {
         std::fs::write(&part, &bytes[..length]).unwrap();
         server.run(&["export", text(&part), "--resume"]).code(0);
         let found = std::fs::read(&part).unwrap();
         assert!(found == bytes, "from byte {length}: {} of {}", found.len(), bytes.len());
     }
+}
+
+#[test]
+fn targets_arrive_paused_and_without_their_secrets() {
+    let server = Server::start();
+    let url = "https://partner.example/{queue}";
+    let more = ["--rate", "100/s", "--concurrency", "4", "--header", "authorization=Bearer abc"];
+    let add = ["target", "add", "partner", url, "--header", "x-kind=order"];
+    let added = server.run(&[&add[..], &more[..]].concat()).text();
+    let secret =
+        added.split_whitespace().find(|word| word.starts_with("whsec_")).expect("a secret");
+    server.run(&["target", "pause", "partner"]).code(0);
+    server.run(&["queue", "set", "orders", "--target", "partner"]).code(0);
+    server.run(&["put", "orders", "x"]).code(0);
+    let exported = export(&server);
+    let told = String::from_utf8_lossy(&exported).into_owned();
+    assert!(!told.contains(&secret[6..]) && !told.contains("Bearer abc"), "{told}");
+
+    let copy = Server::start();
+    let done = import(&copy, &exported);
+    assert_eq!((&done.json()["targets"], &done.json()["imported"]), (&1.into(), &1.into()));
+    let target = copy.run(&["target", "show", "partner", "--json"]).json();
+    assert_eq!((&target["state"], &target["settings"]["url"]), (&"paused".into(), &url.into()));
+    assert_eq!(target["settings"]["pacing"]["starts"], 100, "{target}");
+    assert_eq!(target["settings"]["headers"], serde_json::json!({"x-kind": "order"}));
+    assert_eq!(copy.run(&["queue", "show", "orders", "--json"]).json()["jobs"]["ready"], 1);
+    assert!(export(&copy) == exported, "an export of what was imported differs");
+    // Once more, and the target keeps what it was given meanwhile.
+    copy.run(&["target", "set", "partner", "--timeout", "3s"]).code(0);
+    assert_eq!(import(&copy, &exported).json()["targets"], 0);
+    let kept = copy.run(&["target", "show", "partner", "--json"]).json();
+    assert_eq!(kept["settings"]["timeout"], "3s");
+    let told = Server::start().run_with(&["import", "-"], &exported);
+    assert!(told.code(0).contains("paused and without secrets"), "{told:?}");
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! Why jobs fail, on the command line: lists, groups, another try, and what `get` and `watch` show.
+//! Failed jobs on the command line: lists, groups, retries, and the errors in `get` and `watch`.
 
 mod rig;
 
 use rig::Server;
 use serde_json::Value;
 
-/// Puts a job and has it fail; gives its id.
+/// Puts a job, lets it fail, and returns its id.
 fn fail(server: &Server, key: &str, error: &str, how: &[&str]) -> String {
     server.run(&["put", "mail", "hello", "--key", key]).code(0);
     let answer = server.run(&["reserve", "mail", "--wait", "10s", "--json"]).json();

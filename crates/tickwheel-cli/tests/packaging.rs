@@ -1,4 +1,4 @@
-//! The files of packaging/ against the repository and the binary.
+//! Checks the files of packaging/ against the repository and the binary.
 
 mod rig;
 
@@ -15,7 +15,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// The instructions of the Dockerfile with their arguments, in order.
+/// Returns the instructions of the Dockerfile with their arguments, in order.
 fn instructions() -> Vec<(String, String)> {
     let text = read("packaging/docker/Dockerfile");
     let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
@@ -29,7 +29,7 @@ fn arguments(name: &str) -> Vec<String> {
     all.filter(|(it, _)| it == name).map(|(_, rest)| rest).collect()
 }
 
-/// The only argument of an instruction in its JSON form.
+/// Returns the only argument of an instruction in its JSON form.
 fn command(name: &str) -> Vec<String> {
     serde_json::from_str(&arguments(name)[0]).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
@@ -55,7 +55,7 @@ fn the_image_is_built_from_files_that_exist() {
             }
         }
     }
-    // What the build reads is not left out of its context.
+    // The context of the build contains all files that it reads.
     for path in ["Cargo.toml", "Cargo.lock", "crates", "xtask"] {
         assert!(root().join(path).exists() && ignored.lines().all(|line| line != path), "{path}");
     }
@@ -77,6 +77,29 @@ fn the_image_is_built_by_the_oldest_rust_from_the_package_of_the_binary() {
 }
 
 #[test]
+fn the_image_has_only_the_binary_and_runs_it_without_rights() {
+    let all = instructions();
+    let last = all.iter().rposition(|(name, _)| name == "FROM").unwrap();
+    assert_eq!(arguments("FROM").len(), 2, "one stage builds, the other runs");
+    let image = &all[last..];
+    assert!(!image[0].1.contains("rust"), "{:?}", image[0]);
+    assert!(image.iter().all(|(name, _)| name != "RUN"), "the image has no shell");
+    let copied: Vec<_> = image.iter().filter(|(name, _)| name == "COPY").collect();
+    assert!(copied.iter().all(|(_, rest)| rest.starts_with("--from=build /out/")), "{copied:?}");
+    // By number: Kubernetes cannot tell whether a name has rights.
+    let user = &image.iter().find(|(name, _)| name == "USER").expect("a user").1;
+    let (uid, gid) = user.split_once(':').expect("user and group");
+    let number = |text: &str| text.parse::<u32>().unwrap_or_else(|_| panic!("{user}"));
+    assert!(number(uid) > 0 && number(gid) > 0, "{user}");
+    // The service may write to its volume, and to nothing else.
+    let volume = &arguments("VOLUME")[0];
+    let made = format!("install -d -m 0700 -o {uid} -g {gid} /out{volume}");
+    assert!(arguments("RUN")[0].contains(&made), "{made}");
+    let place = |wanted: &str| image.iter().position(|(name, _)| name == wanted).unwrap();
+    assert!(place("USER") < place("ENTRYPOINT"));
+}
+
+#[test]
 fn the_image_starts_the_service_with_its_environment() {
     let folder = tempfile::tempdir().unwrap();
     let environment = arguments("ENV").join(" ");
@@ -95,7 +118,7 @@ fn the_image_starts_the_service_with_its_environment() {
         let option = option.unwrap_or_else(|| panic!("{name} is no option of the service"));
         assert_eq!((&option["value"], &option["origin"]), (&json!(value), &json!("environment")));
     }
-    // The service does not open that address without tokens.
+    // The service refuses to listen on that address without tokens.
     let mut serve = binary();
     serve.args(command("CMD")).envs(variables).env("TICKWHEEL_DATA", folder.path());
     let ran = run(&mut serve, b"");

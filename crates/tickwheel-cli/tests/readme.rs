@@ -1,10 +1,10 @@
-//! The session of the README works as it is written.
+//! Runs the session of the README as it is written.
 
 mod rig;
 
 use rig::{Server, run, until};
 
-/// The commands of the README's session, without their remarks.
+/// Returns the commands of the README's session, without their comments.
 fn session() -> Vec<String> {
     let readme = include_str!("../../../README.md");
     let block = readme
@@ -19,7 +19,7 @@ fn session() -> Vec<String> {
         .collect()
 }
 
-/// The README's worker.
+/// Returns the README's worker.
 fn worker() -> &'static str {
     let readme = include_str!("../../../README.md");
     let block = readme.split("```sh\n").find(|block| block.starts_with("tickwheel work"));
@@ -43,7 +43,7 @@ fn the_worker_of_the_readme_does_the_jobs() {
     worker.wait().expect("it ends");
 }
 
-/// The words of a line as a shell reads them: quotes are all that the README uses.
+/// Splits a line into words as a shell does; of its syntax the README uses only quotes.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     for (place, part) in line.split('\'').enumerate() {
@@ -63,7 +63,7 @@ fn the_session_of_the_readme_works() {
     for line in session() {
         let mut words = words(&line);
         if words.iter().any(|word| word == "TOKEN") {
-            // What the command before has printed: the id and the token in its second line.
+            // The second line of the previous output contains the id and the token.
             let (_, reserved): &(String, String) = answers.last().expect("a reserve");
             let mut printed = reserved.lines().nth(1).expect("a job").split_whitespace();
             words.truncate(2);
@@ -71,7 +71,7 @@ fn the_session_of_the_readme_works() {
         }
         let answer = match words[0].as_str() {
             "tickwheel" => run(server.command().args(&words[1..]), b"").text(),
-            // Not every machine has curl; what it would send is sent all the same.
+            // Not every machine has curl, so the test sends the same request itself.
             "curl" => {
                 let [_, url, _, header, _, body] = &words[..] else { panic!("{line}") };
                 let url = url.replace("http://127.0.0.1:7300", &server.url);

@@ -21,7 +21,7 @@ fn a_used_port_is_named() {
 #[test]
 fn a_directory_that_cannot_be_written_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    // A file in the way is in everybody's way, also in that of a superuser.
+    // Not even root can create a directory where a file is.
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
     for data in [file.clone(), file.join("data")] {
@@ -81,7 +81,7 @@ fn what_is_in_flight_is_answered_before_the_end() {
     server.signal("TERM");
     assert!(server.wait().success());
     assert!(start.elapsed() < Duration::from_secs(20), "the end waits for idle workers");
-    // An answer, not a connection that breaks off.
+    // The worker gets an answer, not a lost connection.
     let ran = waiting.join().unwrap();
     assert!(matches!(ran.code, 0 | 7), "{ran:?}");
 }
@@ -95,7 +95,7 @@ fn a_half_sent_request_does_not_delay_the_end() {
     let start = Instant::now();
     server.signal("TERM");
     assert!(server.wait().success());
-    // The body has 30 seconds to arrive, and so has the rest to end.
+    // The body has 30 seconds to arrive, and the grace period is as long; neither delays the end.
     assert!(start.elapsed() < Duration::from_secs(20), "{}", server.log());
 }
 
@@ -146,7 +146,7 @@ fn the_log_has_the_trace_of_a_request() {
     assert!(answer.is_ok(), "{answer:?}");
     let wanted = format!("\"trace_id\":\"{trace}\"");
     until(|| server.log().lines().any(|line| line.contains("answered") && line.contains(&wanted)));
-    // A header that is no trace is not logged.
+    // An invalid trace header is not logged.
     let answer = ureq::get(format!("{}/v1/stats", server.url)).header("traceparent", "x").call();
     assert!(answer.is_ok(), "{answer:?}");
     until(|| server.log().lines().any(|line| line.contains("/v1/stats")));

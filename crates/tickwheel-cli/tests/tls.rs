@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rig::{Server, run, tickwheel, until};
 
-/// A certificate for 127.0.0.1 and its key, in two files.
+/// Writes a certificate for 127.0.0.1 and its key to two files.
 fn certify(folder: &Path, is_authority: bool) -> (String, String) {
     let mut params = rcgen::CertificateParams::new(["127.0.0.1".to_owned()]).unwrap();
     if is_authority {
@@ -47,7 +47,7 @@ fn a_certificate_of_ones_own_is_trusted_if_it_is_named() {
     }
     assert!(watching.join().unwrap().text().contains("put"));
 
-    // Another name of this machine is not in it, and another certificate is not this one.
+    // A name that is not in the certificate is refused, and so is another certificate.
     let other = server.url.replace("127.0.0.1", "localhost");
     let said = tickwheel(&["ls", "--url", &other, "--ca", &certificate]);
     assert!(said.code(1).contains("cannot be trusted"), "{}", said.stderr);
@@ -96,4 +96,33 @@ fn the_certificate_of_an_authority_is_explained() {
     let server = start(&certificate, &key);
     let said = server.run(&["ls", "--ca", &certificate]);
     assert!(said.code(1).contains("basicConstraints=critical,CA:FALSE"), "{}", said.stderr);
+}
+
+#[test]
+fn a_push_target_is_trusted_if_its_certificate_is_named() {
+    let pem = tempfile::tempdir().unwrap();
+    let (certificate, key) = certify(pem.path(), false);
+    // The target is another server, which takes each request as a put.
+    let receiver = start(&certificate, &key);
+    let server = Server::start_with(&["--push-allow", "127.0.0.1"]);
+    let url = format!("{}/v1/queues/inbox/jobs", receiver.url);
+    server.run(&["target", "add", "partner", &url]).code(0);
+    let test = || server.run(&["target", "test", "partner", "--json"]).json();
+    let refused = test();
+    let why = refused["error"].as_str().unwrap_or_default();
+    assert!(why.contains("certificate") && refused["status"].is_null(), "{refused}");
+
+    let missing = server.run(&["target", "set", "partner", "--target-ca", "no such file"]);
+    assert!(missing.code(2).contains("no such file"), "{missing:?}");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (stranger, _) = certify(elsewhere.path(), false);
+    server.run(&["target", "set", "partner", "--target-ca", &stranger]).code(0);
+    assert!(test()["status"].is_null(), "another certificate is not trusted");
+    server.run(&["target", "set", "partner", "--target-ca", &certificate]).code(0);
+    server.run(&["queue", "set", "orders", "--target", "partner"]).code(0);
+    server.run(&["put", "orders", r#"{"text":"hello"}"#]).code(0);
+    until(|| {
+        let shown = receiver.run(&["ls", "inbox", "--ca", &certificate]);
+        String::from_utf8_lossy(&shown.stdout).contains("hello")
+    });
 }

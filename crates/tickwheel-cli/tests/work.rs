@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use rig::{Server, tickwheel, until};
 use serde_json::{Value, json};
 
-/// A worker, and the lines that it has said so far.
+/// A worker, and its output so far.
 struct Worker {
     child: Child,
     lines: Arc<Mutex<Vec<String>>>,
@@ -51,7 +51,7 @@ impl Worker {
         assert!(status.expect("kill runs").success());
     }
 
-    /// Waits for its end; what it has said.
+    /// Waits until the worker has ended, and returns its output.
     fn end(mut self) -> (ExitStatus, Vec<String>) {
         let mut status = None;
         until(|| {
@@ -71,7 +71,7 @@ impl Drop for Worker {
     }
 }
 
-/// Puts a job into the queue `q`; its id.
+/// Puts a job into the queue `q`, and returns its id.
 fn put(server: &Server, payload: &str, options: &[&str]) -> String {
     let args = [&["put", "q", payload, "--json"], options].concat();
     server.run(&args).json()["id"].as_str().expect("an id").to_owned()
@@ -81,7 +81,7 @@ fn get(server: &Server, id: &str) -> Value {
     server.run(&["get", id, "--json"]).json()
 }
 
-/// Waits until a job is in a state; the job.
+/// Waits until a job is in a state, and returns the job.
 fn until_state(server: &Server, id: &str, state: &str) -> Value {
     until(|| get(server, id)["state"] == state);
     get(server, id)
@@ -119,6 +119,8 @@ fn json_on_standard_output_is_a_result_of_json() {
         "echo \"{\\\"twice\\\": $(($(cat) * 2))}\"",
     );
     assert_eq!(until_state(&server, &id, "done")["result"], json!({"twice": 40}));
+    let shown = server.run(&["get", &id]).text();
+    assert!(shown.ends_with("Result\n{\n  \"twice\": 40\n}\n"), "{shown}");
 }
 
 #[test]
@@ -134,7 +136,7 @@ fn exit_75_gives_a_job_back_and_other_codes_fail_it() {
     assert_eq!(job["attempts"], 0);
     until(|| worker.has_said("given back: exit code 75, again in 1h"));
     assert!(worker.has_said("failed: exit code 3"));
-    // What the command writes passes through.
+    // The output of the command is passed through.
     assert!(worker.has_said("last words"));
 }
 
@@ -152,7 +154,7 @@ fn a_timeout_kills_the_whole_process_group() {
     let pid = std::fs::read_to_string(&file).expect("the command has begun");
     let stat = format!("/proc/{}/stat", pid.trim());
     until(|| match std::fs::read_to_string(&stat) {
-        // A zombie has ended as well; its parent has not collected it yet.
+        // A zombie has ended; its parent has not collected it yet.
         Ok(stat) => stat.contains(") Z "),
         Err(_) => true,
     });
@@ -174,7 +176,7 @@ fn a_signal_lets_commands_finish_and_a_second_one_kills_them() {
     let (status, lines) = worker.end();
     assert!(status.success(), "{lines:?}");
     assert!(lines.iter().any(|line| line.contains(&format!("job {first} attempt 1: done"))));
-    // The other job was not taken, or was given back.
+    // The other job was not reserved, or was released.
     assert_eq!(until_state(&server, &second, "ready")["attempts"], 0);
 
     std::fs::remove_file(&go).expect("it is there");
@@ -193,7 +195,7 @@ fn several_commands_run_at_the_same_time() {
     let server = Server::start();
     let folder = tempfile::tempdir().expect("a folder");
     server.run_with(&["put", "q", "--lines", "-"], b"1\n2\n3\n").code(0);
-    // Each waits for the two others.
+    // Each command waits until the two others run.
     let script = format!(
         "touch {0}/$(cat); until [ $(ls {0} | wc -l) = 3 ]; do sleep 0.01; done",
         folder.path().display()

@@ -24,8 +24,9 @@ use crate::log::{AppendError, AppendId, Log, LogError, Position};
 pub const BUCKETS: u16 = 4_096;
 /// The largest number of partitions.
 pub const MAX_PARTITIONS: u32 = 256;
-/// The partitions of a cluster whose creator does not choose a number.
-pub const DEFAULT_PARTITIONS: u32 = 4;
+/// The partitions of a cluster whose creator does not choose a number. One keeps every promise of a
+/// single server; several add throughput, and weaken what spans queues.
+pub const DEFAULT_PARTITIONS: u32 = 1;
 
 /// The version of the record.
 const VERSION: u8 = 1;
@@ -107,6 +108,8 @@ pub enum LayoutError {
     NotCreated,
     /// The record cannot be read: it is damaged, or of a newer version.
     Record(String),
+    /// The log and the data of this node disagree, and nothing may continue on either.
+    Contradiction(String),
     /// The log failed.
     Log(LogError),
 }
@@ -121,12 +124,13 @@ impl fmt::Display for LayoutError {
             Self::Differs { wanted, recorded } => write!(
                 f,
                 "the cluster was created with {recorded} partitions, and this node was started \
-                 with --partitions {wanted}: use {recorded}, or leave the option out"
+                 with --cluster-partitions {wanted}: use {recorded}, or leave the option out"
             ),
             Self::NotCreated => f.write_str(
                 "the cluster has no partitions yet: if it is new, start one node with \
                  --cluster-create",
             ),
+            Self::Contradiction(why) => f.write_str(why),
             Self::Record(why) => write!(f, "the record of the partitions cannot be read: {why}"),
             Self::Log(error) => error.fmt(f),
         }

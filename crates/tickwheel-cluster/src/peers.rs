@@ -227,6 +227,41 @@ impl Peers {
         Ok(())
     }
 
+    /// Returns the node that should get one of this node's partitions, so that all nodes own about as
+    /// many. `owned` are this node's partitions; the one that moves is part of the answer.
+    ///
+    /// Only the node with the most partitions gives one away, and only to a node that has at least
+    /// two fewer. So a partition that an operator moved stays where it is while the numbers differ by
+    /// one at most, and nothing moves in a cluster with one partition.
+    pub fn relief(&self, owned: &[u32], now: Duration) -> Option<(u32, String)> {
+        if self.is_draining || owned.len() < 2 || self.check_ownership(now).is_err() {
+            return None;
+        }
+        let count = |beat: &Heartbeat| beat.replicas.values().filter(|it| it.is_owner).count();
+        let is_more = |beat: &Heartbeat| (count(beat), &beat.node) > (owned.len(), &self.node);
+        if self.alive(now).any(is_more) {
+            return None;
+        }
+        let fewest = self.alive(now).filter(|beat| !beat.is_draining).map(count).min()?;
+        if fewest + 2 > owned.len() {
+            return None;
+        }
+        let needs_one = |name: &String| {
+            let beat = self.nodes.get(name).map(|peer| &peer.beat);
+            beat.is_some_and(|beat| !beat.is_draining && count(beat) == fewest)
+        };
+        // Of all moves, one that makes the most preferred node an owner.
+        owned
+            .iter()
+            .filter_map(|number| {
+                let candidates = self.candidates(*number, now);
+                let rank = candidates.iter().position(needs_one)?;
+                Some((rank, *number, candidates[rank].clone()))
+            })
+            .min()
+            .map(|(_, number, name)| (number, name))
+    }
+
     /// Returns the nodes that could own a partition, this one included, the preferred one first.
     ///
     /// Nodes are ordered by a hash of their name and the partition, so each partition prefers its
@@ -244,5 +279,57 @@ impl Peers {
             (*is_draining, std::cmp::Reverse(score(name)), name.clone())
         });
         nodes.into_iter().map(|(_, name)| name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(10);
+
+    /// What node a knows when b and c own these of six partitions.
+    fn peers(b: &[u32], c: &[u32]) -> Peers {
+        let mut peers = Peers::new("a", 1);
+        for (node, owned) in [("b", b), ("c", c)] {
+            let replica = |number| ReplicaBeat {
+                is_owner: owned.contains(&number),
+                is_candidate: true,
+                ..ReplicaBeat::default()
+            };
+            let replicas = (0..6).map(|number| (number, replica(number))).collect();
+            let beat = Heartbeat { node: node.into(), replicas, ..Heartbeat::default() };
+            peers.heard(beat, NOW, Time::default());
+        }
+        peers
+    }
+
+    #[test]
+    fn partitions_are_given_to_nodes_with_two_fewer() {
+        let (number, to) = peers(&[4, 5], &[]).relief(&[0, 1, 2, 3], NOW).unwrap();
+        assert!(number < 4);
+        assert_eq!(to, "c");
+        // The numbers differ by one.
+        assert_eq!(peers(&[2, 3], &[4]).relief(&[0, 1], NOW), None);
+        assert_eq!(peers(&[], &[]).relief(&[0], NOW), None);
+        // Another node has more.
+        assert_eq!(peers(&[3, 4, 5], &[]).relief(&[0, 1], NOW), None);
+        // Of two with the same number, one gives.
+        assert_eq!(peers(&[2, 3], &[]).relief(&[0, 1], NOW), None);
+    }
+
+    #[test]
+    fn nodes_that_drain_or_are_incomplete_get_nothing() {
+        let mut own = peers(&[], &[]);
+        assert!(own.relief(&[0, 1, 2], NOW).is_some());
+        own.drain();
+        assert_eq!(own.relief(&[0, 1, 2], NOW), None);
+        let mut others = peers(&[], &[]);
+        for name in ["b", "c"] {
+            let mut beat = others.nodes[name].beat.clone();
+            beat.replicas.values_mut().for_each(|it| it.is_candidate = false);
+            others.heard(beat, NOW, Time::default());
+        }
+        assert_eq!(others.relief(&[0, 1, 2], NOW), None);
     }
 }

@@ -11,10 +11,18 @@ const REFRESH_MS = 10000;
 const KINDS = [
   { title: "rates", unit: "rate", series: [["put", "--cold"], ["delivered", "--muted"], ["acked", "--good"]] },
   { title: "lateness", unit: "ms", series: [["lateness_p50_ms", "--good", "p50"], ["lateness_p99_ms", "--accent", "p99"], ["lateness_max_ms", "--bad", "max"]] },
-  { title: "depth", unit: "count", series: [["ready", "--accent", "state:ready"], ["leased", "--cold", "state:leased"], ["dead", "--bad", "state:dead"]] },
+  {
+    title: "depth",
+    unit: "count",
+    // Millions may be scheduled while a few are ready, so they have an axis of their own.
+    series: [["ready", "--accent"], ["leased", "--cold"], ["dead", "--bad"], ["scheduled", "--muted", undefined, "right"]],
+  },
   { title: "failures", unit: "count", series: [["failed", "--warn"], ["died", "--bad"]] },
   { title: "pacing", unit: "percent", series: [["pacing_utilisation", "--accent", "%"]], optional: true },
 ];
+
+/** The dashes of the series of a chart, in order: they differ without colours, too. */
+const DASHES = [undefined, [5, 3], [2, 2], [9, 4]];
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -30,7 +38,6 @@ function resolved(name) {
 
 function label(entry) {
   const [name, , given] = entry;
-  if (given?.startsWith("state:")) return texts[given.slice(6)] ?? given.slice(6);
   return given ?? texts[name] ?? name;
 }
 
@@ -67,19 +74,27 @@ export function startCharts(root, queue) {
     const axis = { stroke: resolved("--muted"), grid: { stroke: resolved("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
     const compact = new Intl.NumberFormat("en", { notation: "compact" });
     const ticks = (_, values) => values.map((value) => (kind.unit === "ms" ? duration(value) : compact.format(value)));
+    const axes = [{ ...axis, space: 70, values: (_, values) => values.map((at) => clockTime(at * 1000).slice(0, window15 ? 8 : 5)) }, { ...axis, size: 58, values: ticks }];
+    const scale = { range: (_, low, high) => [0, Math.max(high ?? 0, LEAST[kind.unit]) * 1.05] };
+    const scales = { y: scale };
+    if (kind.series.some((entry) => entry[3] === "right")) {
+      scales.right = scale;
+      axes.push({ ...axis, size: 48, scale: "right", side: 1, grid: { show: false }, values: ticks });
+    }
     const options = {
       width: box.clientWidth - 26,
       height: HEIGHT,
       cursor: { y: false, sync: { key: "tickwheel" } },
-      scales: { y: { range: (_, low, high) => [0, Math.max(high ?? 0, LEAST[kind.unit]) * 1.05] } },
-      axes: [{ ...axis, space: 70, values: (_, values) => values.map((at) => clockTime(at * 1000).slice(0, window15 ? 8 : 5)) }, { ...axis, size: 58, values: ticks }],
+      scales,
+      axes,
       series: [
         { label: texts.time, value: (_, at) => (at === null ? texts.now : clockTime(at * 1000)) },
         ...kind.series.map((entry, place) => ({
           label: label(entry),
+          scale: entry[3] ?? "y",
           stroke: resolved(entry[1]),
           width: 1.6,
-          dash: place === 1 ? [5, 3] : place === 2 ? [2, 2] : undefined,
+          dash: DASHES[place],
           points: { show: false },
           // While no pointer is over the chart, the legend has the newest values.
           value: (it, value, series, place) => format(kind.unit, place === null ? it.data[series].at(-1) : value),

@@ -1,4 +1,4 @@
-//! Limited access: what a handle may not touch does not exist for it, at whatever moment it looks.
+//! Limited access: queues and jobs that a handle may not touch do not exist for it, at any moment.
 
 mod rig;
 
@@ -17,13 +17,13 @@ use rig::{Rig, seconds};
 
 const ZERO: Duration = Duration::ZERO;
 
-/// A handle for the queues `a-*`.
+/// Returns a handle that is limited to the queues `a-*`.
 fn tenant(queues: &Queues) -> Queues {
     queues.limited_to(Access::to(["a-*"]))
 }
 
-/// Everything that can be done to a job by its id or lease, single and in a batch: the error, or
-/// what became of it.
+/// Tries all operations on a job by its id or lease, single and in a batch. Returns the errors or
+/// results.
 fn attempts(queues: &Queues, lease: Lease) -> Vec<(&'static str, Result<String, Error>)> {
     fn told<T: std::fmt::Debug>(result: Result<T, Error>) -> Result<String, Error> {
         result.map(|value| format!("{value:?}"))
@@ -130,7 +130,7 @@ fn a_queue_that_is_named_and_not_included_is_refused() {
     let (queues, tenant) = (rig.queues(), tenant(rig.queues()));
     queues.put(NewJob::new("b", "").key("k")).wait().unwrap();
     let forbidden = |queue: &str| Error::Forbidden(queue.to_owned());
-    // Whether the queue is there makes no difference.
+    // The answer is the same whether the queue exists or not.
     for queue in ["b", "nowhere"] {
         let no = forbidden(queue);
         assert_eq!(tenant.put(NewJob::new(queue, "")).wait(), Err(no.clone()));
@@ -241,14 +241,14 @@ fn a_worker_whose_access_is_revoked_leaves_its_job_to_the_next() {
     let (mut one, mut two) = (pin!(wait(&first)), pin!(wait(&second)));
     assert!(one.as_mut().poll(&mut context).is_pending());
     assert!(two.as_mut().poll(&mut context).is_pending());
-    // An answer from the writer: both wait by now.
+    // After this answer of the writer, both workers are waiting.
     queues.stats().wait().unwrap();
     first.revoke();
     queues.put(NewJob::new("q", "")).wait().unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     assert_eq!(runtime.block_on(one), Err(Error::Revoked));
     let delivery = runtime.block_on(two).unwrap().pop().unwrap();
-    // It was leased once: not to the first worker, and then taken back.
+    // The job was leased only once: not first to the revoked worker.
     assert_eq!(delivery.job.attempts, 1);
     assert_eq!(queues.stats().wait().unwrap().delivered, 1);
 }
@@ -271,8 +271,8 @@ fn a_revoked_access_is_refused_everywhere() {
     assert_eq!(rig.queues().queue("q").wait().unwrap().unwrap().ready, 1);
 }
 
-/// One tenant knows the ids that another will use, and cancels, moves and takes them at full speed
-/// while they come into being.
+/// A tenant knows the ids that another tenant will use, and cancels, moves and reserves them at full
+/// speed while they are created.
 #[test]
 fn knowing_an_id_in_advance_is_of_no_use() {
     const JOBS: u64 = 3_000;

@@ -1,4 +1,5 @@
-//! Damage: what is readable is served, what is not is reported, and salvaging puts the rest right.
+//! Damage: readable jobs are delivered, unreadable ones are reported, and salvaging repairs the
+//! store.
 
 mod folder;
 mod rig;
@@ -18,7 +19,7 @@ use tickwheel_queue::{
     State, Time,
 };
 
-/// Everything in a queue, the number of jobs that cannot be read, and that of gaps.
+/// Returns all jobs of a queue, the number of unreadable jobs, and the number of gaps.
 fn everything(queues: &Queues, queue: &str) -> (Vec<Job>, usize, u64) {
     let (mut jobs, mut damaged, mut gaps) = (Vec::new(), 0, 0);
     let mut list = List::of(queue).limit(10_000);
@@ -38,7 +39,7 @@ fn ids(jobs: &[Job]) -> BTreeSet<JobId> {
     jobs.iter().map(|job| job.id).collect()
 }
 
-/// A queue with jobs in all states, some of which have moved.
+/// Returns a queue with jobs in all states, some of which were rescheduled.
 fn fill(rig: &Rig) {
     let queues = rig.queues();
     let retention =
@@ -64,7 +65,7 @@ fn fill(rig: &Rig) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Whatever rows of the index are gone or garbled, salvaging finds every job again, once.
+    /// Salvaging finds every job exactly once, whichever index rows are missing or garbled.
     #[test]
     fn the_index_is_put_right_from_the_jobs(
         lost in prop::collection::btree_set(0..200_usize, 1..40),
@@ -102,7 +103,7 @@ proptest! {
             (info.dead, info.done, info.cancelled),
             (count(State::Dead), count(State::Done), count(State::Cancelled))
         );
-        // It is a queue like any other: all that is live is delivered, once, and by key.
+        // The queue then works normally: every live job is delivered once, and found by its key.
         let live: Vec<&Job> = after.iter().filter(|job| job.state.is_live()).collect();
         for job in &live {
             let key = job.key.clone().expect("all have one");
@@ -120,7 +121,7 @@ proptest! {
             delivered.extend(jobs.iter().map(|job| job.job.id));
         }
         prop_assert_eq!(delivered.len(), live.len());
-        // A second time there is nothing to do.
+        // Salvaging again changes nothing.
         let dump = rig.dump();
         rig.salvaged(|_| {});
         prop_assert_eq!(rig.dump().len(), dump.len());
@@ -138,13 +139,13 @@ fn salvaging_what_is_whole_changes_nothing_but_the_count_of_commits() {
     assert_eq!(everything(rig.queues(), "q"), before);
     let mut after = rig.dump();
     for rows in [&mut dump, &mut after] {
-        // The totals, and the low-water marks that the counts hold.
+        // Leaves out the totals and counts, which also hold the low-water marks.
         rows.retain(|((table, key), _)| *table == Table::Jobs || ![0, 2].contains(&key[0]));
     }
     assert_eq!(after, dump);
 }
 
-/// Files of the tables, by keyspace: the jobs and the index.
+/// Returns the table files of all keyspaces.
 fn tables(folder: &Path) -> Vec<PathBuf> {
     let keyspaces = fs::read_dir(folder.join("store/keyspaces")).unwrap();
     let folders = keyspaces.map(|entry| entry.unwrap().path().join("tables"));
@@ -154,13 +155,13 @@ fn tables(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// A directory whose rows are in tables, and not only in the journal.
+/// Returns a directory whose rows are in tables, not only in the journal.
 fn directory(jobs: usize) -> (tempfile::TempDir, Vec<JobId>) {
     let folder = tempfile::tempdir().unwrap();
     let queues = Queues::open(folder.path()).unwrap();
     let puts = queues
         .put_all((0..jobs).map(|number| {
-            // Bytes that do not compress, so that a block holds a few jobs only.
+            // These bytes do not compress, so that a block holds only a few jobs.
             let payload: Vec<u8> =
                 (0..600_u64).map(|byte| ((byte * byte * (number as u64 + 7)) >> 5) as u8).collect();
             NewJob::new("q", payload).at(Time::from_millis(number as u64))
@@ -171,14 +172,14 @@ fn directory(jobs: usize) -> (tempfile::TempDir, Vec<JobId>) {
     let store = Directory::new(folder.path()).open(&StoreOptions::default()).unwrap();
     store.compact().unwrap();
     drop(store);
-    // The zeroes at the end of the journal only cost time here.
+    // Copying the zeroes at the end of the journal would only take time.
     for path in journals(folder.path()) {
         cut_zeroes(&path);
     }
     (folder, puts.into_iter().map(|put| put.unwrap().id).collect())
 }
 
-/// Opens a damaged directory, and counts what is delivered; `None` if it says that it is damaged.
+/// Opens a damaged directory and counts the delivered jobs; `None` if opening reports damage.
 fn delivered(queues: Result<Queues, OpenError>) -> Option<usize> {
     let queues = match queues {
         Ok(queues) => queues,
@@ -206,7 +207,7 @@ fn delivered(queues: Result<Queues, OpenError>) -> Option<usize> {
 
 const JOBS: usize = 400;
 
-/// A copy of a directory with one bit flipped in one of its files.
+/// Returns a copy of a directory with one bit flipped in one of its files.
 fn flipped(folder: &Path, file: &Path, place: u64) -> tempfile::TempDir {
     let damaged = tempfile::tempdir().unwrap();
     copy(folder, damaged.path());
@@ -217,7 +218,7 @@ fn flipped(folder: &Path, file: &Path, place: u64) -> tempfile::TempDir {
     damaged
 }
 
-/// Opens with salvage; gives the number of jobs, or `None` if that is not possible.
+/// Opens with salvage and returns the number of jobs; `None` if nothing can be salvaged.
 fn salvaged(folder: &Path) -> Option<usize> {
     let queues = match Queues::builder().salvage(true).open(folder) {
         Ok(queues) => queues,
@@ -226,13 +227,13 @@ fn salvaged(folder: &Path) -> Option<usize> {
             return None;
         }
     };
-    // A queue whose name is lost has another.
+    // A queue whose name is lost gets a new one.
     let queue = queues.queues().wait().unwrap().pop();
     let (jobs, damaged, gaps) =
         queue.map_or((Vec::new(), 0, 0), |it| everything(&queues, &it.name));
     assert_eq!((damaged, gaps), (0, 0));
     drop(queues);
-    // Whole from now on, and what was damaged is still there.
+    // The store is intact from now on, and the damaged one is kept.
     let queues = Queues::open(folder).unwrap();
     assert_eq!(queues.stats().wait().unwrap().damaged, 0);
     assert!(folder.join("damaged/store.0").exists() || jobs.len() == JOBS);
@@ -244,7 +245,7 @@ fn a_flipped_bit_among_the_rows_costs_few_jobs_and_is_reported() {
     let (folder, _) = directory(JOBS);
     let (mut opened, mut attempts) = (0, 0);
     for table in tables(folder.path()) {
-        // The tables of jobs and index; the others are the store's own, or next to empty.
+        // Only the tables of jobs and index are this large.
         let length = fs::metadata(&table).unwrap().len();
         if length < 10_000 {
             continue;
@@ -254,7 +255,7 @@ fn a_flipped_bit_among_the_rows_costs_few_jobs_and_is_reported() {
             attempts += 1;
             if let Some(count) = delivered(Queues::open(damaged.path())) {
                 opened += 1;
-                // A block of the index leads to more jobs than one of the jobs holds.
+                // A block of the index refers to more jobs than a block of jobs contains.
                 let most = if length > 100_000 { 10 } else { 150 };
                 assert!(count >= JOBS - most, "{count} of {JOBS}: {}, {part}", table.display());
             }
@@ -262,7 +263,7 @@ fn a_flipped_bit_among_the_rows_costs_few_jobs_and_is_reported() {
             assert!(count >= JOBS - 10, "{count} of {JOBS}: {}, {part}", table.display());
         }
     }
-    // Refused is only what hits the names of queues.
+    // Opening fails only if the names of queues are damaged.
     assert!(attempts == 10 && opened >= 7, "{opened} of {attempts} opened");
 }
 
@@ -273,14 +274,14 @@ fn a_flipped_bit_in_what_leads_to_the_rows_is_never_passed_over_in_silence() {
         let length = fs::metadata(&table).unwrap().len();
         for part in 1..5 {
             let damaged = flipped(folder.path(), &table, length - part * length.min(2_000) / 5);
-            // It says that it is damaged, or reports what is missing.
+            // Opening fails, or the missing jobs are reported.
             delivered(Queues::open(damaged.path()));
             salvaged(damaged.path());
         }
     }
 }
 
-/// A directory with a flipped bit in the middle of the jobs' table.
+/// Returns a directory with a flipped bit in the middle of the table of jobs.
 fn damaged_in_the_middle() -> (tempfile::TempDir, Vec<JobId>) {
     let (folder, ids) = directory(JOBS);
     let length = |path: &PathBuf| fs::metadata(path).unwrap().len();
@@ -293,8 +294,8 @@ fn damaged_in_the_middle() -> (tempfile::TempDir, Vec<JobId>) {
 fn a_merge_that_meets_damage_stops_the_commits_and_loses_nothing() {
     let (folder, ids) = damaged_in_the_middle();
     let queues = Queues::open(folder.path()).unwrap();
-    // Rows removed at both ends of the damaged table: what is written next overlaps it, and has
-    // to be merged with it.
+    // Removes rows at both ends of the damaged table, so that the next table overlaps it and must
+    // be merged with it.
     for id in [ids[0], ids[JOBS - 1]] {
         queues.cancel(id).wait().unwrap();
     }
@@ -316,7 +317,7 @@ fn a_merge_that_meets_damage_stops_the_commits_and_loses_nothing() {
     let old = ids.iter().filter(|id| jobs.iter().any(|job| job.id == **id)).count();
     assert!((JOBS - 12..=JOBS - 2).contains(&old), "{old} of {JOBS}");
     drop(queues);
-    // Nothing is left to stumble over.
+    // No damage is left that a merge could find.
     let store = Directory::new(folder.path()).open(&StoreOptions::default()).unwrap();
     store.compact().unwrap();
 }
@@ -339,19 +340,19 @@ fn a_merge_that_was_asked_for_says_that_it_met_damage_and_changes_nothing() {
 #[test]
 fn salvaging_that_was_cut_off_is_ended_or_begun_anew() {
     let (folder, ids) = directory(10);
-    // Cut off while the new store was being filled.
+    // Interrupted while the new store was being filled.
     copy(&folder.path().join("store"), &folder.path().join("salvaged"));
     let queues = Queues::open(folder.path()).unwrap();
     assert_eq!(everything(&queues, "q").0.len(), ids.len());
     assert!(!folder.path().join("salvaged").exists());
     drop(queues);
-    // Cut off when the new store was complete and the damaged one aside.
+    // Interrupted after the new store was complete and the damaged one was moved aside.
     fs::rename(folder.path().join("store"), folder.path().join("salvaged")).unwrap();
     let queues = Queues::open(folder.path()).unwrap();
     assert_eq!(everything(&queues, "q").0.len(), ids.len());
 }
 
-/// The process ends when the new store is in its place, and before its index is repaired.
+/// The process ends after the new store is in place and before its index is repaired.
 #[test]
 fn a_repair_that_was_cut_off_is_done_by_the_next_opening() {
     let (folder, ids) = damaged_in_the_middle();
@@ -428,7 +429,7 @@ fn what_the_last_opening_could_not_sync_is_written_again() {
 }
 
 mod failing {
-    //! The directory on disk, whose syncs can be made to fail.
+    //! A directory on disk whose syncs can be made to fail.
 
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,5 +1,4 @@
-//! The directory on disk: who may open it, what is done about damage, and what an older version
-//! left.
+//! The directory on disk: locking, damage, and directories of older versions.
 
 mod folder;
 
@@ -29,7 +28,7 @@ fn present(queues: &Queues, ids: &[JobId]) -> usize {
     ids.iter().filter(|&&id| queues.get(id).wait().unwrap().is_some()).count()
 }
 
-/// The journal that is written to.
+/// Returns the journal that is written to.
 fn journal(folder: &Path) -> PathBuf {
     journals(folder).pop().unwrap()
 }
@@ -80,11 +79,11 @@ fn a_foreign_or_newer_directory_is_left_alone() {
 
 #[test]
 fn what_cannot_be_written_is_said() {
-    // Nobody may write there, not even root.
+    // Not even root can write there.
     let path = Path::new("/sys/tickwheel-queue-test");
     let error = Queues::open(path).unwrap_err();
     assert!(matches!(&error, OpenError::Io { path: found, .. } if found == path), "{error}");
-    // A file is in the way.
+    // The path is that of a file.
     let file = tempfile::NamedTempFile::new().unwrap();
     assert!(matches!(Queues::open(file.path()), Err(OpenError::Io { .. })));
 }
@@ -95,7 +94,7 @@ fn a_torn_end_that_nobody_was_told_of_is_cut_off() {
     let queues = Queues::open(folder.path()).unwrap();
     let ids = put(&queues, 20);
     drop(queues);
-    // A crash in the middle of a write: the beginning of a batch at the end.
+    // A crash in the middle of a write leaves the beginning of a batch at the end.
     let path = journal(folder.path());
     let mut bytes = fs::read(&path).unwrap();
     let end = bytes.iter().rposition(|&byte| byte != 0).unwrap() + 1;
@@ -130,7 +129,7 @@ fn a_flipped_bit_is_found_before_anything_is_lost_and_the_rest_can_be_salvaged()
     let path = journal(folder.path());
     let whole = fs::read(&path).unwrap();
     let job = find(&whole, "job 10 ");
-    // In the payload, where only a checksum can tell, and in the tag of the item.
+    // Flips a bit of the payload, which only a checksum detects, and one of the item's tag.
     for offset in [job + 3, job.saturating_sub(40)] {
         let mut bytes = whole.clone();
         bytes[offset] ^= 0x10;
@@ -165,13 +164,13 @@ fn a_journal_cut_short_is_noticed() {
     assert!(error.to_string().contains("acknowledged"), "{error}");
     let queues = Queues::builder().salvage(true).open(folder.path()).unwrap();
     assert_eq!(present(&queues, &ids), 10);
-    // What was taken up after that is acknowledged anew.
+    // After a salvage, the end of the journal is recorded as acknowledged again.
     put(&queues, 1);
     drop(queues);
     Queues::open(folder.path()).unwrap();
 }
 
-/// The end of the journal was acknowledged: nothing of it may go without a word.
+/// The end of the journal was acknowledged, so a salvage must report every job of it that is lost.
 #[test]
 fn salvaging_keeps_counts_and_names_an_acknowledged_end() {
     let folder = tempfile::tempdir().unwrap();
@@ -196,7 +195,7 @@ fn salvaging_keeps_counts_and_names_an_acknowledged_end() {
     assert_eq!(present(&queues, &ids), 19);
 }
 
-/// A crash at any step of a creation leaves one of these.
+/// The states that a crash during a creation can leave.
 #[test]
 fn what_an_interrupted_creation_leaves_is_taken_for_new_or_completed() {
     let whole = tempfile::tempdir().unwrap();
@@ -213,7 +212,7 @@ fn what_an_interrupted_creation_leaves_is_taken_for_new_or_completed() {
         left.sort();
         assert_eq!(left, ["FORMAT", "acknowledged", "store"]);
     };
-    // Before `FORMAT` is written: any part of the new store, in any length.
+    // Before `FORMAT` is written, any part of the new store may exist, in any length.
     let mut files = vec![PathBuf::new()];
     while let Some(file) = files.pop() {
         let path = whole.path().join("store").join(&file);
@@ -230,13 +229,13 @@ fn what_an_interrupted_creation_leaves_is_taken_for_new_or_completed() {
         fs::write(folder.path().join("FORMAT.draft"), "tickwh").unwrap();
         check(folder.path());
     }
-    // After that: the new store is complete, but has another name.
+    // After that, the new store is complete but still has its temporary name.
     let folder = tempfile::tempdir().unwrap();
     drop(Queues::open(folder.path()).unwrap());
     fs::rename(folder.path().join("store"), folder.path().join("new")).unwrap();
     fs::write(folder.path().join("creating"), "").unwrap();
     check(folder.path());
-    // Earlier versions wrote `FORMAT` first, and the store in its place.
+    // Earlier versions wrote `FORMAT` first, and created the store under its final name.
     for version in ["", "FJL", "FJL\u{3}"] {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("FORMAT"), "tickwheel queue, format 1\n").unwrap();
@@ -268,7 +267,7 @@ fn space_of_finished_jobs_comes_back() {
     let key = |number: u32| number.to_be_bytes();
     let mut batch = WriteBatch::new();
     for number in 0..40_000 {
-        // Bytes that do not compress.
+        // These bytes do not compress.
         let value: Vec<u8> = (0..500_u32).map(|byte| ((byte * number) >> 3) as u8).collect();
         batch.put(Table::Jobs, &key(number), &value);
     }
@@ -284,7 +283,7 @@ fn space_of_finished_jobs_comes_back() {
     assert!(full > 15_000_000 && empty < full / 10, "{full} bytes before, {empty} after");
 }
 
-/// Few jobs, but large ones: what counts is the space, not how many rows were removed.
+/// Few but large jobs: space is freed by size, not by the number of removed rows.
 #[test]
 fn a_disk_over_its_limit_has_room_again_when_jobs_are_worked_off() {
     let folder = tempfile::tempdir().unwrap();
@@ -292,7 +291,7 @@ fn a_disk_over_its_limit_has_room_again_when_jobs_are_worked_off() {
         let limits = Limits { disk: 160 << 20, ..Limits::default() };
         Queues::builder().limits(limits).open(folder.path()).unwrap()
     };
-    // Bytes that do not compress.
+    // These bytes do not compress.
     let payload: Vec<u8> =
         (0..1_u32 << 20).map(|byte| (byte.wrapping_mul(byte) >> 7) as u8).collect();
     let put = |queues: &Queues| queues.put(NewJob::new("q", payload.clone())).wait();
@@ -319,12 +318,12 @@ fn a_disk_over_its_limit_has_room_again_when_jobs_are_worked_off() {
     wait_for_room(&queues);
     fill_and_work_off(&queues);
     drop(queues);
-    // Likewise when it is not known any more what was removed.
+    // A new process, which does not know what was removed, frees the space as well.
     let queues = open();
     wait_for_room(&queues);
 }
 
-/// Bytes of the tables, without the journals.
+/// Returns the bytes of the tables, without the journals.
 fn tables(folder: &Path) -> u64 {
     fn size(path: &Path) -> u64 {
         if path.is_dir() {
@@ -346,7 +345,7 @@ fn the_directory_of_format_1_opens() {
     check_fixture(&queues);
 }
 
-/// One with schedules, which came later and needed no new format.
+/// A directory of version 0.1 with schedules, which were added without a new format.
 #[test]
 fn the_directory_of_format_1_with_schedules_opens() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-1-schedules");
@@ -356,7 +355,7 @@ fn the_directory_of_format_1_with_schedules_opens() {
     check_schedules(&queues);
 }
 
-/// A directory that an early version of format 2 wrote. It must stay readable for ever as well.
+/// A directory that an early version of format 2 wrote. It must stay readable for ever.
 #[test]
 fn the_directory_of_format_2_opens() {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-2");
@@ -375,7 +374,7 @@ fn once() -> (IdempotencyKey, [NewJob; 1]) {
     (IdempotencyKey::new("once").fingerprint("print").lifetime(lifetime), [job])
 }
 
-/// Adds what format 1 did not have.
+/// Adds data that format 1 could not hold.
 fn add_format_2(queues: &Queues) {
     queues.put_target("partner", "definition").wait().unwrap();
     queues.put_target_state("partner", "state").wait().unwrap();
@@ -420,7 +419,7 @@ fn check_format_2(queues: &Queues) {
     assert_eq!((next.len(), &next[0].payload[..]), (1, &b"42"[..]));
 }
 
-/// Writes the fixture anew; see `tests/fixtures/README.md`.
+/// Writes the fixture again; see `tests/fixtures/README.md`.
 #[test]
 #[ignore = "writes the fixture of this version"]
 fn write_the_fixture() {
@@ -465,7 +464,7 @@ fn write_the_fixture() {
     cut_zeroes(&journal(&path));
 }
 
-/// Writes the other fixture anew.
+/// Writes the fixture with schedules again.
 #[test]
 #[ignore = "writes the fixture of this version"]
 fn write_the_fixture_with_schedules() {
@@ -481,7 +480,7 @@ fn write_the_fixture_with_schedules() {
     cut_zeroes(&journal(&path));
 }
 
-/// Two that are not due for a long time.
+/// Returns two schedules that are not due for a long time.
 fn schedules() -> [NewSchedule; 2] {
     let job = NewJob::new("reports", "a report")
         .header("kind", "report")

@@ -1,4 +1,4 @@
-//! The edges: of the horizon, of memory, of the clock, of a lease, of what a queue may hold.
+//! Edge cases of the horizon, memory, clock, leases and limits.
 
 mod rig;
 
@@ -16,7 +16,7 @@ use tickwheel_queue::{
     Retry, RetryPolicy, State, Time,
 };
 
-/// A builder with a horizon of a second and room for very few jobs in memory.
+/// Returns a builder with a horizon of a second and room for very few jobs in memory.
 fn narrow() -> tickwheel_queue::Builder {
     Queues::builder().horizon(seconds(1)).near(0)
 }
@@ -24,7 +24,8 @@ fn narrow() -> tickwheel_queue::Builder {
 #[test]
 fn jobs_around_the_horizon_come_exactly_at_their_time() {
     let rig = Rig::with(narrow());
-    // A job for every millisecond around the horizon and around where reading stops.
+    // One job for every millisecond around the horizon and around the end of a read, which is half
+    // a horizon later.
     let delays: Vec<u64> = (990..1_010).chain(1_490..1_510).chain([0, 1, 5_000]).collect();
     for &delay in delays.iter().rev() {
         rig.put(&delay.to_string(), millis(delay));
@@ -80,7 +81,8 @@ fn a_far_job_is_not_in_memory_and_a_near_one_is() {
         rig.put(&number.to_string(), seconds(3_600 + number));
     }
     assert_eq!(rig.queues().stats().wait().unwrap().in_memory, 0);
-    // Read when it comes within the horizon, with what follows within half of one.
+    // A job is read when it comes within the horizon, together with the jobs of the next half
+    // horizon.
     rig.clock.advance(seconds(3_599));
     assert_eq!(rig.queues().stats().wait().unwrap().in_memory, 1);
 }
@@ -93,7 +95,7 @@ fn a_queue_that_nobody_reads_stays_on_disk() {
     assert!(rig.queues().stats().wait().unwrap().in_memory <= 64);
     rig.restart();
     assert!(rig.queues().stats().wait().unwrap().in_memory <= 64);
-    // And all of it comes when somebody does, in order.
+    // All jobs are delivered in order once a worker reserves.
     let names = rig.names();
     assert!(names.iter().map(|name| name.parse::<usize>().unwrap()).eq(0..5_000));
 }
@@ -121,7 +123,7 @@ fn a_clock_set_forward_makes_jobs_due_and_one_set_back_holds_them() {
     rig.put("in a minute", seconds(60));
     rig.put("in an hour", seconds(3_600));
     rig.clock.set_wall(start + seconds(61));
-    // Its time had come, but the clock says again that it has not.
+    // The job was due, but is no longer due once the clock is set back.
     rig.queues().stats().wait().unwrap();
     rig.clock.set_wall(start);
     assert_eq!(rig.names(), [""; 0]);
@@ -143,7 +145,7 @@ fn a_worker_may_wait_for_ever() {
             let mut worker = std::pin::pin!(queues.reserve_within("q", 1, None, wait));
             let mut context = Context::from_waker(Waker::noop());
             assert!(worker.as_mut().poll(&mut context).is_pending());
-            // It waits by now, since this was asked for after it.
+            // After this answer, the worker is waiting: the writer handles requests in order.
             queues.stats().wait().unwrap();
             queues.put(NewJob::new("q", "job")).wait().unwrap();
             queues.stats().wait().unwrap();
@@ -162,7 +164,7 @@ fn a_waiting_worker_follows_the_clock_that_is_set() {
     std::thread::scope(|scope| {
         let queues = rig.queues();
         let worker = scope.spawn(|| queues.reserve_within("q", 1, None, seconds(999)).wait());
-        // Whether the worker waits already or not, it has to get the job.
+        // The worker must get the job whether it waits already or not.
         rig.clock.set_wall(rig.clock.wall() + seconds(3_600));
         assert_eq!(worker.join().unwrap().unwrap().len(), 1);
     });
@@ -214,15 +216,15 @@ fn leases_that_run_out_during_a_restart_are_delivered_again() {
     rig.put("job", Duration::ZERO);
     let old = rig.queues().reserve("q", 1, seconds(10)).wait().unwrap().remove(0);
     rig.crash();
-    // The lease holds across the restart,
+    // The lease survives the restart,
     assert!(rig.take(1).is_empty());
     rig.clock.advance(seconds(11));
     rig.restart();
-    // and ends while nobody was there.
+    // and expires while the queue is closed.
     let new = rig.take(1).remove(0);
     assert_eq!((new.job.id, new.job.attempts), (old.job.id, 2));
     assert_eq!(new.job.last_error.as_deref(), Some("the lease ran out"));
-    // The late worker gets an error, and nothing changes.
+    // The late worker gets an error, and the job is unchanged.
     let id = old.job.id;
     assert_eq!(rig.queues().ack(old.lease).wait(), Err(Error::StaleLease { id }));
     assert_eq!(rig.queues().extend(old.lease, seconds(1)).wait(), Err(Error::StaleLease { id }));
@@ -308,7 +310,7 @@ fn a_lease_of_no_time_is_refused() {
         assert!(matches!(&error, Error::Invalid { field, .. } if field == "lease"), "{error}");
     };
     let reserve = |lease| rig.queues().reserve_within("q", 1, lease, seconds(999)).wait();
-    // Whether there is something to lease or not.
+    // The lease is refused whether or not a job is ready.
     refused(reserve(Some(Duration::ZERO)).map(drop));
     rig.put("job", Duration::ZERO);
     refused(reserve(Some(Duration::ZERO)).map(drop));
@@ -336,7 +338,7 @@ fn only_dead_jobs_are_kicked_and_only_if_no_other_has_their_key() {
     let other = put(&rig, Duration::ZERO);
     let taken = Error::KeyExists { queue: "q".into(), key: "k".into(), id: other };
     assert_eq!(kick(&rig), Err(taken));
-    // A key whose job was lost by damage is free, for a kick as for a put.
+    // A key whose job was lost to damage is free for a kick, as it is for a put.
     rig.closed(|rig| {
         let key = (Table::Jobs, other.as_bytes().to_vec().into());
         rig.disk.tamper(|rows| assert!(rows.remove(&key).is_some()));
@@ -409,7 +411,7 @@ fn a_reserve_that_is_dropped_gives_its_jobs_back() {
     assert!(Future::poll(waiting.as_mut(), &mut context).is_pending());
     rig.put("job", Duration::ZERO);
     drop(waiting);
-    // Whether it was given to the waiting one or not, it is there for the next.
+    // The job is available to the next worker, whether it was given to the dropped one or not.
     let mut names = rig.names();
     while names.is_empty() {
         std::thread::yield_now();
@@ -440,7 +442,7 @@ fn a_handle_that_is_closed_refuses() {
         let queues = queues.clone();
         std::thread::spawn(move || queues.reserve_within("q", 1, None, seconds(999)).wait())
     };
-    // The clone in the thread keeps the queues open; its answer alone does not.
+    // The clone in the thread keeps the queues open; a pending answer does not.
     drop(queues);
     assert!(put.wait().is_ok());
     assert_eq!(waiting.join().unwrap().unwrap().len(), 1);
@@ -476,7 +478,7 @@ fn a_waker_may_drop_the_last_handle() {
         let waker = Waker::from(Arc::new(Dropper(Mutex::new(Some(queues)), sender)));
         let mut context = Context::from_waker(&waker);
         let polls = answers.iter_mut().map(|answer| Pin::new(answer).poll(&mut context));
-        // One that was answered before it could wait wakes nobody.
+        // An answer that came before the poll wakes no waker.
         if polls.filter(Poll::is_pending).count() > 0 {
             dropped.recv_timeout(Duration::from_secs(30)).expect("nobody waits for ever");
         }
@@ -518,7 +520,7 @@ fn a_lookup_does_not_wait_for_lists_that_find_nothing() {
     let wanted = queues.put(NewJob::new("q", "wanted")).wait().unwrap().id;
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     runtime.block_on(async {
-        // Each looks at all 20,000 jobs.
+        // Each list examines all 20,000 jobs.
         let nothing = List::of("q").key_prefix("").state(State::Leased);
         let lists: Vec<_> =
             (0..LISTS).map(|_| tokio::spawn(queues.list(nothing.clone()))).collect();
@@ -547,7 +549,7 @@ fn a_job_that_dies_while_opening_is_listed_before_one_that_died_by_a_later_clock
     rig.clock.set_wall(start);
     rig.put("earlier", Duration::ZERO);
     let earlier = rig.queues().reserve("q", 1, seconds(1)).wait().unwrap().remove(0);
-    // Opening looks at the lease and at what is kept, in one group.
+    // Opening handles the expired lease and the retention of dead jobs in one group.
     rig.closed(|rig| rig.clock.set_wall(start + seconds(2)));
     rig.queues().stats().wait().unwrap();
     let page = rig.queues().list(List::of("q").state(State::Dead)).wait().unwrap();

@@ -1,4 +1,4 @@
-//! How jobs end and what comes of it: results, follow-ups, and the order in which jobs are taken.
+//! The end of jobs: results and follow-ups; and the order in which jobs are delivered.
 
 mod rig;
 
@@ -14,7 +14,7 @@ fn patch(rig: &Rig, patch: SettingsPatch) {
     rig.queues().patch_settings("q", patch).wait().unwrap();
 }
 
-/// How many rows the table of jobs has: one for each job, and one for each result.
+/// Returns the number of rows in the table of jobs: one for each job and one for each result.
 fn job_rows(rig: &Rig) -> usize {
     rig.dump().iter().filter(|((table, _), _)| *table == Table::Jobs).count()
 }
@@ -76,6 +76,34 @@ fn follow_ups_survive_a_restart_between_reserve_and_end() {
 }
 
 #[test]
+fn a_kick_starts_a_new_series_of_replacements() {
+    let mut rig = Rig::new();
+    let put = |rig: &Rig| {
+        let job = NewJob::new("q", "index").key("doc").delay(seconds(10));
+        let job = job.max_attempts(1).max_total_delay(seconds(25));
+        rig.queues().put(job).wait().unwrap()
+    };
+    put(&rig);
+    rig.clock.advance(seconds(5));
+    put(&rig);
+    rig.clock.advance(seconds(10));
+    let died = rig.take(1).remove(0);
+    rig.clock.advance(seconds(61));
+    rig.queues().kick(died.lease.id).wait().unwrap();
+    let kicked = rig.queues().get(died.lease.id).wait().unwrap().unwrap().due;
+    rig.restart();
+    // By its put, and by the first put of the key, the total delay is long over.
+    let mut due = kicked;
+    for total in [10, 18, 25] {
+        due = put(&rig).due;
+        assert_eq!(due, kicked.after(seconds(total)));
+        rig.clock.advance(seconds(8));
+    }
+    rig.clock.advance(seconds(1));
+    assert_eq!(rig.take(1)[0].job.due, due);
+}
+
+#[test]
 fn a_follow_up_goes_only_where_its_caller_may_put() {
     let queues = Queues::in_memory();
     let tenant = queues.limited_to(Access::to(["ours-*"]));
@@ -106,7 +134,7 @@ fn the_highest_priority_comes_first_however_many_are_ready() {
         if jobs.is_empty() {
             break;
         }
-        // Jobs that come while others are taken have their place as well.
+        // Jobs that are put meanwhile are delivered in order as well.
         if taken.len() < 300 && taken.len() + jobs.len() >= 300 {
             put(3, 10);
         }

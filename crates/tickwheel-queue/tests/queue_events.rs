@@ -1,4 +1,4 @@
-//! Events: everything that is committed is told, in order, to all who listen; nothing else is.
+//! Events: every listener gets every committed change, in order, and nothing else.
 
 mod rig;
 
@@ -10,7 +10,7 @@ use tickwheel_queue::{
     Retry, Time,
 };
 
-/// What has been told so far.
+/// Returns the events so far.
 fn told(events: &mut Events) -> Vec<Event> {
     std::iter::from_fn(|| events.try_next()).map(|event| event.expect("nothing is lost")).collect()
 }
@@ -106,7 +106,7 @@ fn after_a_restart_or_a_failure_a_listener_is_told_that_it_lost_something() {
     let second = told(&mut events)[0].id;
     assert!(first < second);
 
-    // A commit that failed may be durable: nobody can tell what happened.
+    // A failed commit may be durable, so listeners cannot be told what happened.
     rig.disk.fail_commits_after(Some(0));
     let failed = rig.queues().put(NewJob::new("q", "three")).wait();
     assert!(matches!(failed, Err(Error::Failed(_))));
@@ -150,7 +150,7 @@ fn listeners_of_all_kinds_hear_everything_once_and_in_order() {
             });
             check(&heard);
         });
-        // Goes away and comes back after each few events.
+        // This listener disconnects and resumes after every few events.
         scope.spawn(|| {
             let mut heard = Vec::new();
             while heard.len() < ALL {

@@ -1,4 +1,4 @@
-//! A disk that fails: nothing is acknowledged that is not durable, and nothing durable is lost.
+//! Failing disks: only durable operations are acknowledged, and nothing durable is lost.
 
 mod rig;
 
@@ -92,10 +92,11 @@ fn a_sweep_whose_step_fails_does_not_go_on_behind_what_was_lost() {
     assert_eq!((count(State::Scheduled), count(State::Cancelled)), (0, 0));
 }
 
-/// The reserve is for all but puts: the first command that finds the disk full is not refused.
+/// The reserve is for all commands except puts: the first such command that finds the disk full
+/// succeeds.
 #[test]
 fn what_finds_the_disk_full_first_is_done_with_the_reserve() {
-    /// Queues with three ready jobs, one of them leased, and a dead job.
+    /// Runs `act` on queues with two ready jobs, a leased one and a dead one.
     fn on_a_full_disk(act: impl FnOnce(&Queues, &[JobId], Lease)) {
         let disk = FaultyDisk::default();
         let queues = Queues::builder().open_disk(disk.clone()).unwrap();
@@ -127,7 +128,7 @@ fn what_finds_the_disk_full_first_is_done_with_the_reserve() {
     on_a_full_disk(|queues, _, _| assert_eq!(queues.drain("q").wait(), Ok(2)));
 }
 
-/// Once the reserve is used up, nothing is tried for ever.
+/// Once the reserve is used up, commands are refused instead of being retried for ever.
 #[test]
 fn what_finds_the_reserve_used_up_is_refused() {
     let disk = FaultyDisk::default();
@@ -184,12 +185,12 @@ fn rows_that_could_not_be_read_once_are_read_again() {
     clock.advance(seconds(1));
     assert_eq!(reserve().unwrap()[0].job.payload, "for one who asks");
 
-    // A worker that waits does not notice.
+    // A waiting worker does not notice the failed scan.
     put("for one who waits");
     let mut worker = std::pin::pin!(queues.reserve_within("q", 1, None, seconds(999)));
     let mut poll = || {
         let polled = worker.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        // Whatever it set going is over when this is answered.
+        // After this answer, the writer has handled all that the poll started.
         queues.stats().wait().unwrap();
         polled
     };
@@ -206,7 +207,7 @@ fn rows_that_could_not_be_read_once_are_read_again() {
     };
     assert_eq!(jobs[0].job.payload, "for one who waits");
 
-    // Nor is it forgotten when the clock is set back.
+    // The failed scan is also repeated after the clock is set back.
     put("for later");
     disk.fail_scans(true);
     clock.advance(seconds(10));
@@ -218,11 +219,11 @@ fn rows_that_could_not_be_read_once_are_read_again() {
     assert_eq!(reserve().unwrap()[0].job.payload, "for later");
 }
 
-/// Back-pressure: however long it goes on, no more waits than the inbox may hold.
+/// Backpressure: the inbox never holds more than its limit, however long the disk is slow.
 #[test]
 fn what_waits_for_a_slow_disk_is_bounded() {
     const MIB: usize = 1 << 20;
-    // What may wait, and what goes into one group.
+    // The MiB that may wait, and those of one group commit.
     const WAITING: usize = 64;
     const GROUP: usize = 17;
     let disk = FaultyDisk::default();
@@ -279,7 +280,7 @@ fn what_was_acknowledged_survives_any_number_of_failures() {
     for id in &kept {
         assert!(rig.queues().get(*id).wait().unwrap().is_some());
     }
-    // Nothing else is there: a failed group leaves no trace on this disk.
+    // No other job exists: a failed group commit leaves no trace on this disk.
     assert_eq!(rig.queues().stats().wait().unwrap().pending, kept.len() as u64);
 }
 
@@ -438,7 +439,7 @@ fn a_full_disk_refuses_puts_and_lets_work_go_on() {
     again().unwrap();
     let error = std::iter::repeat_with(put).find_map(Result::err).unwrap();
     assert!(matches!(error, Error::OverLimit { limit: Limit::Disk, .. }), "{error}");
-    // Neither in the place of another.
+    // A put that would replace a job is refused as well.
     let error = again().unwrap_err();
     assert!(matches!(error, Error::OverLimit { limit: Limit::Disk, .. }), "{error}");
     loop {
@@ -448,7 +449,7 @@ fn a_full_disk_refuses_puts_and_lets_work_go_on() {
         }
         queues.ack_all(jobs.iter().map(|job| job.lease)).wait().unwrap();
     }
-    // Noticed at the next look.
+    // The next check of the disk notices the free space.
     while put().is_err() {
         std::thread::sleep(millis(10));
     }

@@ -1,5 +1,5 @@
-//! Every file of a data directory is deleted and cut short in turn. Each time the queue is refused
-//! with the name of the file and a remedy, or everything is there. Nothing is lost in silence.
+//! Deletes and truncates every file of a data directory in turn. Each time, either opening fails
+//! with the name of the file and a remedy, or all jobs are there. No job is lost silently.
 
 mod folder;
 
@@ -19,13 +19,13 @@ fn put(queues: &Queues, jobs: usize) -> BTreeSet<JobId> {
     puts.into_iter().map(|put| put.unwrap().id).collect()
 }
 
-/// All jobs are in the journal.
+/// Returns a directory with all jobs in the journal.
 fn with_a_journal(folder: &Path) -> BTreeSet<JobId> {
     let queues = Queues::open(folder).unwrap();
     (0..5).flat_map(|_| put(&queues, 20)).collect()
 }
 
-/// Some jobs are in tables, and some in the journal.
+/// Returns a directory with some jobs in tables and some in the journal.
 fn with_tables(folder: &Path) -> BTreeSet<JobId> {
     let mut ids = with_a_journal(folder);
     Directory::new(folder).open(&StoreOptions::default()).unwrap().compact().unwrap();
@@ -34,14 +34,14 @@ fn with_tables(folder: &Path) -> BTreeSet<JobId> {
     ids
 }
 
-/// All jobs are in tables, and the last commits touched the index alone.
+/// Returns a directory with all jobs in tables, whose last commits changed only the index.
 fn with_tables_alone(folder: &Path) -> BTreeSet<JobId> {
     let ids = with_a_journal(folder);
     Directory::new(folder).open(&StoreOptions::default()).unwrap().compact().unwrap();
     ids
 }
 
-/// The jobs of one journal are in tables, those of two others are not.
+/// Returns a directory with three journals; only the jobs of one are in tables.
 fn with_journals(folder: &Path) -> BTreeSet<JobId> {
     let queues = Queues::open(folder).unwrap();
     let payload = vec![7; 1 << 20];
@@ -54,7 +54,7 @@ fn with_journals(folder: &Path) -> BTreeSet<JobId> {
     ids
 }
 
-/// The zeroes at the end of a journal, and in the reserve, only cost time here.
+/// Cuts off zeroes of journals and the reserve, which would only take time to copy.
 fn shorten(folder: &Path) {
     fs::write(folder.join("reserve"), [0; 1_000]).unwrap();
     for path in journals(folder) {
@@ -62,7 +62,7 @@ fn shorten(folder: &Path) {
     }
 }
 
-/// All jobs that are delivered, and how many parts were reported as damaged.
+/// Returns all delivered jobs, and the number of parts that were reported as damaged.
 fn delivered(queues: &Queues) -> (BTreeSet<JobId>, u64) {
     let mut all = BTreeSet::new();
     loop {
@@ -113,12 +113,12 @@ fn check_files(
             let what = format!("{} {how:?}", file.display());
             if !check(folder.path(), file, ids, &what) {
                 refused.push((file.display().to_string(), how));
-                // Nothing was changed: with the file in its place everything is there.
+                // The refusal changed nothing: with the file restored, all jobs are there.
                 fs::copy(original.path().join(file), folder.path().join(file)).unwrap();
                 let queues =
                     Queues::open(folder.path()).unwrap_or_else(|why| panic!("{what}: {why}"));
                 assert_eq!(delivered(&queues), (ids.clone(), 0), "{what}");
-                // Salvaging accounts for what it leaves out.
+                // Salvaging reports what it leaves out.
                 drop(queues);
                 fs::remove_dir_all(folder.path()).unwrap();
                 copy(original.path(), folder.path());
@@ -196,14 +196,14 @@ fn no_journal_of_several_is_missed_in_silence() {
     let original = tempfile::tempdir().unwrap();
     let ids = with_journals(original.path());
     shorten(original.path());
-    // The other files are those of the tests above.
+    // The tests above cover the other files.
     let refused = check_files(&original, &ids, journals(original.path()));
     for name in ["store/1.jnl", "store/2.jnl"] {
         assert!(refused.contains(&(name.to_owned(), Change::Delete)), "{name}: {refused:?}");
     }
 }
 
-/// Takes the list of journals, which is written when a store is closed, out of `acknowledged`.
+/// Removes the list of journals, which is written when a store is closed, from `acknowledged`.
 fn forget_the_close(folder: &Path) {
     let path = folder.join("acknowledged");
     let mut bytes = fs::read(&path).unwrap();
@@ -213,7 +213,7 @@ fn forget_the_close(folder: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-/// A store that was not closed in order has no list of its journals.
+/// A store that was not closed properly has no list of its journals.
 #[test]
 fn the_oldest_of_several_journals_is_missed_after_a_crash() {
     let crashed = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Groups: served in turn, limited and paused one by one, and never in each other's way.
+//! Groups: served in turn, limited and paused individually, and never delayed by each other.
 
 mod rig;
 
@@ -30,7 +30,7 @@ fn set(rig: &Rig, group: &str, patch: GroupPatch) {
     rig.queues().patch_group("q", group, patch).wait().unwrap();
 }
 
-/// The payloads of the next jobs, one reserve for each.
+/// Returns the payloads of the next jobs, with one reserve for each.
 fn take(rig: &Rig, jobs: usize) -> Vec<String> {
     let mut taken = Vec::new();
     for _ in 0..jobs {
@@ -45,7 +45,7 @@ fn groups(rig: &Rig) -> Vec<GroupInfo> {
     rig.queues().groups(list).wait().unwrap().groups
 }
 
-/// Name, waiting, running and held jobs of each group.
+/// Returns the name and the waiting, running and held jobs of each group.
 fn counts(rig: &Rig) -> Vec<(String, u64, u64, u64)> {
     let counts = |it: GroupInfo| (it.name, it.waiting, it.running, it.held);
     groups(rig).into_iter().map(counts).collect()
@@ -66,7 +66,7 @@ fn groups_are_served_in_turn() {
         let first = take(&rig, 9);
         assert_eq!(first, ["a0", "b0", "plain", "c0", "a1", "b1", "c1", "a2", "b2"]);
         assert_eq!(take(&rig, 2), ["a3", "a4"]);
-        // A customer that comes late waits for one job of each other, not for their backlog.
+        // A late customer waits for one job of each other customer, not for their backlogs.
         put(&rig, 100, "d");
         assert_eq!(take(&rig, 4), ["a5", "d0", "a6", "d1"]);
         let all = rig.take(7).len();
@@ -134,7 +134,7 @@ fn the_limits_of_a_group_replace_those_of_the_queue() {
     assert_eq!(started(&rig), []);
     rig.clock.advance(millis(10_001));
     assert_eq!(started(&rig), [("b".to_owned(), 2)]);
-    // As the queue has it: two of `b` and more are out already.
+    // The queue's own limit applies again, and more jobs of `b` are running than it allows.
     set(&rig, "b", GroupPatch::default().pacing(None));
     rig.clock.advance(millis(10_001));
     assert_eq!(started(&rig), []);
@@ -200,7 +200,7 @@ fn priority_order_holds_within_groups_of_which_few_jobs_are_in_memory() {
         assert_eq!(jobs.len(), 1);
         taken.push(String::from_utf8_lossy(&job.job.payload).parse::<u64>().unwrap());
         if taken.len() == 30 {
-            // By due time from here on.
+            // From here on the order is by due time.
             let patch = SettingsPatch { order: Some(Order::DueTime), ..SettingsPatch::default() };
             rig.queues().patch_settings("q", patch).wait().unwrap();
             expected[30..].sort_unstable();
@@ -210,7 +210,8 @@ fn priority_order_holds_within_groups_of_which_few_jobs_are_in_memory() {
     assert_eq!(taken, expected);
 }
 
-/// Puts many jobs of a held group, then one of another, and says how many milliseconds late that is.
+/// Puts many jobs of a held group, then one of another group, and prints how many milliseconds late
+/// that one is delivered.
 fn lateness_beside(held: usize) {
     let mut rig = Rig::with(Queues::builder().near(1_000));
     set(&rig, "held", GroupPatch::default().paused(true));
@@ -223,7 +224,7 @@ fn lateness_beside(held: usize) {
         let jobs = rig.queues().reserve("q", 10, seconds(60)).wait().unwrap();
         assert_eq!(jobs.len(), 1);
         assert_eq!(jobs[0].job.payload, name.as_bytes());
-        // No turns of the writer were needed to get past the held ones.
+        // The writer needed no additional commits to skip the held jobs.
         let commits = rig.queues().stats().wait().unwrap().commits - before;
         assert!(commits <= 2, "{commits} commits for one delivery");
         rig.queues().ack(jobs[0].lease).wait().unwrap();
@@ -234,7 +235,7 @@ fn lateness_beside(held: usize) {
     rig.crash();
     is_next(&rig, "after a crash");
     assert_eq!(counts(&rig), [("held".to_owned(), held as u64, 0, held as u64)]);
-    // Held jobs are listed like others.
+    // Held jobs are listed like other jobs.
     let page = rig.queues().list(List::of("q").limit(10)).wait().unwrap();
     assert_eq!((page.jobs.len(), &*page.jobs[9].payload), (10, &b"held9"[..]));
     set(&rig, "held", GroupPatch::default().paused(false));
@@ -262,7 +263,8 @@ fn many_jobs_of_one_group_that_are_due_at_once_do_not_delay_another_group() {
         rig.queues().put_all(many).wait().unwrap();
     }
     rig.queues().put(job("other").delay(Duration::from_millis(100_001))).wait().unwrap();
-    // What is near is read before it is due: when nothing is left to read, all of it is.
+    // Waits until the writer has read all jobs within the horizon, which it does before they are
+    // due.
     rig.queues().stats().wait().unwrap();
     rig.clock.advance(millis(100_001));
     assert_eq!(take(&rig, 3), ["many", "other"]);
@@ -281,7 +283,7 @@ fn a_salvage_restores_the_rows_of_groups() {
     let before = counts(&rig);
     assert_eq!(before, [("a".to_owned(), 10, 0, 10), ("b".to_owned(), 3, 2, 0)]);
     rig.salvaged(|rows| {
-        // Half of the grouped rows and all counts are lost, and due rows are those of format 1.
+        // Loses half of the grouped rows and all counts, and turns due rows into those of format 1.
         let mut seen = 0;
         rows.retain(|(table, key), value| match (table, key[0]) {
             (Table::Counters, 16) => false,

@@ -1,4 +1,4 @@
-//! The history of a job: its last attempts, who made them and how they ended.
+//! The history of a job: its last attempts, their workers and their outcomes.
 
 mod rig;
 
@@ -21,7 +21,7 @@ fn history_rows(rig: &mut Rig) -> usize {
     rows
 }
 
-/// A queue that tries at once and often, and keeps all that finished.
+/// Returns a queue that retries at once and often, and keeps all finished jobs.
 fn rig() -> Rig {
     let rig = Rig::new();
     let keep = Keep::FOREVER;
@@ -146,7 +146,7 @@ fn a_job_that_is_dropped_takes_its_history_with_it() {
         let lease = reserve(rig.queues()).lease;
         rig.queues().fail(lease, "no", retry).wait().unwrap();
     };
-    // Purged, drained, dropped by its retention, and acknowledged after a failure.
+    // Removes jobs by a purge, a drain, the retention, and an acknowledgement after a failure.
     put(&rig, "purged");
     fail(&rig, Retry::Never);
     rig.queues().purge("q", State::Dead, Time::MAX).wait().unwrap();

@@ -23,7 +23,7 @@ fn pending(queues: &Queues) -> u64 {
     queues.stats().wait().unwrap().pending
 }
 
-/// How many rows there are of keys, and of their expiries.
+/// Returns the numbers of rows for keys and for their expiries.
 fn rows(disk: &MemoryDisk) -> (usize, usize) {
     let mut counts = (0, 0);
     disk.tamper(|rows| {
@@ -115,7 +115,7 @@ fn a_key_is_forgotten_when_it_expires() {
     rig.clock.advance(seconds(2));
     let again = put(rig.queues(), "late").unwrap();
     assert!(!again.is_replay && again.puts != late.puts);
-    // A step at a time; each answer follows a commit.
+    // Keys expire in steps; each answer follows a commit.
     while rows(&rig.disk) != (1, 1) {
         rig.queues().stats().wait().unwrap();
     }

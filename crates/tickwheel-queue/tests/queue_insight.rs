@@ -1,4 +1,4 @@
-//! What operators see: filters, errors by group, due counts, the wheel, and what events tell.
+//! Data for operators: filters, errors by group, due counts, the wheel, and events.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn take(queues: &Queues, queue: &str) -> Delivery {
     queues.reserve(queue, 1, None).wait().unwrap().remove(0)
 }
 
-/// Puts a job with a key, and has it fail with an error.
+/// Puts a job with a key and lets it fail with an error.
 fn fail(queues: &Queues, queue: &str, key: &str, error: &str, retry: Retry) {
     queues.put(NewJob::new(queue, "payload").key(key)).wait().unwrap();
     let lease = take(queues, queue).lease;
@@ -208,7 +208,7 @@ fn the_wheel_and_samples_show_only_what_a_handle_may_see() {
     assert_eq!((sample.queues.len(), sample.total.scheduled, sample.total.counters.put), (1, 1, 0));
     let all = queues.sample(Time::default(), Vec::new()).wait().unwrap();
     assert_eq!((all.queues.len(), all.total.scheduled, all.total.counters.put), (2, 3, 3));
-    // Nothing has happened since, so only what is named is there.
+    // Nothing has changed since, so the sample contains only the named queue.
     let later = queues.sample(Time::MAX, vec!["b".into()]).wait().unwrap();
     assert_eq!((later.queues.len(), &*later.queues[0].name), (1, "b"));
     assert_eq!(limited.count_due([]).wait().unwrap().len(), 1);

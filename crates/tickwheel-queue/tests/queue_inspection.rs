@@ -13,7 +13,7 @@ use tickwheel_queue::{NewJob, Queues};
 
 const JOBS: u64 = 200;
 
-/// A directory as a killed process leaves it: a copy that is taken while it is open.
+/// Returns a directory as a killed process leaves it: a copy taken while the queue is open.
 fn directory() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let queues = Queues::builder().reserve(16 << 20).open(folder.path().join("open")).unwrap();
@@ -27,7 +27,7 @@ fn directory() -> tempfile::TempDir {
     folder
 }
 
-/// All files, without the zeroes that are allocated at the end of journals.
+/// Returns all files, without the preallocated zeroes at the end of journals.
 fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let read = |path: PathBuf| {
         let mut bytes = fs::read(&path).unwrap();

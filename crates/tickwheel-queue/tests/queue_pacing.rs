@@ -1,4 +1,5 @@
-//! Pacing: no window holds more deliveries than it may, wherever it begins, also across restarts.
+//! Pacing: no window contains more deliveries than allowed, wherever it begins, even across
+//! restarts.
 
 mod rig;
 
@@ -20,7 +21,7 @@ fn put(rig: &Rig, count: usize, group: &str) {
     rig.queues().put_all((0..count).map(|_| job())).wait().unwrap();
 }
 
-/// The groups of all that may be delivered now, and their leases.
+/// Returns the groups and leases of all jobs that may be delivered now.
 fn take(rig: &Rig) -> Vec<(String, Lease)> {
     let deliveries = rig.take(100).into_iter();
     deliveries.map(|job| (job.job.group.unwrap_or_default(), job.lease)).collect()
@@ -58,7 +59,7 @@ fn a_blocked_group_does_not_hold_up_the_others() {
 
 #[test]
 fn more_held_jobs_than_memory_takes_do_not_delay_the_rest() {
-    // Room for 16 jobs, and a hundred of a group of which one may be out at a time.
+    // Memory for 16 jobs, and a hundred jobs of a group of which one may run at a time.
     let rig = Rig::with(Queues::builder().near(0));
     let group_pacing = Pacing::default().concurrency(1);
     let settings = QueueSettings { group_pacing, ..QueueSettings::default() };
@@ -135,7 +136,7 @@ fn a_shorter_window_counts_at_once_and_so_does_a_longer_one() {
         assert_eq!(take(&rig).len(), 0, "the longer window is not over");
         rig.clock.advance(millis(1));
         assert_eq!(take(&rig).len(), 1, "it is over, whole queue: {whole}");
-        // A window in the past is over at once.
+        // A window in the past ends at once.
         rig.clock.advance(seconds(5));
         set(seconds(4));
         assert_eq!(take(&rig).len(), 1);
@@ -163,7 +164,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What may happen to the jobs of groups of which few may be out at a time.
+/// A step of the test of concurrency limits for groups.
 #[derive(Clone, Debug)]
 enum Act {
     Put(u8),
@@ -187,7 +188,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Which jobs a worker has to get: the first ones whose group may go on.
+/// Returns the jobs that a worker must get: the first ones whose groups are below their limit.
 fn expected(
     waiting: &BTreeMap<usize, u8>,
     out: &BTreeMap<usize, (u8, Lease)>,
@@ -215,7 +216,7 @@ proptest! {
         let mut limit = 2;
         let mut rig = paced(Pacing::default(), Pacing::default().concurrency(limit));
         let (mut ids, mut waiting, mut out) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        // In the end everything has to come.
+        // In the end every job must be delivered.
         let rest = (0..200).flat_map(|_| [Act::Take(100), Act::Ack(0)]);
         for act in acts.into_iter().chain(rest) {
             let nth = |number: usize, len: usize| number.checked_rem(len);
@@ -271,7 +272,7 @@ proptest! {
         const GROUP: (usize, u64) = (2, 500);
         let pacing = |(starts, window)| Pacing::starts(starts as u32, millis(window));
         let mut rig = paced(pacing(QUEUE), pacing(GROUP));
-        // By the monotonic time: a clock that is set back must not make room.
+        // Uses monotonic time: a wall clock that is set back must not allow more starts.
         let start = rig.clock.now();
         let mut all: Vec<u64> = Vec::new();
         let mut groups: HashMap<String, Vec<u64>> = HashMap::new();
@@ -290,7 +291,7 @@ proptest! {
                 Step::Advance(by) => rig.clock.advance(millis(by)),
                 Step::Ack(number) if !leases.is_empty() => {
                     let lease = leases.swap_remove(number % leases.len());
-                    // Its lease may have run out.
+                    // The lease may have expired.
                     drop(rig.queues().ack(lease).wait());
                 }
                 Step::Ack(_) => {}

@@ -1,4 +1,4 @@
-//! Queues that are removed, by a command or because they are not used.
+//! Removal of queues, by a command or because they are unused.
 
 use std::time::{Duration, SystemTime};
 
@@ -25,7 +25,8 @@ fn clock() -> ManualClock {
     clock
 }
 
-/// A queue with jobs in every state, more than a step of each.
+/// Creates a queue with jobs in every state, and of each state more than one step of the removal
+/// handles.
 fn fill(queues: &Queues) -> u64 {
     const EACH: usize = 1_100;
     let keep = Keep::FOREVER;
@@ -63,7 +64,7 @@ fn an_empty_queue_is_removed_and_one_with_jobs_by_force_only() {
         Err(Error::NoSuchQueue("q".into())),
         "it is gone"
     );
-    // The same name is another queue: no settings, no jobs, no keys.
+    // A queue with the same name is new: it has no settings, jobs or keys.
     queues.put(NewJob::new("q", "new").key("1")).wait().unwrap();
     drop(queues);
     let queues = Queues::builder().open_disk(disk).unwrap();
@@ -120,7 +121,7 @@ fn queues_that_are_empty_and_not_used_are_removed_after_a_day() {
 }
 
 /// A follow-up is never refused. If its queue were removed as unused, the queue would no longer
-/// count for its creator, and would come back beyond the limit.
+/// count for its creator, and the follow-up would create it again beyond the limit.
 #[test]
 fn the_queue_of_a_follow_up_is_not_removed_as_unused() {
     let (clock, disk) = (clock(), MemoryDisk::new());
@@ -166,7 +167,7 @@ fn an_access_to_some_queues_leaves_room_for_others() {
     let limits = Limits { queues: 100, ..Limits::default() };
     let queues = Queues::builder().limits(limits).in_memory().unwrap();
     let over = |allowed, found| Err(Error::OverLimit { limit: Limit::Queues, allowed, found });
-    // Each of them gets a tenth, and all together nine.
+    // Each tenant may use a tenth of the queues; nine tenants use nine tenths.
     for tenant in 0..9 {
         let handle = queues.limited_to(Access::to([format!("t{tenant}-*")]));
         for number in 0..10 {
@@ -208,7 +209,7 @@ fn created_queues_count_for_their_holder_after_a_restart() {
     let changed = Access::to(["a-*", "b-*"]).held_by("token 7");
     assert_eq!(put(&queues.limited_to(changed), "b-0"), over(6));
     put(&queues.limited_to(Access::to(["a-*"]).held_by("token 8")), "a-other").unwrap();
-    // The creator stays when the queue is configured, and goes when it is removed.
+    // The creator is kept when the queue is configured, and forgotten when it is removed.
     queues.pause("a-0").wait().unwrap();
     queues.remove_queue("a-1", true).wait().unwrap();
     drop(queues);

@@ -20,7 +20,7 @@ fn any(queues: &Queues, names: &[&str], wait: Duration) -> Answer<Option<Deliver
     queues.reserve_any(watched(names), wait, |_| None, |_| true)
 }
 
-/// The payload of the next job of some queues.
+/// Returns the payload of the next job of some queues.
 fn next(queues: &Queues, names: &[&str]) -> Option<String> {
     let delivery = any(queues, names, Duration::ZERO).wait().unwrap()?;
     Some(String::from_utf8(delivery.job.payload.to_vec()).unwrap())
@@ -44,7 +44,8 @@ fn the_most_urgent_job_of_all_queues_goes_first_and_each_queue_keeps_its_order()
     put(queues, "c", "c9", 9);
     let names = ["by time", "a", "b", "nowhere"];
     let order: Vec<_> = std::iter::from_fn(|| next(queues, &names)).collect();
-    // The queue in order of time hides its urgent job behind the one that was due before.
+    // The queue in order of due time delivers its urgent job only after the one that was due before
+    // it.
     assert_eq!(order, ["b7", "a7", "a0", "t1", "t2"]);
 }
 
@@ -86,7 +87,7 @@ fn a_worker_waits_for_several_queues_and_is_served_once() {
             std::thread::yield_now();
         };
         queues.ack(served.unwrap().lease).wait().unwrap();
-        // Its tickets in the lines of the other queues are worth nothing.
+        // Once served, the worker no longer waits at the other queues.
         for queue in ["a", "b", "c"] {
             put(queues, queue, "y", 0);
             let next = any(queues, &[queue], Duration::ZERO).wait().unwrap().unwrap();
@@ -102,7 +103,7 @@ fn a_wait_for_several_queues_ends_with_its_time() {
     let mut context = Context::from_waker(Waker::noop());
     let mut waits = std::pin::pin!(any(queues, &["a", "b"], seconds(5)));
     assert!(waits.as_mut().poll(&mut context).is_pending());
-    // Each answer takes a turn of the writer, which then sets its alarm.
+    // Each answer takes a turn of the writer, which then sets its alarm for the waiting worker.
     (0..4).for_each(|_| drop(queues.stats().wait()));
     rig.clock.advance(seconds(5));
     let ended = loop {
@@ -173,7 +174,7 @@ fn a_job_is_reserved_by_its_id_unless_a_worker_has_it_or_it_is_done() {
     let over = Error::OverLimit { limit: Limit::Leased, allowed: 2, found: 3 };
     let third = queues.put(NewJob::new("q", "")).wait().unwrap().id;
     assert_eq!(one(third), Err(over));
-    // Given back at once it is ready, although its time has not come.
+    // A job that is released without delay is ready, even before its due time.
     queues.release(early.lease, Duration::ZERO).wait().unwrap();
     assert_eq!(queues.get(later).wait().unwrap().unwrap().state, State::Ready);
     queues.ack(delivery.lease).wait().unwrap();
@@ -198,7 +199,7 @@ fn a_changed_priority_stays_with_the_job() {
     rig.queues().reschedule(id, Duration::ZERO).wait().unwrap();
     rig.crash();
     assert_eq!(priority(&rig), -3);
-    // A lease that runs out and a release without a priority change nothing.
+    // An expired lease and a release without a priority leave the priority unchanged.
     let taken = rig.queues().reserve("q", 2, seconds(1)).wait().unwrap();
     let names = taken.iter().map(|delivery| &delivery.job.payload[..]).collect::<Vec<_>>();
     assert_eq!(names, [&b"plain"[..], b"changed"]);
@@ -282,7 +283,8 @@ fn a_put_chooses_the_order_of_a_queue_that_it_creates_only() {
     }
     let order = |name: &str| queues.queue(name).wait().unwrap().unwrap().settings.order;
     assert_eq!((order("old"), order("new")), (Order::DueTime, Order::Priority));
-    // Without jobs it is removed like a queue without settings, unless something else was set.
+    // An empty queue with the default order is removed like one without settings, unless another
+    // setting was changed.
     put(queues, "set", "", 0);
     let patch = SettingsPatch { max_attempts: Some(3), ..SettingsPatch::default() };
     queues.patch_settings("set", patch).wait().unwrap();

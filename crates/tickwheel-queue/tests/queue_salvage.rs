@@ -1,4 +1,4 @@
-//! How many jobs a salvage counts as lost, when parts of the journals cannot be read.
+//! The number of jobs that a salvage counts as lost when parts of the journals are unreadable.
 
 mod folder;
 
@@ -11,10 +11,10 @@ use tickwheel_queue::{JobId, NewJob, OpenError, Queues};
 
 use folder::{find, journals};
 
-/// Jobs that are put by one commit.
+/// The number of jobs in one commit.
 const BATCH: usize = 7;
 
-/// Puts some batches; the payload of a job names its batch.
+/// Puts batches of jobs; the payload of a job names its batch.
 fn put(queues: &Queues, batches: std::ops::Range<usize>) -> Vec<JobId> {
     let mut ids = Vec::new();
     for batch in batches {
@@ -35,7 +35,7 @@ fn flip(folder: &Path, text: &str, offset: isize) {
     fs::write(&path, bytes).unwrap();
 }
 
-/// Salvages; returns how many of the jobs are there, and how many are counted as damaged.
+/// Salvages, and returns how many of the jobs remain and how many are counted as damaged.
 fn salvage(folder: &Path, ids: &[JobId]) -> (usize, u64) {
     let error = Queues::open(folder).unwrap_err();
     assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
@@ -57,7 +57,7 @@ fn jobs_of_an_unreadable_part_in_the_middle_are_counted() {
     assert_eq!(salvage(folder.path(), &ids), (4 * BATCH, BATCH as u64));
 }
 
-/// The first byte of an item says what it is: nothing can be followed beyond it.
+/// The first byte of an item is its type. If it is damaged, the rest of the batch cannot be parsed.
 #[test]
 fn jobs_are_counted_where_the_structure_of_a_batch_is_lost() {
     for batch in [2, 4] {
@@ -85,7 +85,7 @@ fn jobs_of_several_parts_are_counted() {
     assert_eq!(salvage(folder.path(), &ids), (5 * BATCH, 4 * BATCH as u64));
 }
 
-/// The file that says where the last commit ended is of an earlier version.
+/// The file with the end of the last commit was written by an earlier version.
 #[test]
 fn jobs_of_the_end_are_counted_without_the_number_of_the_last_put() {
     let (folder, ids) = filled(5);
@@ -99,7 +99,7 @@ fn jobs_of_the_end_are_counted_without_the_number_of_the_last_put() {
 #[test]
 fn jobs_that_are_in_a_table_already_are_not_lost() {
     let (folder, mut ids) = filled(5);
-    // The rows are written to tables, and stay in the journal.
+    // Writes the rows to tables; they also stay in the journal.
     Directory::new(folder.path()).open(&StoreOptions::default()).unwrap().compact().unwrap();
     ids.extend(put(&Queues::open(folder.path()).unwrap(), 5..8));
     flip(folder.path(), "batch 2 job 3", 30);

@@ -1,13 +1,14 @@
-//! Schedules: one job for each occurrence, whatever happens in between.
+//! Schedules: exactly one job for each occurrence, across restarts, failures and clock changes.
 
 mod rig;
+mod schedule_model;
 
-use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use proptest::prelude::*;
 use rig::{Rig, millis, seconds};
+use schedule_model::{Run, step};
 use tickwheel::ManualClock;
 use tickwheel_queue::cron::Misfire;
 use tickwheel_queue::store::{MemoryDisk, Table};
@@ -31,9 +32,9 @@ fn put(rig: &Rig, schedule: NewSchedule) {
     rig.queues().put_schedule(schedule).wait().expect("a schedule");
 }
 
-/// All jobs of the queue.
+/// Returns all jobs of the queue.
 fn jobs(rig: &Rig) -> Vec<Job> {
-    // Has the writer look at the clock first.
+    // After this answer, the writer has handled what is due.
     rig.queues().stats().wait().expect("stats");
     let mut jobs = Vec::new();
     let mut list = List::of("q").limit(10_000);
@@ -47,7 +48,7 @@ fn jobs(rig: &Rig) -> Vec<Job> {
     }
 }
 
-/// The due times of all jobs of the queue, in milliseconds since the start.
+/// Returns the due times of all jobs of the queue, in milliseconds since the start.
 fn dues(rig: &Rig) -> Vec<u64> {
     jobs(rig).iter().map(|job| job.due.as_millis() - START).collect()
 }
@@ -187,7 +188,8 @@ fn a_job_is_what_its_template_says() {
 
 #[test]
 fn what_was_missed_goes_by_the_policy() {
-    // 35.5 s late with a period of 10 s, and on the dot of the fourth.
+    // The schedule with a period of 10 s is handled 35.5 s late, or exactly at its fourth
+    // occurrence.
     let cases = [
         (Misfire::Skip, 35_500, vec![]),
         (Misfire::Skip, 40_000, vec![40_000]),
@@ -293,12 +295,32 @@ fn a_removed_schedule_is_gone_and_its_jobs_stay() {
     set_clock(&rig, 90_000);
     assert_eq!(dues(&rig), [10_000]);
     assert_eq!(rig.queues().schedules().wait().unwrap(), []);
-    // Put again with the clock set back, the occurrence that has its job does not get another.
+    // An occurrence that already has its job gets no second one after the schedule is put again
+    // with the clock set back.
     set_clock(&rig, 0);
     put(&rig, every("s", seconds(10)));
     set_clock(&rig, 10_000);
     assert_eq!(dues(&rig), [10_000]);
     assert_eq!(rig.queues().schedule("s").wait().unwrap().unwrap().problem, None);
+}
+
+#[test]
+fn schedules_are_read_in_steps() {
+    let queues = Queues::in_memory();
+    for name in ["a", "b", "b1", "c"] {
+        let job = NewJob::new("chores", vec![0; 1_000]);
+        let schedule = NewSchedule::new(name, Duration::from_secs(60), job);
+        queues.put_schedule(schedule).wait().unwrap();
+    }
+    let after = |name: Option<&str>, bytes| {
+        let some = queues.schedules_after(name.map(str::to_owned), bytes).wait().unwrap();
+        some.into_iter().map(|schedule| schedule.name).collect::<Vec<_>>()
+    };
+    assert_eq!(after(None, 1), ["a"]);
+    assert_eq!(after(Some("a"), 1_500), ["b", "b1"]);
+    assert_eq!(after(Some("b"), usize::MAX), ["b1", "c"]);
+    assert_eq!(after(Some("aa"), 1), ["b"]);
+    assert_eq!(after(Some("c"), usize::MAX), [""; 0]);
 }
 
 #[test]
@@ -435,183 +457,12 @@ fn a_worker_that_waits_is_woken_by_a_schedule() {
     }
 }
 
-/// A plain schedule: looks at each of its occurrences, one after the other.
-#[derive(Clone, Debug)]
-struct Model {
-    period: u64,
-    created: u64,
-    handled: u64,
-    misfire: Misfire,
-    grace: u64,
-    paused: bool,
-    fired: u64,
-}
-
-impl Model {
-    /// The occurrences that get a job now.
-    fn due(&mut self, now: u64) -> Vec<u64> {
-        if self.paused {
-            return Vec::new();
-        }
-        let times = (1..).map(|number| self.created + number * self.period);
-        let due: Vec<u64> =
-            times.take_while(|time| *time <= now).filter(|time| *time > self.handled).collect();
-        let Some((&first, &last)) = due.first().zip(due.last()) else { return due };
-        self.handled = last;
-        let put = match self.misfire {
-            _ if now - first <= self.grace => due,
-            Misfire::Skip if now - last > self.grace => Vec::new(),
-            Misfire::Skip | Misfire::Once => vec![last],
-            Misfire::All { limit } => due[due.len().saturating_sub(limit)..].to_vec(),
-        };
-        self.fired += put.len() as u64;
-        put
-    }
-}
-
-#[derive(Clone, Debug)]
-enum Step {
-    Put { name: u8, period: u64, misfire: Misfire, grace: u64 },
-    Remove(u8),
-    Pause(u8, bool),
-    Forward(u64),
-    Back(u64),
-    Work,
-    Restart,
-    Crash,
-}
-
-fn step() -> impl Strategy<Value = Step> {
-    let misfire = prop_oneof![
-        Just(Misfire::Skip),
-        Just(Misfire::Once),
-        (1..8_usize).prop_map(|limit| Misfire::All { limit })
-    ];
-    let period = prop_oneof![Just(1_000), Just(7_000), 500..30_000_u64];
-    prop_oneof![
-        3 => (0..3_u8, period, misfire, prop_oneof![Just(0), Just(1_000), Just(9_000_u64)])
-            .prop_map(|(name, period, misfire, grace)| Step::Put { name, period, misfire, grace }),
-        1 => (0..3_u8).prop_map(Step::Remove),
-        1 => (0..3_u8, any::<bool>()).prop_map(|(name, paused)| Step::Pause(name, paused)),
-        8 => prop_oneof![1..3_000_u64, 1..60_000_u64].prop_map(Step::Forward),
-        2 => (1..100_000_u64).prop_map(Step::Back),
-        3 => Just(Step::Work),
-        3 => Just(Step::Restart),
-        3 => Just(Step::Crash),
-    ]
-}
-
-struct Run {
-    rig: Rig,
-    now: u64,
-    schedules: BTreeMap<u8, Model>,
-    /// The jobs that are in the queue.
-    jobs: BTreeMap<JobId, u64>,
-}
-
-impl Run {
-    fn take(&mut self, step: &Step) {
-        match *step {
-            Step::Put { name, period, misfire, grace } => {
-                let schedule = every(&name.to_string(), millis(period));
-                put(&self.rig, schedule.misfire(misfire).grace(millis(grace)));
-                let mut new = Model {
-                    period,
-                    created: self.now,
-                    handled: self.now,
-                    misfire,
-                    grace,
-                    paused: false,
-                    fired: 0,
-                };
-                if let Some(old) = self.schedules.get(&name) {
-                    new.paused = old.paused;
-                    if old.period == period {
-                        new.created = old.created;
-                        new.handled = old.handled;
-                        new.fired = old.fired;
-                    }
-                }
-                self.schedules.insert(name, new);
-            }
-            Step::Remove(name) => {
-                let removed = self.rig.queues().remove_schedule(name.to_string()).wait();
-                assert_eq!(removed.is_ok(), self.schedules.remove(&name).is_some());
-            }
-            Step::Pause(name, paused) => {
-                let (queues, text) = (self.rig.queues(), name.to_string());
-                let answer =
-                    if paused { queues.pause_schedule(text) } else { queues.resume_schedule(text) };
-                assert_eq!(answer.wait().is_ok(), self.schedules.contains_key(&name));
-                let now = self.now;
-                if let Some(model) = self.schedules.get_mut(&name)
-                    && model.paused != paused
-                {
-                    model.paused = paused;
-                    model.handled = model.handled.max(now);
-                }
-            }
-            Step::Forward(by) => self.set_clock(self.now + by),
-            Step::Back(by) => self.set_clock(self.now.saturating_sub(by).max(START)),
-            Step::Work => {
-                for delivery in self.rig.take(100) {
-                    let id = delivery.job.id;
-                    assert!(self.jobs.remove(&id).is_some(), "{id} was done or never put");
-                    self.rig.queues().ack(delivery.lease).wait().expect("an ack");
-                }
-            }
-            Step::Restart => self.rig.restart(),
-            Step::Crash => self.rig.crash(),
-        }
-        self.catch_up();
-    }
-
-    fn set_clock(&mut self, now: u64) {
-        set_clock(&self.rig, now - START);
-        self.now = now;
-    }
-
-    fn catch_up(&mut self) {
-        for (name, schedule) in &mut self.schedules {
-            for time in schedule.due(self.now) {
-                let id = rig::occurrence_id(&name.to_string(), Time::from_millis(time));
-                if self.jobs.insert(id, time).is_some() {
-                    // Removed and put again with the clock set back: it has its job already.
-                    schedule.fired -= 1;
-                }
-            }
-        }
-    }
-
-    fn compare(&self) {
-        let found: BTreeMap<JobId, u64> =
-            jobs(&self.rig).iter().map(|job| (job.id, job.due.as_millis())).collect();
-        assert_eq!(found, self.jobs);
-        let schedules = self.rig.queues().schedules().wait().expect("schedules");
-        assert_eq!(schedules.len(), self.schedules.len());
-        for (found, (name, model)) in schedules.iter().zip(&self.schedules) {
-            assert_eq!((&found.name, found.paused), (&name.to_string(), model.paused));
-            assert_eq!((found.created.as_millis(), found.fired), (model.created, model.fired));
-            let from = model.handled.max(self.now);
-            let next = model.created
-                + ((from - model.created.min(from)) / model.period + 1) * model.period;
-            let next = (!model.paused).then_some(Time::from_millis(next));
-            assert_eq!(found.next, next);
-        }
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     #[test]
     fn schedules_do_what_the_model_does(steps in prop::collection::vec(step(), 1..60)) {
-        let mut run = Run {
-            rig: Rig::new(),
-            now: START,
-            schedules: BTreeMap::new(),
-            jobs: BTreeMap::new(),
-        };
+        let mut run = Run::default();
         for step in &steps {
             run.take(step);
             run.compare();
@@ -631,14 +482,14 @@ fn the_last_occurrence_waits_for_room_though_earlier_ones_are_skipped() {
         rig.queues().schedule("s").wait().unwrap().unwrap().problem
     };
     assert!(problem(&rig).is_some());
-    // Neither trying again nor opening again loses it.
+    // The occurrence survives retries and a restart.
     set_clock(&rig, 42_000);
     rig.restart();
     assert_eq!(rig.names(), ["in the way"]);
     set_clock(&rig, 44_000);
     assert_eq!(dues(&rig), [40_000]);
     assert_eq!(problem(&rig), None);
-    // One that found no room within the grace was missed.
+    // An occurrence that could not be put within the grace period counts as missed.
     set_clock(&rig, 50_000);
     assert!(problem(&rig).is_some());
     set_clock(&rig, 56_000);

@@ -31,7 +31,7 @@ fn targets_and_their_states_survive_a_restart() {
     queues.patch_settings("orders", aimed_at(None)).wait().unwrap();
     queues.remove_target("a").wait().unwrap();
     assert_eq!(queues.target("a").wait().unwrap(), None);
-    // Nothing of the old state is left for a target that is added again.
+    // A target that is added again starts without its old state.
     queues.put_target("a", "new").wait().unwrap();
     assert!(queues.target("a").wait().unwrap().unwrap().state.is_empty());
 }

@@ -1,4 +1,4 @@
-//! The upgrade of a directory of an earlier format, killed at any moment.
+//! The upgrade of a directory of an earlier format survives a kill at any moment.
 
 mod folder;
 
@@ -28,7 +28,7 @@ fn child(folder: &Path) -> Command {
     child
 }
 
-/// Everything that a client can see, in order.
+/// Returns everything that a client can see, in order.
 fn contents(folder: &Path) -> Vec<String> {
     let queues = Queues::open(folder).unwrap();
     let mut contents = Vec::new();
@@ -62,7 +62,7 @@ fn an_upgrade_that_is_killed_at_any_moment_loses_nothing() {
             let folder = tempfile::tempdir().unwrap();
             copy(&fixture, folder.path());
             let mut child = child(folder.path()).spawn().unwrap();
-            // The moment of the kill, spread over the time that an upgrade takes.
+            // The kills are spread over the time that an upgrade takes.
             std::thread::sleep((duration * round / ROUNDS).min(Duration::from_secs(5)));
             child.kill().unwrap();
             child.wait().unwrap();

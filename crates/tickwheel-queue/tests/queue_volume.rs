@@ -1,5 +1,5 @@
-//! The directory disappears under an open queue, and something else takes its place. Nothing but
-//! the store that was open is opened again, and nothing is created.
+//! The directory of an open queue disappears, and another one takes its place. The queue opens only
+//! its own store again, and creates nothing.
 
 #![cfg(unix)]
 
@@ -13,7 +13,7 @@ use tickwheel_queue::{Durability, Error, JobId, NewJob, Queues};
 
 use folder::copy;
 
-/// A hang guard.
+/// The limit after which a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Volume {
@@ -42,7 +42,7 @@ fn put(queues: &Queues) -> Result<JobId, Error> {
     queues.put(NewJob::new("q", "payload")).wait().map(|put| put.id)
 }
 
-/// Puts until that is refused for a reason that contains this text.
+/// Puts jobs until a put is refused with an error that contains this text.
 fn await_refusal(queues: &Queues, reason: &str) -> String {
     let until = Instant::now() + PATIENCE;
     loop {

@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
-use tickwheel_cluster::Node;
+use tickwheel_cluster::{Node, PartitionStatus};
 use tickwheel_queue::{Queues, Time};
 
 use crate::api::{Cluster, Code};
@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::http::memory::Memory;
 use crate::idempotency::OldMarkers;
 use crate::insight::Insight;
-use crate::limits::Buckets;
+use crate::limits::RateLimits;
 use crate::metrics::HttpCounts;
 use crate::problem::Failure;
 use crate::push::Push;
@@ -39,6 +39,8 @@ struct Shared {
     old_markers: OldMarkers,
     push: Arc<Push>,
     insight: Insight,
+    /// The partition of a cluster that the queues are.
+    partition: Option<u32>,
 }
 
 /// What a service has whether or not it has queues: a node of a cluster gets and loses them.
@@ -46,8 +48,8 @@ pub(crate) struct Common {
     config: Config,
     manual_time: Option<Arc<ManualTime>>,
     gate: Arc<Gate>,
-    requests: Buckets<Client>,
-    refusals: Buckets<IpAddr>,
+    requests: RateLimits<Client>,
+    refusals: RateLimits<IpAddr>,
     memory: Memory,
     shutdown: Shutdown,
     counts: HttpCounts,
@@ -58,7 +60,7 @@ pub(crate) struct Common {
 }
 
 /// The key of a client's rate limit.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 enum Client {
     Token(String),
     Address(IpAddr),
@@ -86,8 +88,8 @@ impl Common {
         Arc::new(Self {
             manual_time,
             gate,
-            requests: Buckets::new(rate, rate),
-            refusals: Buckets::new(REFUSALS.0, REFUSALS.1),
+            requests: RateLimits::new(rate, rate),
+            refusals: RateLimits::new(REFUSALS.0, REFUSALS.1),
             memory: Memory::new(config.limits.memory),
             shutdown,
             counts: HttpCounts::new(routes),
@@ -144,9 +146,22 @@ impl App {
         old_markers: OldMarkers,
         push: Arc<Push>,
         shutdown: Shutdown,
+        partition: Option<u32>,
     ) -> Self {
         let insight = Insight::default();
-        Self(Arc::new(Shared { common, queues, shutdown, old_markers, push, insight }))
+        Self(Arc::new(Shared { common, queues, shutdown, old_markers, push, insight, partition }))
+    }
+
+    /// Returns `true` if the queues are one of several partitions of a cluster.
+    pub(crate) fn is_one_of_several(&self) -> bool {
+        self.0.partition.is_some_and(|partition| partition > 0)
+            || self.cluster().is_some_and(|cluster| cluster.partitions.len() > 1)
+    }
+
+    /// Returns what this node knows of the partition of a cluster that the queues are.
+    pub(crate) fn partition(&self) -> Option<(u32, PartitionStatus)> {
+        let (number, node) = (self.0.partition?, self.0.common.cluster_node.get()?.upgrade()?);
+        node.partitions().remove(&number).map(|status| (number, status))
     }
 
     /// Returns the queues, for operations of the service itself.
@@ -243,7 +258,7 @@ impl App {
             Caller::Token(known) => Client::Token(known.token.id.clone()),
             Caller::Anyone(_) => Client::Address(neighbourhood(address)),
         };
-        self.0.common.requests.take(client, Instant::now()).err()
+        self.0.common.requests.take(&client).err()
     }
 
     /// Returns the answer to a request without a valid token: why it is refused, or that its
@@ -251,7 +266,7 @@ impl App {
     /// long to be guessed, and a client with a wrong one must not lock out others behind the same
     /// proxy.
     pub(crate) fn refuse(&self, address: IpAddr, refusal: Failure) -> Failure {
-        if self.0.common.refusals.take(neighbourhood(address), Instant::now()).is_ok() {
+        if self.0.common.refusals.take(&neighbourhood(address)).is_ok() {
             return refusal;
         }
         let why = "too many requests without a valid token came from this address: wait a second";

@@ -81,7 +81,9 @@ impl FromRequestParts<App> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _: &App) -> Result<Self, Failure> {
         let caller = parts.extensions.get::<Self>().cloned();
-        caller.ok_or_else(|| Failure::new(Code::Internal, "nobody asked who is asking"))
+        caller.ok_or_else(|| {
+            Failure::new(Code::Internal, "the route did not authenticate its caller")
+        })
     }
 }
 

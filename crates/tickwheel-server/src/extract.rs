@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use axum::extract::{FromRequest, FromRequestParts, RawPathParams, Request};
 use axum::http::HeaderMap;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, EXPECT};
 use axum::http::request::Parts;
 use bytes::{Bytes, BytesMut};
 use http_body::Body as _;
@@ -20,12 +20,16 @@ use tokio::sync::Semaphore;
 
 use crate::api::{Code, MAX_BATCH_ITEMS};
 use crate::app::App;
+use crate::config::HttpLimits;
 use crate::http::Visit;
-use crate::http::memory::Share;
+use crate::http::memory::{Memory, Share};
 use crate::problem::Failure;
+use crate::shutdown::Shutdown;
 
 /// How often a body counts towards the memory: once as received, and once as parsed.
 pub(crate) const BODY_COPIES: usize = 2;
+/// A body up to this size is received before its request is looked at.
+const SMALL_BODY: u64 = 4 << 10;
 /// Larger JSON is parsed on another thread.
 pub(crate) const LARGE_BODY: usize = 64 << 10;
 
@@ -298,23 +302,63 @@ async fn read(request: Request, app: &App) -> Result<(bool, Bytes), Failure> {
 
 /// Reads the whole body.
 pub(crate) async fn read_bytes(request: Request, app: &App) -> Result<Bytes, Failure> {
-    let limits = &app.config().limits;
     let visit = request.extensions().get::<Visit>().cloned();
-    let body = request.into_body();
+    read_of(request.into_body(), visit, app).await
+}
+
+/// Waits for a small body before the request is answered, whatever the answer is. hyper closes a
+/// connection whose request was answered before its body arrived, without a word to the client, and
+/// the client's next request on it is lost.
+pub(crate) async fn await_small_body(request: Request, app: &App) -> Result<Request, Failure> {
+    let length = request.body().size_hint().exact();
+    let is_small = length.is_some_and(|bytes| (1..=SMALL_BODY).contains(&bytes));
+    if !is_small || request.headers().contains_key(EXPECT) {
+        return Ok(request);
+    }
+    let (parts, body) = request.into_parts();
+    let visit = parts.extensions.get::<Visit>().cloned();
+    let bytes = read_of(body, visit, app).await?;
+    Ok(Request::from_parts(parts, bytes.into()))
+}
+
+/// Reads the whole body. The visit keeps its share of the memory until the request is answered.
+async fn read_of(
+    body: axum::body::Body,
+    visit: Option<Visit>,
+    app: &App,
+) -> Result<Bytes, Failure> {
+    let limits = &app.config().limits;
+    let received = read_body(body, visit.as_ref(), limits, app.memory(), app.shutdown());
+    let (bytes, share) = received.await?;
+    if let Some(visit) = visit {
+        visit.keep(share);
+    }
+    Ok(bytes)
+}
+
+/// Reads a whole body within the limits of size, time and memory. Returns it with its share of the
+/// memory.
+pub(crate) async fn read_body(
+    body: axum::body::Body,
+    visit: Option<&Visit>,
+    limits: &HttpLimits,
+    memory: &Memory,
+    shutdown: &Shutdown,
+) -> Result<(Bytes, Share), Failure> {
     // hyper sends `100 Continue` when the body is first polled, so a request is refused before
     // that.
     let expected = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if expected > limits.body {
         return Err(over_limit(limits.body));
     }
-    app.memory().check(expected.saturating_mul(BODY_COPIES))?;
-    let mut body = pin!(receive(body, limits.body, app.memory().share()));
+    memory.check(expected.saturating_mul(BODY_COPIES))?;
+    let mut body = pin!(receive(body, limits.body, memory.share()));
     // Most bodies arrive with their headers.
     let at_once = poll_fn(|context| Poll::Ready(body.as_mut().poll(context))).await;
-    let received = match at_once {
+    match at_once {
         Poll::Ready(received) => received,
         Poll::Pending => {
-            let _receiving = visit.as_ref().map(Visit::receiving);
+            let _receiving = visit.map(Visit::receiving);
             tokio::select! {
                 biased;
                 received = body => received,
@@ -322,15 +366,10 @@ pub(crate) async fn read_bytes(request: Request, app: &App) -> Result<Bytes, Fai
                     let why = format!("the body did not arrive within {:?}", limits.body_timeout);
                     Err(Failure::new(Code::IncompleteBody, why))
                 }
-                () = app.shutdown().begun() => Err(tickwheel_queue::Error::Closed.into()),
+                () = shutdown.begun() => Err(tickwheel_queue::Error::Closed.into()),
             }
         }
-    };
-    let (bytes, share) = received?;
-    if let Some(visit) = visit {
-        visit.keep(share);
     }
-    Ok(bytes)
 }
 
 /// Receives a body of at most `limit` bytes, with its share of the memory.

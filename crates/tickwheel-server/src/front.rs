@@ -17,6 +17,7 @@ use crate::api::{Code, Problem};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::config::AccessLog;
+use crate::extract::await_small_body;
 use crate::http::Visit;
 use crate::page;
 use crate::problem::Failure;
@@ -46,7 +47,11 @@ pub(crate) async fn front(State(app): State<App>, mut request: Request, next: Ne
         match admit(&app, &request, route) {
             Ok(caller) => {
                 request.extensions_mut().insert(caller.clone());
-                (telemetry::within(traces, next.run(request)).await, Some(caller))
+                let response = match await_small_body(request, &app).await {
+                    Ok(request) => telemetry::within(traces, next.run(request)).await,
+                    Err(failure) => failure.into_response(),
+                };
+                (response, Some(caller))
             }
             Err(failure) => (failure.into_response(), None),
         }

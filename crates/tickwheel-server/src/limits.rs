@@ -1,126 +1,125 @@
 //! Rate limits of clients.
 //!
-//! Each client has a token bucket: it holds the requests of one second, a request takes one, and it
-//! refills evenly. A full bucket is the same as none, so full buckets are dropped each time the
-//! number of buckets has doubled: the sweep costs a constant per new client.
+//! A client may send a burst of requests, and then further requests at an even rate. A client whose
+//! whole burst is available again is the same as a new one. Such clients are evicted each time the
+//! number of clients has doubled, so that eviction takes constant time per new client.
 
-use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-/// The number of buckets before the first sweep.
+use governor::clock::{Clock, MonotonicClock};
+use governor::middleware::NoOpMiddleware;
+use governor::state::keyed::HashMapStateStore;
+use governor::{Quota, RateLimiter};
+
+/// The number of clients at which the first eviction takes place.
 const MANY: usize = 4_096;
 
-struct Table<K> {
-    of_client: HashMap<K, Bucket>,
-    /// The number of buckets at which the next sweep is made.
-    many: usize,
+type Limiter<K, C> = RateLimiter<K, HashMapStateStore<K>, C, NoOpMiddleware<<C as Clock>::Instant>>;
+
+/// A rate limit for each client.
+pub(crate) struct RateLimits<K: Hash + Eq + Clone, C: Clock = MonotonicClock> {
+    /// `None` if there is no limit.
+    limiter: Option<Limiter<K, C>>,
+    /// The number of clients at which the next eviction takes place.
+    many: AtomicUsize,
 }
 
-struct Bucket {
-    drops: f64,
-    filled: Instant,
+impl<K: Hash + Eq + Clone> RateLimits<K> {
+    /// Creates limits that allow bursts of `burst` requests, and `rate` requests per second. A rate
+    /// of 0 means no limit.
+    pub(crate) fn new(burst: u32, rate: u32) -> Self {
+        Self::with_clock(burst, rate, MonotonicClock)
+    }
 }
 
-/// Buckets of clients.
-pub(crate) struct Buckets<K> {
-    size: f64,
-    /// Requests per second.
-    rate: f64,
-    table: Mutex<Table<K>>,
-}
-
-impl<K: Hash + Eq> Buckets<K> {
-    pub(crate) fn new(size: u32, rate: u32) -> Self {
-        let table = Table { of_client: HashMap::new(), many: MANY };
-        Self { size: size.into(), rate: rate.into(), table: table.into() }
+impl<K: Hash + Eq + Clone, C: Clock> RateLimits<K, C> {
+    fn with_clock(burst: u32, rate: u32, clock: C) -> Self {
+        let quota = NonZeroU32::new(rate).map(|rate| {
+            Quota::per_second(rate).allow_burst(NonZeroU32::new(burst).unwrap_or(NonZeroU32::MIN))
+        });
+        let limiter =
+            quota.map(|quota| RateLimiter::new(quota, HashMapStateStore::default(), clock));
+        Self { limiter, many: AtomicUsize::new(MANY) }
     }
 
-    /// Takes a request from the bucket. Returns how long to wait if it is empty.
-    pub(crate) fn take(&self, client: K, now: Instant) -> Result<(), Duration> {
-        if self.rate == 0.0 {
-            return Ok(());
+    /// Counts a request of a client. If it exceeds the limit, returns how long the client must
+    /// wait.
+    pub(crate) fn take(&self, client: &K) -> Result<(), Duration> {
+        let Some(limiter) = &self.limiter else { return Ok(()) };
+        if limiter.len() >= self.many.load(Ordering::Relaxed) {
+            limiter.retain_recent();
+            self.many.store(MANY.max(2 * limiter.len()), Ordering::Relaxed);
         }
-        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
-        let Table { of_client: buckets, many } = &mut *table;
-        if buckets.len() >= *many && !buckets.contains_key(&client) {
-            buckets.retain(|_, bucket| self.drops(bucket, now) < self.size);
-            *many = MANY.max(2 * buckets.len());
-        }
-        let bucket = buckets.entry(client).or_insert(Bucket { drops: self.size, filled: now });
-        bucket.drops = self.drops(bucket, now);
-        bucket.filled = now;
-        if bucket.drops < 1.0 {
-            return Err(Duration::from_secs_f64((1.0 - bucket.drops) / self.rate));
-        }
-        bucket.drops -= 1.0;
-        Ok(())
+        limiter.check_key(client).map_err(|refusal| refusal.wait_time_from(limiter.clock().now()))
     }
 
-    fn drops(&self, bucket: &Bucket, now: Instant) -> f64 {
-        let passed = now.saturating_duration_since(bucket.filled).as_secs_f64();
-        (bucket.drops + passed * self.rate).min(self.size)
+    #[cfg(test)]
+    fn clients(&self) -> usize {
+        self.limiter.as_ref().map_or(0, Limiter::len)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use governor::clock::FakeRelativeClock;
+
     use super::*;
 
     #[test]
-    fn a_bucket_empties_and_fills_again() {
-        let start = Instant::now();
-        let at = |millis| start + Duration::from_millis(millis);
-        let buckets = Buckets::new(3, 10);
+    fn a_burst_is_possible_again_at_the_rate() {
+        let clock = FakeRelativeClock::default();
+        let limits = RateLimits::with_clock(3, 10, clock.clone());
         for _ in 0..3 {
-            assert!(buckets.take("a", at(0)).is_ok());
+            assert!(limits.take(&"a").is_ok());
         }
-        let wait = buckets.take("a", at(0)).unwrap_err();
-        assert_eq!(wait, Duration::from_millis(100));
-        assert!(buckets.take("b", at(0)).is_ok());
-        assert!(buckets.take("a", at(100)).is_ok());
-        assert!(buckets.take("a", at(100)).is_err());
+        assert_eq!(limits.take(&"a"), Err(Duration::from_millis(100)));
+        assert!(limits.take(&"b").is_ok());
+        clock.advance(Duration::from_millis(100));
+        assert!(limits.take(&"a").is_ok());
+        assert!(limits.take(&"a").is_err());
+        clock.advance(Duration::from_secs(60));
         for _ in 0..3 {
-            assert!(buckets.take("a", at(60_000)).is_ok());
+            assert!(limits.take(&"a").is_ok());
         }
-        assert!(buckets.take("a", at(60_000)).is_err());
+        assert!(limits.take(&"a").is_err());
     }
 
     #[test]
-    fn full_buckets_do_not_pile_up() {
-        let start = Instant::now();
-        let buckets = Buckets::new(1, 1_000);
-        for client in 0..3 * MANY as u64 {
-            let _ = buckets.take(client, start + Duration::from_millis(client));
+    fn clients_with_a_whole_burst_are_forgotten() {
+        let clock = FakeRelativeClock::default();
+        let limits = RateLimits::with_clock(1, 1_000, clock.clone());
+        for client in 0..3 * MANY {
+            let _ = limits.take(&client);
+            clock.advance(Duration::from_millis(1));
         }
-        assert!(buckets.table.lock().unwrap().of_client.len() <= MANY);
+        assert!(limits.clients() <= MANY);
     }
 
     #[test]
-    fn full_buckets_are_not_looked_for_at_every_new_client() {
-        let start = Instant::now();
-        let buckets = Buckets::new(2, 1);
-        // None of them is full again, so none is dropped.
+    fn clients_are_not_searched_at_every_new_one() {
+        let clock = FakeRelativeClock::default();
+        let limits = RateLimits::with_clock(2, 1, clock.clone());
+        // None of them has its whole burst again, so none is forgotten.
         for client in 0..5 * MANY {
-            let _ = buckets.take(client, start);
+            let _ = limits.take(&client);
         }
-        assert_eq!(buckets.table.lock().unwrap().many, 8 * MANY);
-        // A second later all are full, and the next sweep drops them.
-        let later = start + Duration::from_secs(1);
+        assert_eq!(limits.many.load(Ordering::Relaxed), 8 * MANY);
+        // Two seconds later all have it, and the next search forgets them.
+        clock.advance(Duration::from_secs(2));
         for client in 5 * MANY..=8 * MANY {
-            let _ = buckets.take(client, later);
+            let _ = limits.take(&client);
         }
-        let table = buckets.table.lock().unwrap();
-        assert!(table.of_client.len() <= 3 * MANY + 1, "{}", table.of_client.len());
-        assert!(table.many <= 6 * MANY + 2);
+        assert!(limits.clients() <= 3 * MANY + 1, "{}", limits.clients());
     }
 
     #[test]
     fn a_rate_of_zero_is_no_limit() {
-        let buckets = Buckets::new(0, 0);
+        let limits = RateLimits::new(0, 0);
         for _ in 0..100 {
-            assert!(buckets.take((), Instant::now()).is_ok());
+            assert!(limits.take(&()).is_ok());
         }
     }
 }

@@ -9,9 +9,10 @@ use std::time::{Duration, SystemTime};
 
 use axum::http::StatusCode;
 use tickwheel::Histogram;
+use tickwheel_cluster::PartitionStatus;
 use tickwheel_queue::{QueueCounters, QueueInfo, Stats, Time};
 
-use crate::api::{Target, TargetCounts, TargetState};
+use crate::api::{ClusterPartition, Target, TargetCounts, TargetState};
 use crate::app::App;
 use crate::problem::Failure;
 
@@ -122,12 +123,138 @@ pub(crate) fn text(
     of_the_queue(&mut page, stats);
     of_http(&mut page, http);
     of_targets(&mut page, targets);
+    of_memory(&mut page, memory);
+    page.0
+}
+
+fn of_memory(page: &mut Page, memory: usize) {
     page.gauge(
         "tickwheel_http_memory_bytes",
         "Bytes of request bodies and answers in flight",
         memory as u64,
     );
+}
+
+/// Returns the metrics of a node's requests, which are not those of its partitions.
+pub(crate) fn text_of_node(http: &HttpCounts, memory: usize) -> String {
+    let mut page = Page(String::new());
+    of_http(&mut page, http);
+    of_memory(&mut page, memory);
     page.0
+}
+
+/// The name with which the metrics of requests begin.
+const HTTP: &str = "tickwheel_http_";
+/// Metrics that are the same everywhere, and are not added.
+const SAME: [&str; 1] = ["tickwheel_horizon_seconds"];
+
+/// Merges the metrics of all partitions. Equal series are added. The metrics of requests are those of
+/// this node, if the caller may see them.
+pub(crate) fn merged<'a>(texts: impl Iterator<Item = &'a str>, own: &str) -> String {
+    let mut families: Vec<Family> = Vec::new();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    let mut shows_http = false;
+    for text in texts {
+        let mut family = None;
+        let mut help = "";
+        for line in text.lines() {
+            if line.starts_with("# HELP ") {
+                help = line;
+            } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+                let name = rest.split(' ').next().unwrap_or_default();
+                let is_http = name.starts_with(HTTP);
+                shows_http |= is_http;
+                family = (!is_http).then(|| {
+                    *places.entry(name.to_owned()).or_insert_with(|| {
+                        families.push(Family::new(name, help, line));
+                        families.len() - 1
+                    })
+                });
+            } else if let Some(family) = family {
+                families[family].add(line);
+            }
+        }
+    }
+    let mut page: String = families.into_iter().map(Family::text).collect();
+    if shows_http {
+        page.push_str(own);
+    }
+    page
+}
+
+/// The series of one metric.
+struct Family {
+    head: String,
+    is_same: bool,
+    series: Vec<(String, f64)>,
+    places: HashMap<String, usize>,
+}
+
+impl Family {
+    fn new(name: &str, help: &str, kind: &str) -> Self {
+        let head = format!("{help}\n{kind}\n");
+        Self { head, is_same: SAME.contains(&name), series: Vec::new(), places: HashMap::new() }
+    }
+
+    fn add(&mut self, line: &str) {
+        let Some((series, value)) = line.rsplit_once(' ') else { return };
+        let Ok(value) = value.parse::<f64>() else { return };
+        match self.places.get(series) {
+            Some(_) if self.is_same => {}
+            Some(place) => self.series[*place].1 += value,
+            None => {
+                self.places.insert(series.to_owned(), self.series.len());
+                self.series.push((series.to_owned(), value));
+            }
+        }
+    }
+
+    fn text(self) -> String {
+        let mut text = self.head;
+        for (series, value) in self.series {
+            let _ = writeln!(text, "{series} {value}");
+        }
+        text
+    }
+}
+
+/// Adds the metrics of a partition, which its owner knows.
+pub(crate) fn add_partition(text: &mut String, number: u32, node: &str, of: &PartitionStatus) {
+    let mut page = Page(std::mem::take(text));
+    let (by, tip, counters) = (format!("partition=\"{number}\""), &of.tip, of.counters);
+    let mut one = |name: &str, kind: &str, help: &str, labels: &str, value: f64| {
+        let name = format!("tickwheel_partition_{name}");
+        page.head(&name, kind, help);
+        page.labelled(&name, labels, value);
+    };
+    let owner = format!("{by},node=\"{node}\"");
+    one("owner", "gauge", "The owner of a partition: 1 for the node that is it", &owner, 1.0);
+    let numbers = [
+        ("epoch", "gauge", "The epoch of a partition, which each takeover increments", tip.epoch),
+        ("generation", "gauge", "The generation of a partition's log", tip.generation),
+        ("position", "gauge", "The last position of a partition's log", tip.position.0),
+        ("appends_total", "counter", "Records appended to a partition's log", counters.appends),
+        ("repeated_appends_total", "counter", "Appends that were repeated", counters.repeated),
+    ];
+    for (name, kind, help, value) in numbers {
+        one(name, kind, help, &by, value as f64);
+    }
+    let seconds = Duration::from_micros(counters.append_micros).as_secs_f64();
+    let help = "Time that appends to a partition's log took together";
+    one("append_seconds_total", "counter", help, &by, seconds);
+    *text = page.0;
+}
+
+/// Adds how far the replicas of a partition are behind its log.
+pub(crate) fn add_lag(text: &mut String, partition: &ClusterPartition) {
+    let mut page = Page(std::mem::take(text));
+    let name = "tickwheel_partition_lag";
+    page.head(name, "gauge", "Records that a replica of a partition is behind");
+    for replica in &partition.replicas {
+        let labels = format!("partition=\"{}\",node=\"{}\"", partition.partition, replica.node);
+        page.labelled(name, &labels, replica.lag);
+    }
+    *text = page.0;
 }
 
 /// Returns the metrics of some queues only.
@@ -405,6 +532,24 @@ mod tests {
         assert!(page.len() < 1 << 20, "{} bytes", page.len());
         assert!(page.contains("tickwheel_queues_without_metrics 9800\n"));
         assert!(page.contains("tickwheel_queue_jobs_put_total{queue=\"queue-9999\"} 2\n"));
+    }
+
+    #[test]
+    fn metrics_of_partitions_are_added() {
+        let one = "# HELP a x\n# TYPE a counter\na{q=\"1\"} 2\n# HELP tickwheel_horizon_seconds x\n\
+                   # TYPE tickwheel_horizon_seconds gauge\ntickwheel_horizon_seconds 300\n";
+        let two = "# HELP tickwheel_http_x x\n# TYPE tickwheel_http_x counter\ntickwheel_http_x 9\n\
+                   # HELP a x\n# TYPE a counter\na{q=\"1\"} 3\na{q=\"2\"} 0.5\n\
+                   # HELP tickwheel_horizon_seconds x\n# TYPE tickwheel_horizon_seconds gauge\n\
+                   tickwheel_horizon_seconds 300\n";
+        let sum = merged([one, two].into_iter(), "own 1\n");
+        assert_eq!(
+            sum,
+            "# HELP a x\n# TYPE a counter\na{q=\"1\"} 5\na{q=\"2\"} 0.5\n\
+             # HELP tickwheel_horizon_seconds x\n# TYPE tickwheel_horizon_seconds gauge\n\
+             tickwheel_horizon_seconds 300\nown 1\n"
+        );
+        assert!(!merged([one].into_iter(), "own 1\n").contains("own"));
     }
 
     #[test]

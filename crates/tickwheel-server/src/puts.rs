@@ -123,15 +123,23 @@ impl Aim {
         let settings = app.queues().queue(&**queue).await?.map(|found| found.settings);
         let mut settings = settings.unwrap_or_default();
         settings.target = Some(target.clone());
-        app.queues().configure(aimed, settings).await.map_err(about_target)?;
+        app.queues().configure(aimed, settings).await.map_err(|it| about_target(app, it))?;
         app.push().queues_changed().await;
         Ok(())
     }
 }
 
 /// A setting that names a missing target is an invalid field, not an unknown path.
-pub(crate) fn about_target(error: Error) -> Failure {
+pub(crate) fn about_target(app: &App, error: Error) -> Failure {
     match error {
+        Error::NoSuchTarget(ref name) if app.is_one_of_several() => {
+            let why = format!(
+                "there is no target {name:?} in the partition of this queue: in a cluster with several \
+                 partitions, a queue delivers to targets of its own partition only, and a target \
+                 with the name of the queue is always there"
+            );
+            Failure::field(Code::InvalidField, "/target", why)
+        }
         Error::NoSuchTarget(_) => Failure::field(Code::InvalidField, "/target", error.to_string()),
         error => error.into(),
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use tickwheel_cluster::LayoutError;
 use tickwheel_cluster::log::LogError;
 use tickwheel_queue::{OpenError, Queues};
 use tokio::net::TcpListener;
@@ -68,6 +69,8 @@ pub enum StartError {
     Clock(ClockError),
     /// The log of the cluster cannot be used.
     Cluster(LogError),
+    /// The partitions of the cluster are not those that this node can serve.
+    Partitions(LayoutError),
 }
 
 impl fmt::Display for StartError {
@@ -101,6 +104,7 @@ impl fmt::Display for StartError {
             Self::Tls(error) => error.fmt(f),
             Self::Clock(error) => error.fmt(f),
             Self::Cluster(error) => write!(f, "the cluster's log: {error}"),
+            Self::Partitions(error) => error.fmt(f),
         }
     }
 }
@@ -339,7 +343,7 @@ impl Entrance {
         old_markers: OldMarkers,
     ) {
         let shutdown = common.shutdown().clone();
-        let opening = Service::open(common, routes, queues, old_markers, shutdown);
+        let opening = Service::open(common, routes, queues, old_markers, shutdown, None);
         let service = match opening.await {
             Ok(service) => service,
             Err(error) => {
@@ -367,7 +371,7 @@ impl Entrance {
         connector: NodeConnector,
     ) {
         let address = cluster::address(common.config(), self.address);
-        let node = match ClusterNode::start(common, routes, backend, connector, &address) {
+        let node = match ClusterNode::start(common, &routes, backend, connector, &address) {
             Ok(node) => node,
             Err(error) => {
                 tracing::error!(%error, "the node does not start");
@@ -375,7 +379,7 @@ impl Entrance {
             }
         };
         let (mut connections, _) = self.accept(common, node.router(), None).await;
-        // The partition is handed over at once: other nodes answer what comes from now on.
+        // The partitions are handed over at once: other nodes answer what comes from now on.
         let stopping = tokio::task::spawn_blocking(move || node.stop());
         let grace = common.config().shutdown_grace;
         let ((), stopped) =
@@ -425,18 +429,19 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    /// Starts to work on queues, until the signal is given.
+    /// Starts to work on queues, until the signal is given. They are those of a partition, or all.
     pub(crate) async fn open(
         common: &Arc<Common>,
         routes: Router<App>,
         queues: Queues,
         old_markers: OldMarkers,
         shutdown: Shutdown,
+        partition: Option<u32>,
     ) -> Result<Self, tickwheel_queue::Error> {
         let memory = common.memory().clone();
         let telemetry = common.telemetry().clone();
         let push = Push::open(queues.clone(), common.config(), memory, telemetry).await?;
-        let app = App::new(Arc::clone(common), queues, old_markers, push, shutdown);
+        let app = App::new(Arc::clone(common), queues, old_markers, push, shutdown, partition);
         let mut chores = JoinSet::new();
         // What happens from now on is counted.
         insight::take_sample(&app).await;
@@ -512,7 +517,12 @@ fn open(
     if let Some(cluster) = &config.cluster {
         let backend = match backend {
             Some(backend) => backend,
-            None => ClusterBackend::connect(cluster).map_err(StartError::Cluster)?,
+            None => {
+                ClusterBackend::connect(cluster, &config.data).map_err(|error| match error {
+                    LayoutError::Log(error) => StartError::Cluster(error),
+                    error => StartError::Partitions(error),
+                })?
+            }
         };
         let connector = NodeConnector::new(cluster.node_ca.as_deref()).map_err(StartError::Tls)?;
         return Ok((Arc::new(gate), certificate, Source::Cluster(backend, connector), None));

@@ -1,4 +1,4 @@
-//! Once warm, scheduling a small task allocates nothing, and neither does a wheel.
+//! After a warm-up, neither scheduling a small task nor a wheel allocates.
 #![allow(unsafe_code, reason = "a global allocator that counts cannot be written without")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -10,7 +10,7 @@ use tickwheel::{ManualClock, Timer};
 
 thread_local! {
     static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
-    /// The bytes of the largest block since it was last set to 0.
+    /// The size of the largest block since this was last set to 0.
     static LARGEST: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -19,7 +19,7 @@ struct Counting;
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-// SAFETY: every call is handed on unchanged; counting does not allocate.
+// SAFETY: every call is passed on unchanged; counting does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
@@ -107,7 +107,7 @@ fn a_small_task_is_not_boxed() {
     });
     assert_eq!(count, 0);
 
-    // And the count does see what is boxed.
+    // A boxed task is counted.
     let words = [0_usize; 3];
     let boxed = allocations(|| {
         let task = move || _ = std::hint::black_box(words);
@@ -136,7 +136,7 @@ fn a_key_is_not_boxed() {
     assert_eq!(count, 0);
 }
 
-/// A table that grows at once would move all its keys under the lock.
+/// A table that grew in one step would move all its keys under the lock.
 #[test]
 fn keys_of_a_timer_grow_in_steps() {
     let timer = Timer::builder().clock(ManualClock::new()).build().unwrap();
@@ -177,7 +177,7 @@ fn a_warm_sleep_allocates_nothing() {
 
     let clock = ManualClock::new();
     let timer = Timer::builder().clock(clock.clone()).build().unwrap();
-    // Two that differ, so that one is replaced by the other.
+    // Two different wakers, so that one replaces the other.
     let wakers = [Waker::noop().clone(), futures::task::noop_waker()];
     let second = Duration::from_secs(1);
     // Counts the allocations of this number of futures, and those of moving the clock, which makes a

@@ -1,4 +1,4 @@
-//! The front door as users are told of it: it compiles, and does what the comments say.
+//! The documented front-door API: it compiles, and does what its comments say.
 
 use std::error::Error;
 use std::time::{Duration, Instant, SystemTime};
@@ -94,7 +94,7 @@ fn the_wheels() {
     assert_eq!(wheel.remove(key), None);
 }
 
-/// A panic says where the bad argument was given.
+/// A panic names the place of the call with the bad argument.
 #[cfg(all(feature = "async", feature = "pace"))]
 #[test]
 fn a_bad_argument_is_blamed_on_the_caller() {
@@ -111,16 +111,17 @@ fn a_bad_argument_is_blamed_on_the_caller() {
         }
     }));
     let (timer, zero) = (Timer::new(), Duration::ZERO);
-    // Timers can be used across `catch_unwind` as they are.
+    // Timers are unwind-safe without a wrapper.
     catch_unwind(|| drop(timer.interval(zero))).unwrap_err();
     catch_unwind(|| drop(timer.interval_at(Instant::now(), zero))).unwrap_err();
     catch_unwind(|| drop(tickwheel::interval(zero))).unwrap_err();
     catch_unwind(|| drop(tickwheel::DelayQueue::<u8>::bounded(&timer, 0))).unwrap_err();
     catch_unwind(|| drop(tickwheel::pace::Pacer::new(&timer, 0, zero))).unwrap_err();
     catch_unwind(|| drop(HashedWheel::<u8>::new(0))).unwrap_err();
+    catch_unwind(|| HashedWheel::<u8>::new(1).reserve(usize::MAX)).unwrap_err();
     let _ = take_hook();
     let files = files.lock().unwrap();
-    assert_eq!(files.len(), 6);
+    assert_eq!(files.len(), 7);
     assert!(files.iter().all(|file| file.ends_with("front_door.rs")), "{files:?}");
 }
 

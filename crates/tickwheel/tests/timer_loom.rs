@@ -1,8 +1,8 @@
-//! Models of the timer's concurrent core: loom runs each in every order in which its threads can
-//! meet, up to a number of preemptions, and finds a lost wake-up as a deadlock.
+//! Models of the timer's concurrent core: loom runs each in every interleaving of its threads, up
+//! to a number of preemptions. A lost wake-up shows as a deadlock.
 //!
-//! `cargo xtask test` runs them with `--cfg tickwheel_loom`; a plain build has none. Time stands
-//! still at 0 in them: a task with no delay is due at once, one with a delay never is.
+//! `cargo xtask test` runs them with `--cfg tickwheel_loom`; a plain build contains none. In the
+//! models time stands still at 0: a task with no delay is due at once, one with a delay never is.
 #![cfg(tickwheel_loom)]
 
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use tickwheel::{Builder, ScheduleError, Timer};
 const NOW: Duration = Duration::ZERO;
 const NEVER_HERE: Duration = Duration::from_secs(1);
 
-/// Runs a model in every order with at most this number of preemptions.
+/// Runs a model in every interleaving with at most this number of preemptions.
 fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(model);
 }
 
-/// A timer whose threads are loom's.
+/// Returns a timer whose threads are loom's.
 fn modelled(builder: Builder) -> Timer {
     let hook = |body: tickwheel::ThreadBody| {
         thread::spawn(body);
@@ -31,7 +31,7 @@ fn modelled(builder: Builder) -> Timer {
     builder.thread_hook(hook).build().unwrap()
 }
 
-/// One that runs its tasks on its one thread.
+/// Returns a timer that runs its tasks on its one thread.
 fn inline() -> Timer {
     modelled(Timer::builder().inline())
 }
@@ -63,7 +63,7 @@ fn an_insert_finds_the_driver_on_its_way_to_sleep() {
         let timer = inline();
         let runs = Runs::new();
         timer.after(NOW, runs.task()).unwrap();
-        // The thread has run the first task, or is about to, or goes to sleep meanwhile.
+        // The thread has run the first task, or is about to, or is going to sleep.
         timer.after(NOW, runs.task()).unwrap();
         assert!(timer.drain(Duration::MAX).is_empty());
         assert_eq!(runs.count(), 2);
@@ -224,7 +224,7 @@ fn a_guard_comes_and_goes() {
     });
 }
 
-/// A handle never says that a task has run which was handed back, at no moment of the stop.
+/// At no moment of a stop does a handle report that a task has run that is handed back.
 #[test]
 fn a_handle_is_asked_while_its_timer_is_stopped() {
     explore(4, || {
@@ -240,7 +240,7 @@ fn a_handle_is_asked_while_its_timer_is_stopped() {
     });
 }
 
-/// The first attempt to start a thread fails; of two callers one is refused at most.
+/// The first attempt to start a thread fails; at most one of two callers is refused.
 #[test]
 fn a_failed_start_strands_no_task() {
     explore(3, || {
@@ -264,7 +264,7 @@ fn a_failed_start_strands_no_task() {
     });
 }
 
-/// An event loop that sleeps after `next_deadline` is woken for a task that it does not know of.
+/// An event loop that sleeps after `next_deadline` is woken for a task that was scheduled since.
 #[test]
 fn a_wake_hook_finds_the_event_loop_on_its_way_to_sleep() {
     explore(5, || {
@@ -289,7 +289,7 @@ fn a_wake_hook_finds_the_event_loop_on_its_way_to_sleep() {
     });
 }
 
-/// A timer with two shards: that of the thread, and another for the next thread.
+/// Returns a timer with two shards: that of this thread, and another for the next thread.
 fn sharded(workers: usize) -> Timer {
     modelled(Timer::builder().workers(workers).shards(2))
 }
@@ -300,7 +300,7 @@ fn an_insert_into_another_shard_finds_the_leader_on_its_way_to_sleep() {
         let timer = sharded(1);
         let runs = Runs::new();
         timer.after(NEVER_HERE, runs.task()).unwrap();
-        // The leader has seen the first shard, or is about to, or sleeps until its deadline.
+        // The leader has checked the first shard, or is about to, or sleeps until its deadline.
         let other = thread::spawn({
             let (timer, task) = (timer.clone(), runs.task());
             move || drop(timer.after(NOW, task).unwrap())

@@ -1,5 +1,5 @@
-//! What the library logs, with a subscriber that uses Tickwheel itself. Alone in its process, because
-//! the number of live timers and the subscriber are those of the process.
+//! The log messages of the library, with a subscriber that uses Tickwheel itself. The test needs a
+//! process of its own, because the count of live timers and the subscriber are global.
 
 mod patience;
 
@@ -17,7 +17,7 @@ static ERRORS: AtomicUsize = AtomicUsize::new(0);
 /// A timer that cannot start its thread.
 static THREADLESS: OnceLock<Timer> = OnceLock::new();
 
-/// Counts warnings and errors, and schedules something for each of them.
+/// Counts warnings and errors, and schedules a task for each of them.
 struct Scheduling;
 
 impl Subscriber for Scheduling {

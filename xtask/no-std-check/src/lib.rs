@@ -1,8 +1,8 @@
 //! Uses the wheels where there is no std.
 //!
-//! A static library has to bring its own panic handler and allocator if it does without std. If
-//! std comes in through any dependency, that handler is defined twice and the build fails; so
-//! this building at all is the proof. Nothing here is ever run.
+//! A static library without std must define its own panic handler and allocator. If a dependency
+//! brings in std, the panic handler is defined twice and the build fails. So a successful build
+//! proves that the wheels need no std. The library is never run.
 
 #![no_std]
 
@@ -11,7 +11,7 @@ use core::panic::PanicInfo;
 
 use tickwheel::wheel::{HashedWheel, HierarchicalWheel, Wheel};
 
-/// Takes both wheels through their whole life, so that all of their code is compiled.
+/// Calls every operation of both wheels, so that all of their code is compiled.
 #[unsafe(no_mangle)]
 pub extern "C" fn turn(now: u64) -> usize {
     turn_wheel(HierarchicalWheel::new(), now) + turn_wheel(HashedWheel::new(512), now)
@@ -38,8 +38,8 @@ struct Refusing;
 #[global_allocator]
 static ALLOCATOR: Refusing = Refusing;
 
-// SAFETY: a null pointer is how an allocator says that it has no memory, and none is ever given
-// out that `dealloc` could get back.
+// SAFETY: a null pointer means that the allocator is out of memory. `alloc` never returns a block,
+// so `dealloc` is never called.
 unsafe impl GlobalAlloc for Refusing {
     unsafe fn alloc(&self, _: Layout) -> *mut u8 {
         core::ptr::null_mut()

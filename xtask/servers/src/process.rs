@@ -12,7 +12,7 @@ use crate::run;
 ///
 /// # Errors
 ///
-/// If there is none.
+/// If no port is free.
 pub fn free_port() -> io::Result<u16> {
     TcpListener::bind(("127.0.0.1", 0))?.local_addr().map(|address| address.port())
 }
@@ -21,14 +21,14 @@ pub fn free_port() -> io::Result<u16> {
 #[derive(Debug)]
 pub struct ServerProcess {
     child: Child,
-    /// The signal that ends it without leaving processes of its own.
+    /// The signal that ends the server together with its child processes.
     kill_signal: &'static str,
     log: PathBuf,
 }
 
 impl ServerProcess {
-    /// Starts a program under `setpriv`, with its output in a file. `kill_signal` ends it when it is
-    /// dropped, and when the thread ends that started it.
+    /// Starts a program under `setpriv`, with its output in a file. The program gets `kill_signal`
+    /// when this value is dropped, and when the thread that started it ends.
     ///
     /// # Errors
     ///
@@ -60,14 +60,14 @@ impl ServerProcess {
         self.child.id()
     }
 
-    /// Stops all activity of the process and of its children, as a machine that hangs does.
+    /// Pauses the process and its children, as if their machine hung.
     ///
     /// # Errors
     ///
     /// If the process does not exist any more.
     pub fn pause(&self) -> io::Result<()> {
         self.signal("STOP")?;
-        // A process that is stopped starts no more children.
+        // The parent is paused first, so it starts no more children.
         self.children()?.iter().try_for_each(|child| signal("STOP", child))
     }
 
@@ -89,18 +89,27 @@ impl ServerProcess {
     pub fn kill(&mut self) -> io::Result<()> {
         if self.child.try_wait()?.is_none() {
             self.signal(self.kill_signal)?;
-            // A paused process dies of SIGKILL only. It may be gone already.
+            // Only SIGKILL ends a paused process. It may have ended already.
             let _ = self.resume();
             self.child.wait()?;
         }
         Ok(())
     }
 
-    /// Fails if the process has ended.
+    /// Asks the process to end, as an operator does, and does not wait for it.
     ///
     /// # Errors
     ///
-    /// If it has; the error contains the end of its log.
+    /// If the process does not exist any more.
+    pub fn terminate(&self) -> io::Result<()> {
+        self.signal("TERM")
+    }
+
+    /// Checks that the process is still running.
+    ///
+    /// # Errors
+    ///
+    /// If the process has ended; the error contains the end of its log.
     pub fn check(&mut self) -> io::Result<()> {
         match self.child.try_wait()? {
             None => Ok(()),
@@ -130,7 +139,7 @@ fn signal(name: &str, process: &str) -> io::Result<()> {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.kill();
     }
 }

@@ -1,4 +1,4 @@
-//! A TCP proxy whose link a test cuts, slows down, or lets lose what it shall forward.
+//! A TCP proxy whose link a test can cut, slow down or make lossy.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -6,18 +6,18 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// What the link behind a proxy does.
+/// The state of the link between a proxy and its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
-    /// It forwards everything.
+    /// Bytes pass in both directions.
     Works,
-    /// It drops what the server sends.
+    /// Bytes that the server sends are dropped.
     LosesAnswers,
-    /// It drops what the client sends.
+    /// Bytes that the client sends are dropped.
     LosesRequests,
-    /// Nothing gets through. As TCP would, it delivers everything later if the link works again.
+    /// No bytes pass. They are kept and delivered once the link works again, as TCP does.
     Cut,
-    /// It delays whatever it forwards.
+    /// Bytes pass after this delay.
     Slow(Duration),
 }
 
@@ -43,7 +43,7 @@ enum Direction {
 }
 
 impl Proxy {
-    /// Starts to forward to a port of loopback. The threads end with the program.
+    /// Starts threads that forward connections to a port of loopback. They end with the program.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Proxy {
         self.state.changed.notify_all();
         if matches!(before, Link::LosesAnswers | Link::LosesRequests) && before != link {
             for connection in lock(&self.state.connections).drain(..) {
-                // It may be closed already.
+                // The connection may be closed already.
                 let _ = connection.shutdown(Shutdown::Both);
             }
         }
@@ -95,7 +95,7 @@ impl State {
             stream.set_nodelay(true)?;
         }
         let mut connections = lock(&self.connections);
-        // Those that both ends have closed are dropped.
+        // Connections that both ends have closed are dropped.
         connections.retain(|it| it.peer_addr().is_ok());
         connections.extend([client.try_clone()?, server.try_clone()?]);
         drop(connections);

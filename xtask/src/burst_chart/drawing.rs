@@ -1,4 +1,4 @@
-//! A recorded run as an SVG file: jobs that were put and calls that arrived, both summed up.
+//! Draws a recorded run as SVG: the cumulative numbers of jobs put and of calls received.
 
 use std::fmt::Write;
 
@@ -38,7 +38,7 @@ const RIGHT: f64 = 690.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 310.0;
 
-/// Turns times and sums into places.
+/// Maps times and sums to coordinates.
 struct Scale {
     seconds: f64,
     jobs: f64,

@@ -4,7 +4,7 @@
 //!   put and when calls arrived.
 //! * `drawing`: the recorded run as an SVG file, in each language of the guide.
 //!
-//! The run is kept beside the charts. A test draws it again and compares.
+//! The recorded run is stored beside the charts. A test draws it again and compares.
 
 mod drawing;
 mod recording;
@@ -22,7 +22,7 @@ const BURSTS: [(u64, usize); 2] = [(0, 300), (2_500, 150)];
 
 const RUN: &str = "docs/guides/partner-api-run.csv";
 
-/// What happened in a run, in milliseconds since its beginning.
+/// The times of puts and calls, in milliseconds since the start of the run.
 #[derive(Debug, Default)]
 struct Run {
     puts: Vec<u64>,
@@ -59,8 +59,8 @@ impl Run {
     }
 }
 
-/// Draws a run: one that is recorded now, with the binary of this path or one that is built first,
-/// or the one that was recorded last.
+/// Records a run with the binary at this path, or with one that is built first, and draws it. With
+/// `redraw`, draws the last recorded run instead.
 pub(crate) fn run(program: Option<PathBuf>, redraw: bool) -> Result<(), Failure> {
     let run = if redraw {
         read_run()?

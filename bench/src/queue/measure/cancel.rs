@@ -1,4 +1,4 @@
-//! Jobs a second that callers can cancel by key.
+//! Measures how many jobs a second callers cancel by key.
 
 use anyhow::{Result, ensure};
 

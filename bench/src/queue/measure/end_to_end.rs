@@ -1,18 +1,18 @@
 //! The life of a job: put, due, reserved, acknowledged.
 //!
 //! Some callers put single jobs as fast as they can for a while, and workers process them. The rate
-//! is the number of jobs by the time from the first put to the last acknowledgement. It includes the
-//! second until the last jobs are due.
+//! is the number of jobs divided by the time from the first put to the last acknowledgement, which
+//! includes the second until the last jobs are due.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 
-use super::{callers, first_number, together};
+use super::{callers, first_number, together, work_off};
 use crate::queue::contender::{Caller, Contender};
-use crate::queue::job::{self, Job, now_micros};
+use crate::queue::job::{Job, now_micros};
 use crate::suite::Figures;
 
 const PUTTERS: usize = 32;
@@ -20,7 +20,7 @@ const WORKERS: usize = 32;
 const AT_ONCE: usize = 10;
 const DELAY: Duration = Duration::from_secs(1);
 
-pub(super) fn measure(contender: &impl Contender, time: Duration) -> Result<Figures> {
+pub(crate) fn measure(contender: &impl Contender, time: Duration) -> Result<Figures> {
     let (put, acked) = (AtomicU64::new(0), AtomicU64::new(0));
     let putting = AtomicUsize::new(PUTTERS);
     let part = |number: u64, connection: &mut _, began: Instant| {
@@ -34,7 +34,10 @@ pub(super) fn measure(contender: &impl Contender, time: Duration) -> Result<Figu
             putting.load(Ordering::SeqCst) == 0
                 && acked.load(Ordering::SeqCst) >= put.load(Ordering::SeqCst)
         };
-        work_off(connection, &acked, is_over)
+        work_off(connection, AT_ONCE, &acked, is_over, |number, due, now| {
+            ensure!(now >= due, "a job was delivered {} µs early", due - now);
+            Ok(number)
+        })
     };
     let (numbers, took) = together(callers(contender, PUTTERS + WORKERS)?, part)?;
     let put = put.into_inner();
@@ -62,29 +65,4 @@ fn put_for(
         count += 1;
     }
     Ok(count)
-}
-
-/// Reserves and acknowledges jobs, and returns their numbers. A job that is early is an error.
-fn work_off(
-    connection: &mut impl Caller,
-    acked: &AtomicU64,
-    is_over: impl Fn() -> bool,
-) -> Result<Vec<u64>> {
-    let mut numbers = Vec::new();
-    while !is_over() {
-        let (tickets, payloads): (Vec<_>, Vec<_>) =
-            connection.reserve(AT_ONCE)?.into_iter().unzip();
-        let now = now_micros();
-        for payload in payloads {
-            let (number, due) = job::read(&payload).context("a payload came back changed")?;
-            ensure!(now >= due * 1_000, "a job was delivered {} µs early", due * 1_000 - now);
-            numbers.push(number);
-        }
-        let count = tickets.len() as u64;
-        if count > 0 {
-            connection.ack(tickets)?;
-            acked.fetch_add(count, Ordering::SeqCst);
-        }
-    }
-    Ok(numbers)
 }

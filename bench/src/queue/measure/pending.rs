@@ -1,7 +1,7 @@
-//! The cost of jobs that are due in a week: memory, and time to start again.
+//! Measures the cost of jobs that are due in a week: memory and restart time.
 //!
-//! The queue is filled, killed and started again, and must then report all jobs. Our own is filled
-//! by another process, so that the process that opens it is as fresh as a server.
+//! The queue is filled, killed and restarted, and must then report all jobs. Another process fills
+//! our own queue, so that the process that opens it is as fresh as a server.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -83,7 +83,7 @@ pub(in crate::queue) fn fill_ours(folder: &Path, jobs: u64) -> Result<()> {
     bail!("the process that fills the queue must be killed, not stopped");
 }
 
-/// Fills our queue in a process, which it kills, and returns the resident memory of that process.
+/// Fills our queue in another process, kills that process, and returns its resident memory.
 fn fill_elsewhere(mut command: Command) -> Result<u64> {
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = Killed(command.spawn().with_context(|| format!("cannot start {command:?}"))?);

@@ -1,4 +1,4 @@
-//! Jobs a second that callers can put, singly and in batches.
+//! Measures how many jobs a second callers put, singly and in batches.
 
 use std::time::Duration;
 
@@ -11,33 +11,25 @@ use crate::suite::Figures;
 
 pub(crate) const BATCH: u64 = 100;
 
-pub(super) fn single(contender: &impl Contender, time: Duration) -> Result<Figures> {
-    measure(contender, time, 1, [(1, "put1"), (8, "put8"), (64, "put64")])
-}
-
-pub(super) fn batches(contender: &impl Contender, time: Duration) -> Result<Figures> {
-    let figures = [(1, "put-batch1"), (8, "put-batch8"), (64, "put-batch64")];
-    measure(contender, time, BATCH, figures)
-}
-
-fn measure(
+/// Measures jobs a second, in batches of `batch`, for each number of callers in `figures`. Returns
+/// the number of jobs that were put and the figures.
+pub(crate) fn rates(
     contender: &impl Contender,
     time: Duration,
     batch: u64,
-    figures: [(usize, &'static str); 3],
-) -> Result<Figures> {
-    let mut outcome = Vec::new();
-    let mut all = 0;
-    for (number, figure) in figures {
+    figures: &[(usize, &'static str)],
+) -> Result<(u64, Figures)> {
+    let (mut all, mut outcome) = (0, Vec::new());
+    for &(number, figure) in figures {
         let (count, rate) = rate(contender, time, batch, number, Caller::put)?;
-        outcome.push((figure, rate));
         all += count;
+        outcome.push((figure, rate));
     }
     ensure_pending(contender, all)?;
-    Ok(outcome)
+    Ok((all, outcome))
 }
 
-/// Lets callers put batches for a while. Returns the number of jobs, and jobs a second.
+/// Lets `number` callers put batches for `time`. Returns the number of jobs, and jobs a second.
 pub(crate) fn rate<C: Contender>(
     contender: &C,
     time: Duration,

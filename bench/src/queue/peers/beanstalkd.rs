@@ -1,4 +1,4 @@
-//! beanstalkd, over its own protocol: a line for each command, answered in order.
+//! A client of beanstalkd's protocol: one line for each command, answered in order.
 //!
 //! Several commands are sent at once and their answers read afterwards. Delays are whole seconds.
 //! There are no keys: this client maps keys to the ids of beanstalkd.
@@ -93,7 +93,7 @@ impl Caller for BeanstalkdCaller {
             found.extend(self.connection.reserved()?);
         }
         if found.is_empty() {
-            // The shortest wait that beanstalkd accepts.
+            // One second is the shortest wait that beanstalkd accepts.
             self.connection.request.extend_from_slice(b"reserve-with-timeout 1\r\n");
             self.connection.send()?;
             found.extend(self.connection.reserved()?);

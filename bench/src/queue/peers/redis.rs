@@ -35,7 +35,7 @@ redis.call('HSET', KEYS[2], unpack(payloads))
 if #keys > 0 then redis.call('HSET', KEYS[3], unpack(keys)) end
 return #payloads / 2";
 
-/// Arguments: the time, how many, and the end of the lease.
+/// Arguments: the time, the most jobs to reserve, and the end of the lease.
 const RESERVE: &str = "\
 local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[2])
 if #ids == 0 then return {} end
@@ -121,7 +121,7 @@ fn call<T: FromRedisValue>(
     Ok(command.query(connection)?)
 }
 
-/// Adds the arguments of a job to the script that puts.
+/// Adds the arguments of one job to a call of [`PUT`].
 fn describe(command: &mut redis::Cmd, job: &Job, id: u64) {
     let key = job.key.as_deref().unwrap_or_default();
     command.arg(job.due).arg(id).arg(&job.payload[..]).arg(key);

@@ -1,9 +1,9 @@
 //! The peers' servers: installed from Debian's packages, started on a free port of loopback, and
-//! stopped whatever happens.
+//! always stopped.
 //!
-//! Ground rules: a server belongs to one run, and stores its data in that run's folder. Dropping its
-//! handle ends it. If the run is killed, the kernel kills the server, because `setpriv` asks for
-//! that. Ctrl-C reaches all of them.
+//! Ground rules: a server belongs to one run, and stores its data in that run's folder. Dropping
+//! its handle ends it. If the run is killed, the kernel kills the server, because `setpriv`
+//! requests that signal. Ctrl-C reaches the servers as well.
 
 mod beanstalkd;
 mod postgresql;
@@ -27,8 +27,8 @@ use crate::suite::origin::Version;
 pub(crate) trait Server {
     type Peer: Contender;
 
-    /// Starts the server in a folder, with the data that is there. Returns its process and a client
-    /// once it answers.
+    /// Starts the server in a folder, with the data in it. Returns its process and a client once it
+    /// answers.
     fn start(folder: &Path, relaxed: bool) -> Result<(Process, Self::Peer)>;
 }
 

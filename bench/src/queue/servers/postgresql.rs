@@ -1,7 +1,7 @@
 //! PostgreSQL with default settings, except its address and `synchronous_commit`.
 //!
-//! It refuses to run as root, so root starts it as the user `postgres` of Debian's package. A
-//! database cluster is created once and copied for each run.
+//! PostgreSQL refuses to run as root, so root starts it as the user `postgres` of Debian's package.
+//! A database cluster is created once and copied for each run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use crate::install::{packages, run};
 use crate::queue::peers::Postgresql;
 use crate::suite::origin::Version;
 
-/// The folder of a version's programs in Debian.
+/// Debian's folder, with one folder of programs for each version.
 const VERSIONS: &str = "/usr/lib/postgresql";
 /// The owner of the database.
 const USER: &str = "postgres";
-/// The options of `setpriv` if root starts it.
+/// The options of `setpriv` if root starts the server.
 const AS_POSTGRES: [&str; 3] = ["--reuid=postgres", "--regid=postgres", "--init-groups"];
 
 pub(crate) fn set_up(folder: &Path) -> Result<Version> {
@@ -46,7 +46,7 @@ fn programs() -> Result<PathBuf> {
     Ok(Path::new(VERSIONS).join(newest.to_string()).join("bin"))
 }
 
-/// Returns the cluster that is copied for each run.
+/// Returns the folder of the cluster that is copied for each run.
 fn template(folder: &Path) -> PathBuf {
     folder.join("postgresql-template")
 }

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::memory::sum_of;
 
-/// The longest time until a server answers, with a million jobs to load.
+/// How long to wait for the first answer of a server that loads a million jobs.
 const PATIENCE: Duration = Duration::from_mins(2);
 const STEP: Duration = Duration::from_millis(2);
 
@@ -25,7 +25,7 @@ pub(crate) fn free_port() -> Result<u16> {
 pub(crate) struct Process {
     child: Child,
     log: PathBuf,
-    /// The signal that also ends the processes that it started.
+    /// The signal that ends the server together with its child processes.
     stop: Signal,
 }
 
@@ -82,7 +82,7 @@ impl Process {
         let mut sum = 0;
         for process in family(self.child.id())? {
             let path = format!("/proc/{process}/smaps_rollup");
-            // A process that has ended meanwhile has none.
+            // A process that has ended in the meantime has no such file.
             let text = fs::read_to_string(path).unwrap_or_default();
             sum += sum_of_pss(&text);
         }
@@ -91,10 +91,7 @@ impl Process {
 
     /// Returns the processor time of the process, without its descendants.
     pub(crate) fn processor_time(&self) -> Result<Duration> {
-        let path = format!("/proc/{}/stat", self.child.id());
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-        let ticks = ticks_of(&text).with_context(|| format!("{path} has no processor time"))?;
-        Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+        processor_time(self.child.id())
     }
 
     /// Ends the process at once, as a crash would.
@@ -126,6 +123,14 @@ impl Drop for Process {
     }
 }
 
+/// Returns the processor time of a process, without its descendants.
+pub(crate) fn processor_time(process: u32) -> Result<Duration> {
+    let path = format!("/proc/{process}/stat");
+    let text = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
+    let ticks = ticks_of(&text).with_context(|| format!("{path} has no processor time"))?;
+    Ok(Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second() as f64))
+}
+
 /// Returns a process and its descendants.
 fn family(ancestor: u32) -> Result<Vec<u32>> {
     let mut parents = Vec::new();
@@ -146,7 +151,7 @@ fn family(ancestor: u32) -> Result<Vec<u32>> {
     Ok(family)
 }
 
-/// Returns the proportional share, without its parts by kind.
+/// Returns the proportional set size, without the lines for its parts.
 fn sum_of_pss(rollup: &str) -> u64 {
     let line = rollup.lines().find_map(|line| line.strip_prefix("Pss:"));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)

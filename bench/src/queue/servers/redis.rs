@@ -1,4 +1,4 @@
-//! Redis with its append-only file, and no snapshots beside it.
+//! Redis with its append-only file and without snapshots.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! A chart of horizontal bars in groups, as SVG that reads well on light and dark pages.
 //!
-//! Ground rules: every bar has its number; one style sheet has all colours, and those that differ on
-//! a dark page.
+//! Ground rules: every bar has its number; one style sheet defines all colours, for light and for
+//! dark pages.
 
 mod axis;
 mod drawing;

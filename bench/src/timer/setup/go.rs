@@ -27,14 +27,14 @@ fn build() -> Result<Version> {
     Ok(Version { name: "Go", version: version.trim_start_matches("go").to_owned() })
 }
 
-/// Returns `go`, which neither looks for another toolchain nor touches the user's files.
+/// Returns a command of `go` that uses only this toolchain and leaves the user's files alone.
 fn go(toolchain: &Path) -> Command {
     let mut go = Command::new(toolchain);
     go.env("GOTOOLCHAIN", "local").env("GOCACHE", folder("go-cache")).env("GOWORK", "off");
     go
 }
 
-/// Installs the toolchain into a virtual environment of Python, unless it is there.
+/// Installs the toolchain into a virtual environment of Python, unless it is installed.
 fn toolchain() -> Result<PathBuf> {
     let environment = folder("go-toolchain");
     let go = environment.join("bin/go");

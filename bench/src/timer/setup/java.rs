@@ -40,11 +40,12 @@ fn build(netty: bool) -> Result<()> {
     run(&mut javac).map(drop)
 }
 
-/// Returns the harness of a contender, with a heap that holds so many timers with room to spare.
+/// Returns the command of a contender's harness, with a heap that is large enough for this number
+/// of timers.
 ///
 /// The heap does not grow, and its pages are touched before anything is measured. The numbers of
-/// collector and compiler threads do not change: a thread that ends takes its share of the
-/// processor time with it. Unless `flags` choose another collector, it is the JVM's choice, G1.
+/// collector and compiler threads are fixed, because the processor time of a thread that ends would
+/// be lost. Unless `flags` choose another collector, the JVM chooses G1.
 pub(super) fn command(class: &str, timers: usize, huge_pages: bool, flags: &[&str]) -> Command {
     let megabytes = 512 + timers * 3 / 2_000;
     let mut command = Command::new("java");

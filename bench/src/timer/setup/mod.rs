@@ -17,7 +17,7 @@ use crate::suite::options::Choice;
 use crate::suite::origin::{Version, locked};
 use crate::suite::rounds::this_program;
 
-/// Returns the place of a harness or toolchain.
+/// Returns the folder of a harness or toolchain.
 fn folder(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/target/peers")).join(name)
 }
@@ -42,7 +42,7 @@ pub(super) fn set_up(choice: &Choice) -> Result<Vec<Version>> {
     Ok(versions)
 }
 
-/// Returns the harness of a system, to which the settings are added.
+/// Returns the command of a system's harness, to which the caller adds the settings.
 pub(super) fn command(system: &System, timers: usize, huge_pages: bool) -> Result<Command> {
     let java = |class: &str, flags: &[&str]| Ok(java::command(class, timers, huge_pages, flags));
     match system.name {

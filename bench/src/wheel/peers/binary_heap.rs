@@ -1,15 +1,15 @@
 //! `BinaryHeap` with lazy cancel: the heap holds references, a slab holds the values.
 //!
-//! A reference counts only while it carries the stamp of its place in the slab. Removing or moving
-//! a timer changes the stamp; the stale reference stays in the heap until it reaches the top. So both
-//! are cheap, and a heap whose timers are moved often grows without bound.
+//! A reference is valid while it has the stamp of its slab entry. Removing or moving a timer
+//! changes the stamp; the stale reference stays in the heap until it reaches the top. So both
+//! operations are cheap, but a heap whose timers are moved often grows without bound.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::wheel::contender::Contender;
 
-/// A place in the slab, and how often it had been freed when the key was created.
+/// The index of a slab entry, and how often the entry had been freed when the key was created.
 #[derive(Clone, Copy)]
 pub(in crate::wheel) struct Key {
     index: u32,
@@ -37,14 +37,14 @@ pub(in crate::wheel) struct LazyHeap {
 }
 
 impl LazyHeap {
-    /// Returns the place of a pending timer.
+    /// Returns the slab entry of a pending timer.
     fn place(&mut self, key: Key) -> &mut Place {
         let place = &mut self.places[key.index as usize];
         assert!(place.generation == key.generation, "the timer is pending");
         place
     }
 
-    /// Stores `value` in a free place or a new one.
+    /// Stores `value` in a free slab entry or a new one.
     fn occupy(&mut self, value: u64) -> u32 {
         if let Some(index) = self.free.pop() {
             self.places[index as usize].value = value;

@@ -1,6 +1,6 @@
 //! `BTreeMap` ordered by deadline, then by order of insertion.
 //!
-//! Every operation is O(log n), and the earliest timer is known. A reset is a removal and an
+//! Every operation is O(log n), and the earliest timer comes first. A reset is a removal and an
 //! insertion.
 
 use std::collections::BTreeMap;

@@ -1,12 +1,12 @@
 //! `tokio_util::time::DelayQueue`, driven without real time.
 //!
-//! The queue learns the time from tokio's clock, which is paused here and moved by hand. Moving
-//! it takes a turn of the runtime; that turn stands in for real time passing, so it is timed and
-//! subtracted from the figures. Everything else is as lean as the queue allows: the runtime is entered
-//! once, deadlines are given as instants so that no clock is read, the queue is polled directly
-//! with a waker that does nothing, and outside a task, so no polling budget interferes. It is
-//! polled only when something is popped: a queue that a task waits on would, in addition, keep
-//! its sleep registered with the runtime's own wheel through every removal and reset.
+//! The queue reads tokio's clock, which is paused here and moved by hand. Moving it takes a turn of
+//! the runtime. That turn replaces the passing of real time, so it is timed and subtracted from the
+//! figures. All other costs are as low as the queue allows: the runtime is entered once; deadlines
+//! are passed as instants, so that no clock is read; the queue is polled directly with a no-op
+//! waker, and outside a task, so no polling budget applies. It is polled only to pop: a queue that
+//! a task waits on would also update its sleep in the runtime's own wheel with each removal and
+//! reset.
 
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ impl TokioDelayQueue {
         let step = Duration::from_millis(now - self.now);
         self.runtime.block_on(tokio::time::advance(step));
         self.now = now;
-        // One of the two readings is not in the time between them.
+        // The time between two readings of the clock contains only one of them.
         self.clock_time += started.elapsed() + self.reading_cost;
     }
 }
@@ -53,7 +53,7 @@ impl Contender for TokioDelayQueue {
             .start_paused(true)
             .build()
             .expect("a runtime without threads or sockets can always be built");
-        // Entered until the process ends, with this run.
+        // The runtime stays entered until the process ends.
         let runtime: &'static Runtime = Box::leak(Box::new(runtime));
         let entered = runtime.enter();
         Self {

@@ -1,10 +1,10 @@
 //! `hierarchical_hash_wheel_timer`: its cancellable four-level wheel, without its threads.
 //!
-//! A timer is a counted box that a hash map owns by id; the slots hold weak references. So a
-//! removal takes the box out of the map, and the block of memory stays until its slot comes round.
-//! The value serves as the id, which spares it a second field. There is no reset: it is a removal
-//! and an insertion. The wheel must be called for each tick, except those that its own `can_skip`
-//! allows to skip.
+//! A timer is an `Rc` that a hash map owns by id; the slots hold weak references. So a removal
+//! takes the `Rc` out of the map, and its memory is freed when the wheel reaches the slot. The
+//! value is used as the id, which saves a field. The wheel has no reset, so a reset is a removal
+//! and an insertion. The wheel must be called for each tick except those that its `can_skip` allows
+//! to skip.
 
 use std::rc::Rc;
 use std::time::Duration;

@@ -87,22 +87,23 @@ Examples:
   tickwheel put orders '{\"close\":42}' --delay 30m --key order-42
   tickwheel put mail 'Merry Christmas' --at 2026-12-24T18:00:00Z
   tickwheel put images --file cat.jpg --header type=image/jpeg
-  tickwheel put lines --lines - < jobs.txt           one job from each line
-  tickwheel put mail --jsonl - < jobs.jsonl          lines like {\"text\":\"hi\",\"delay\":\"5m\"}
+  tickwheel put mail --lines < jobs.txt              one job from each line
+  tickwheel put mail --jsonl < jobs.jsonl            lines like {\"text\":\"hi\",\"delay\":\"5m\"}
   echo hello | tickwheel put mail -
 
 If a live job of the queue has the key, the new one takes its place, unless --on-conflict says
 otherwise.")]
+#[command(mut_arg("payload", |payload| payload.required_unless_present_any(["lines", "jsonl"])))]
 pub(crate) struct PutArgs {
     /// The queue; its first job creates it
     pub(crate) queue: String,
     #[command(flatten)]
     pub(crate) payload: PayloadArgs,
-    /// Put each line of the payload as a job of its own
+    /// Put each line of the payload, or else of standard input, as a job of its own
     #[arg(long, conflicts_with_all = ["key", "id"])]
     pub(crate) lines: bool,
-    /// Put each line as a job of its own: a JSON object with the fields of the API, such as
-    /// `payload`, `delay`, `key` and `headers`
+    /// Put each line of the payload, or else of standard input, as a job of its own: a JSON object
+    /// with the fields of the API, such as `payload`, `delay`, `key` and `headers`
     #[arg(long, conflicts_with_all = ["key", "id", "lines", "kind"])]
     pub(crate) jsonl: bool,
     #[command(flatten)]

@@ -208,19 +208,19 @@ pub(crate) struct RestoreArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  tickwheel export - --url http://old:7300 | tickwheel import - --url http://new:7300
+  tickwheel export --url http://old:7300 | tickwheel import --url http://new:7300
   tickwheel export jobs.ndjson
   tickwheel export jobs.ndjson --resume              continues an export that was interrupted
 
-A line is a queue with its settings, a job, or a schedule. Jobs keep their ids, keys, due times,
-headers, attempts and states; a job that a worker has is exported as one that waits. To get
-everything of one moment, pause the queues, or use `tickwheel backup`.")]
+A line is a push target without secrets, a queue with its settings, a job, or a schedule. Jobs keep
+their ids, keys, due times, headers, attempts and states; a job that a worker has is exported as one
+that waits. To get everything of one moment, pause the queues, or use `tickwheel backup`.")]
 pub(crate) struct ExportArgs {
     /// The file to write; `-` is standard output
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", default_value = "-")]
     pub(crate) file: PathBuf,
     /// Add what is missing to a file that an interrupted export left
-    #[arg(long)]
+    #[arg(long, requires = "file")]
     pub(crate) resume: bool,
 }
 
@@ -228,13 +228,14 @@ pub(crate) struct ExportArgs {
 #[command(after_help = "\
 Examples:
   tickwheel import jobs.ndjson
-  tickwheel export - --url http://old:7300 | tickwheel import - --url http://new:7300
+  tickwheel export --url http://old:7300 | tickwheel import --url http://new:7300
 
-Jobs whose id exists are left as they are, so an import that was interrupted is repeated. Queues and
-schedules that exist keep their settings. A schedule that was imported puts jobs from then on.")]
+Jobs whose id exists are left as they are, so an import that was interrupted is repeated. Queues,
+schedules and push targets that exist keep their settings. A schedule that was imported puts jobs
+from then on. A target that was imported has no credentials and is paused.")]
 pub(crate) struct ImportArgs {
     /// The export; `-` is standard input
-    #[arg(value_name = "FILE")]
+    #[arg(value_name = "FILE", default_value = "-")]
     pub(crate) file: PathBuf,
 }
 

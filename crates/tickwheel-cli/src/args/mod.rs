@@ -174,9 +174,9 @@ pub(crate) enum Command {
     Backup(BackupArgs),
     /// Make a data directory of a backup, and check it
     Restore(RestoreArgs),
-    /// Write queues, jobs and schedules as lines of JSON
+    /// Write queues, jobs, schedules and push targets as lines of JSON
     Export(ExportArgs),
-    /// Add the queues, jobs and schedules of an export
+    /// Add the queues, jobs, schedules and push targets of an export
     Import(ImportArgs),
     /// The clock of the server: show it, or advance it in a test
     #[command(subcommand)]

@@ -70,14 +70,16 @@ pub(crate) fn delay(text: &str) -> Result<Delay, String> {
     if text != "0" && !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(format!("{text} what? Try {text}s or {text}m"));
     }
-    text.parse().map_err(|error: tickwheel_api::ParseDelayError| error.to_string())
+    let written = text.parse().map_err(|error: tickwheel_api::ParseDelayError| error.to_string());
+    // The API takes milliseconds; a bare number was refused above.
+    written.map_err(|why| why.replace("write milliseconds, or numbers", "write numbers"))
 }
 
 /// Parses a time: as the API writes it, or as a date and time in this machine's time zone.
 pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
     let zone = jiff::tz::TimeZone::system();
     let error = match text.trim().parse::<Timestamp>() {
-        Ok(time) => return Ok(time),
+        Ok(time) => return not_in_seconds(text.trim()).map(|()| time),
         Err(error) => error,
     };
     let local = text.trim().replacen(' ', "T", 1).parse::<jiff::civil::DateTime>().ok();
@@ -86,6 +88,16 @@ pub(crate) fn time(text: &str) -> Result<Timestamp, String> {
     millis
         .map(Timestamp::from_millis)
         .ok_or_else(|| format!("{error}; or in local time like \"2026-12-01 09:00\""))
+}
+
+/// Refuses a bare number that is most likely meant in seconds: as milliseconds it is before 1973.
+fn not_in_seconds(text: &str) -> Result<(), String> {
+    match text.parse::<u64>() {
+        Ok(number) if (1..100_000_000_000).contains(&number) => Err(format!(
+            "{number} milliseconds are in the year 1973 or earlier: did you mean {number}000?"
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// A job id on the command line.

@@ -166,7 +166,7 @@ fn copy(output: &Output, mut source: Source, file: &Path) -> Result<(), Failure>
         }
         target.write(&piece)?;
         done += piece.len() as u64;
-        output.progress_bytes(done, all);
+        output.progress_bytes(done, all, false);
         last.extend_from_slice(&piece);
         last.drain(..last.len().saturating_sub(END.len() + 24));
     }
@@ -192,15 +192,16 @@ const END: &[u8] = &[3, 0, 0, 0, 16];
 
 /// Creates a data directory from a backup.
 pub(crate) fn restore(output: &Output, args: &RestoreArgs) -> Result<(), Failure> {
-    let mut input: Box<dyn Read> = if args.file == Path::new("-") {
-        Box::new(io::stdin().lock())
+    let (mut input, length): (Box<dyn Read>, Option<u64>) = if args.file == Path::new("-") {
+        (Box::new(io::stdin().lock()), None)
     } else {
         let file = File::open(&args.file)
             .map_err(|error| Failure::Usage(format!("{}: {error}", args.file.display())))?;
-        Box::new(io::BufReader::with_capacity(PIECE, file))
+        let length = file.metadata().ok().filter(fs::Metadata::is_file).map(|it| it.len());
+        (Box::new(io::BufReader::with_capacity(PIECE, file)), length)
     };
-    let summary = backup::restore(&mut input, &args.data, &mut |done, all| {
-        output.progress_bytes(done, all);
+    let summary = backup::restore(&mut input, &args.data, &mut |done, about| {
+        output.progress_bytes(done, length.unwrap_or(about), length.is_some());
     });
     output.end_progress();
     let summary = summary.map_err(failure)?;

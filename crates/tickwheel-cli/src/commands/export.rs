@@ -1,8 +1,9 @@
-//! `export` and `import`: queues, jobs and schedules as lines of JSON, for a pipe from one server
-//! to another.
+//! `export` and `import`: queues, jobs, schedules and push targets as lines of JSON, for a pipe from
+//! one server to another.
 //!
 //! Ground rules: a line holds only what an import restores, so that an export of an import is the
-//! same again. A leased job is exported as a waiting one.
+//! same again. A leased job is exported as a waiting one. An export holds no secret, and an imported
+//! target is paused: the server that it comes from may still deliver to it.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use tickwheel_api::{
     Batch, Code, FinishedAt, FinishedState, ImportRequest, Imported, Job, JobPage, JobState,
     PutRequest, QueueList, QueueSettings, Results, Schedule, ScheduleList, ScheduleRequest,
-    Timestamp, Verdict,
+    TargetList, TargetSettings, Timestamp, Verdict,
 };
 use ureq::http::Method;
 
@@ -26,6 +27,8 @@ use crate::output::text;
 /// Jobs, and bytes of their lines, that are imported with one request.
 const BATCH: usize = 500;
 const BATCH_BYTES: usize = 4 << 20;
+/// What the server shows in place of a credential.
+const HIDDEN: &str = "…";
 /// Jobs that are listed with one request.
 const PAGE: &str = "1000";
 
@@ -36,6 +39,14 @@ enum Line {
     Queue(Box<ExportedQueue>),
     Job(Box<ImportRequest>),
     Schedule(Box<ExportedSchedule>),
+    Target(Box<ExportedTarget>),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ExportedTarget {
+    name: String,
+    settings: TargetSettings,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -60,6 +71,7 @@ impl Line {
         match self {
             Self::Queue(queue) => format!("queue {}", queue.name),
             Self::Schedule(schedule) => format!("schedule {}", schedule.name),
+            Self::Target(target) => format!("target {}", target.name),
             Self::Job(job) => job.put.id.map_or_else(String::new, |id| id.to_string()),
         }
     }
@@ -197,6 +209,7 @@ fn known_lines(file: &File) -> io::Result<(HashSet<String>, u64)> {
 
 pub(crate) fn export(context: &Context, args: &ExportArgs) -> Result<(), Failure> {
     let mut lines = Lines::new(args)?;
+    export_targets(context, &mut lines)?;
     let list: QueueList = context.client.get(&Path::new(&["queues"]))?.read()?;
     let all = list.queues.iter().map(|queue| {
         let jobs = &queue.jobs;
@@ -225,6 +238,24 @@ pub(crate) fn export(context: &Context, args: &ExportArgs) -> Result<(), Failure
     lines.out.flush()?;
     context.output.progress(all, all);
     context.output.remark(&format!("{} exported", text::count(lines.written, "job")));
+    Ok(())
+}
+
+/// Writes the targets before the queues that name them, without the headers that hold credentials.
+fn export_targets(context: &Context, lines: &mut Lines) -> Result<(), Failure> {
+    let list: TargetList = match context.client.get(&Path::new(&["targets"])) {
+        Ok(answer) => answer.read()?,
+        Err(Failure::Refused { problem, .. }) if matches!(problem.status, 403 | 404) => {
+            context.output.remark("push targets are not exported: the token may not see them");
+            return Ok(());
+        }
+        Err(failure) => return Err(failure),
+    };
+    for mut target in list.targets {
+        target.settings.headers.retain(|_, value| value != HIDDEN);
+        let (name, settings) = (target.name, target.settings);
+        lines.write(&Line::Target(Box::new(ExportedTarget { name, settings })))?;
+    }
     Ok(())
 }
 
@@ -292,6 +323,7 @@ struct Tally {
     refused: u64,
     queues: u64,
     schedules: u64,
+    targets: u64,
 }
 
 struct Import<'a> {
@@ -317,12 +349,16 @@ pub(crate) fn import(context: &Context, args: &ImportArgs) -> Result<(), Failure
             continue;
         }
         let read: Line = serde_json::from_slice(&line).map_err(|error| {
-            let how = "everything before it is imported, and the import can be repeated";
+            let how = match number {
+                1 => "this is not an export; `tickwheel restore` reads a backup",
+                _ => "everything before it is imported, and the import can be repeated",
+            };
             Failure::Usage(format!("line {number}: {error}; {how}"))
         })?;
         match read {
             Line::Queue(queue) => import.queue(&queue)?,
             Line::Schedule(schedule) => import.schedule(&schedule)?,
+            Line::Target(target) => import.target(&target)?,
             Line::Job(job) => import.job(number, *job, line.len())?,
         }
     }
@@ -337,6 +373,26 @@ impl Import<'_> {
             Err(failure) if failure.is_not_found() => Ok(false),
             Err(failure) => Err(failure),
         }
+    }
+
+    /// Adds a target that is paused, with a signing secret of its own. An existing one stays
+    /// unchanged.
+    fn target(&mut self, target: &ExportedTarget) -> Result<(), Failure> {
+        let (client, name) = (&self.context.client, &target.name);
+        let path = Path::new(&["targets", name]);
+        if self.exists(&path)? {
+            return Ok(());
+        }
+        client.call(Method::PUT, &path, Some(&target.settings), &Extra::default())?;
+        client.post(&Path::new(&["targets", name, "pause"]), &serde_json::json!({}))?;
+        self.tally.targets += 1;
+        let name = text::safe(name);
+        self.context.output.remark(&format!(
+            "target {name:?} is added, paused and without secrets: `tickwheel target rotate {name}` \
+             shows a new signing secret, `tickwheel target set {name} --header NAME=VALUE` adds \
+             credentials, `tickwheel target resume {name}` starts deliveries"
+        ));
+        Ok(())
     }
 
     /// Creates a queue with its settings. An existing one keeps its own.

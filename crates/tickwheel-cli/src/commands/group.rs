@@ -56,6 +56,15 @@ pub(crate) fn set(context: &Context, args: &SetGroupArgs) -> Result<(), Failure>
                 .to_owned(),
         ));
     }
+    // Limits create the queue, as its settings do; pausing needs one that exists.
+    if patch.pacing.is_none() {
+        let found = context.client.get(&Path::new(&["queues", &args.queue]));
+        if let Err(failure) = found.map_err(|failure| queue::explain(context, &args.queue, failure))
+            && failure.is_not_found()
+        {
+            return Err(failure);
+        }
+    }
     let group = Path::new(&["queues", &args.queue, "groups", &args.group]);
     let answer = context.client.call(Method::PATCH, &group, Some(&patch), &Extra::default())?;
     context.output.answer(&answer, |group: &Group| {

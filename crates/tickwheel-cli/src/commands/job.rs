@@ -108,6 +108,7 @@ fn put_lines(context: &Context, args: &PutArgs, bytes: &[u8]) -> Result<(), Fail
                 Verdict::Ok(_) => {}
                 Verdict::Error(problem) => {
                     let why = Failure::refused(problem);
+                    context.output.end_progress();
                     context.output.line(format!("line {number}: refused: {why}"))?;
                 }
             }

@@ -40,6 +40,14 @@ pub(crate) fn explain(context: &Context, queue: &str, failure: Failure) -> Failu
     failure.with_hint(hint)
 }
 
+/// Tells a worker that its queue does not exist, which is no error: a worker may start before the
+/// first job.
+pub(crate) fn not_there_yet(context: &Context, queue: &str) -> String {
+    let hint = suggest::queue(&context.client, queue);
+    let hint = hint.unwrap_or_else(|| "its first job creates it".to_owned());
+    format!("queue {:?} does not exist yet; {hint}", text::safe(queue))
+}
+
 pub(crate) fn ls(context: &Context) -> Result<(), Failure> {
     let answer = context.client.get(&Path::new(&["queues"]))?;
     context.output.answer(&answer, |list: &QueueList| {

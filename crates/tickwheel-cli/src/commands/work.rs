@@ -25,7 +25,7 @@ use tokio::process::{Child, Command};
 use tokio::sync::watch;
 use ureq::http::Method;
 
-use super::Context;
+use super::{Context, queue};
 use crate::args::{Connection, ResultFrom, WorkArgs};
 use crate::client::{Extra, Path};
 use crate::failure::Failure;
@@ -50,6 +50,10 @@ pub(crate) fn run(
     args: &WorkArgs,
 ) -> Result<(), Failure> {
     check_server(context)?;
+    let queue = context.client.get(&Path::new(&["queues", &args.queue]));
+    if queue.is_err_and(|failure| failure.is_not_found()) {
+        say(&queue::not_there_yet(context, &args.queue));
+    }
     start_log();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

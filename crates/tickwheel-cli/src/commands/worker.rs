@@ -35,16 +35,18 @@ pub(crate) fn reserve(context: &Context, args: &ReserveArgs) -> Result<(), Failu
     })
 }
 
-/// Explains why a worker got no job: its queue may be paused.
+/// Explains why a worker got no job: its queue may be paused, or not exist yet.
 fn why_none(context: &Context, queue: &str) -> String {
-    let answer = context.client.get(&Path::new(&["queues", queue])).ok();
-    let is_paused =
-        answer.and_then(|answer| answer.read::<Queue>().ok()).is_some_and(|queue| queue.paused);
-    let queue = text::safe(queue);
-    if is_paused {
-        return format!("queue {queue:?} is paused: `tickwheel queue resume {queue}` resumes it");
+    let answer = context.client.get(&Path::new(&["queues", queue]));
+    let answer = answer.and_then(|answer| answer.read::<Queue>());
+    match answer {
+        Ok(Queue { paused: true, .. }) => {
+            let queue = text::safe(queue);
+            format!("queue {queue:?} is paused: `tickwheel queue resume {queue}` resumes it")
+        }
+        Err(failure) if failure.is_not_found() => queue::not_there_yet(context, queue),
+        _ => format!("no job of queue {:?} is ready", text::safe(queue)),
     }
-    format!("no job of queue {queue:?} is ready")
 }
 
 impl DeliveryArgs {
@@ -71,7 +73,7 @@ pub(crate) fn fail(context: &Context, args: FailArgs) -> Result<(), Failure> {
     let answer = context.client.post(&path, &request)?;
     context.output.answer(&answer, |failed: &Failed| {
         context.output.line(match failed.state {
-            JobState::Dead => "dead; `tickwheel kick` brings it back".to_owned(),
+            JobState::Dead => "dead; `tickwheel kick ID` brings it back".to_owned(),
             state => format!("{state}: it is tried again"),
         })
     })

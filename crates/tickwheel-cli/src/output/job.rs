@@ -34,7 +34,12 @@ pub(crate) fn show(output: &Output, job: &Job) -> Result<(), Failure> {
         output.table(&timeline(output, &job.history))?;
     }
     output.line("")?;
-    content(output, payload::of(job))
+    content(output, payload::of(job))?;
+    if let Some(result) = &job.result {
+        output.line("\nResult")?;
+        output.line(safe_lines(&indented(result.get())))?;
+    }
+    Ok(())
 }
 
 /// Shows the payload in full.

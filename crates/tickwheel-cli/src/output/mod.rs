@@ -66,7 +66,7 @@ impl Output {
     }
 
     /// Writes these bytes and flushes.
-    #[allow(clippy::unused_self, reason = "whoever prints has an output")]
+    #[allow(clippy::unused_self, reason = "printing is a method of the output")]
     pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         stdout.write_all(bytes)?;
@@ -98,27 +98,15 @@ impl Output {
     /// Shows the progress of a long command on one line of the terminal, which the next call
     /// overwrites.
     pub(crate) fn progress(&self, done: u64, all: u64) {
-        const WIDTH: u64 = 30;
-        let mut stderr = io::stderr().lock();
-        if self.json || !stderr.is_terminal() {
-            return;
-        }
-        let filled = (WIDTH * done).checked_div(all).unwrap_or(WIDTH);
-        let bar =
-            format!("{}{}", "#".repeat(filled as usize), " ".repeat((WIDTH - filled) as usize));
         let end = if done >= all { "\n" } else { "" };
-        let (done, all) = (text::grouped(done), text::grouped(all));
-        let _ = write!(stderr, "\r[{bar}] {done} of {all}{end}");
-        let _ = stderr.flush();
+        let bar = bar(done, all);
+        self.status(&format!("{bar} {} of {}{end}", text::grouped(done), text::grouped(all)));
     }
 
-    /// Shows progress in bytes, of which only the approximate number is known.
-    pub(crate) fn progress_bytes(&self, done: u64, about: u64) {
-        let mut stderr = io::stderr().lock();
-        if !self.json && stderr.is_terminal() {
-            let _ = write!(stderr, "\r{} of about {} ", text::bytes(done), text::bytes(about));
-            let _ = stderr.flush();
-        }
+    /// Shows progress in bytes. `is_exact` says whether `all` is the total or an estimate of it.
+    pub(crate) fn progress_bytes(&self, done: u64, all: u64, is_exact: bool) {
+        let (bar, about) = (bar(done, all), if is_exact { "" } else { "about " });
+        self.status(&format!("{bar} {} of {about}{}", text::bytes(done), text::bytes(all)));
     }
 
     /// Shows what a long command is doing, on one line that the next call overwrites.
@@ -130,7 +118,7 @@ impl Output {
         }
     }
 
-    /// Ends the line of a status, or of a progress in bytes.
+    /// Removes the line of a status or of a progress.
     pub(crate) fn end_progress(&self) {
         let mut stderr = io::stderr().lock();
         if !self.json && stderr.is_terminal() {
@@ -151,4 +139,11 @@ impl Output {
         };
         let _ = writeln!(io::stderr(), "{text}");
     }
+}
+
+/// Draws how much of a long command is done.
+fn bar(done: u64, all: u64) -> String {
+    const WIDTH: u64 = 30;
+    let filled = (WIDTH * done.min(all)).checked_div(all).unwrap_or(WIDTH);
+    format!("[{}{}]", "#".repeat(filled as usize), " ".repeat((WIDTH - filled) as usize))
 }

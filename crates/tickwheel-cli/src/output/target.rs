@@ -123,6 +123,14 @@ pub(crate) fn test(output: &Output, test: &TargetTest) -> Result<(), Failure> {
         output.line(safe_lines(body))?;
     }
     output.line("")?;
+    let outcome = match &*test.verdict {
+        "held" => "a job would go back to its queue, and the target would wait".to_owned(),
+        "stopped" => {
+            "a job would go back to its queue, and the target would stop until it is resumed"
+                .to_owned()
+        }
+        verdict => format!("a job would be {verdict}"),
+    };
     let error = test.error.as_ref().map(|error| format!(": {}", safe(error)));
-    output.line(format!("a job would be {}{}", test.verdict, error.unwrap_or_default()))
+    output.line(format!("{outcome}{}", error.unwrap_or_default()))
 }

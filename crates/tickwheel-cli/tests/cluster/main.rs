@@ -1,7 +1,8 @@
 //! Three nodes on three NATS servers, or on `PostgreSQL`, and the commands for them.
 //!
-//! Needs these servers, which it installs: `cargo xtask test cluster` runs it.
+//! The test installs these servers; `cargo xtask test cluster` runs it.
 
+mod partitions;
 #[path = "../rig/mod.rs"]
 mod rig;
 
@@ -31,8 +32,13 @@ impl Nodes {
     }
 
     fn on_nats(nats: &NatsCluster) -> Self {
-        let (servers, monitors) = (nats.urls().join(","), nats.monitors().join(","));
-        Self::start(&["--cluster", &servers, "--cluster-monitors", &monitors])
+        Self::on_nats_with(nats, &[])
+    }
+
+    fn on_nats_with(nats: &NatsCluster, more: &[&str]) -> Self {
+        let log = log_on(nats);
+        let log: Vec<_> = log.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        Self::start(&log)
     }
 
     /// The first node.
@@ -65,11 +71,17 @@ impl Nodes {
     }
 }
 
+/// The settings of a node on NATS servers.
+fn log_on(nats: &NatsCluster) -> [String; 4] {
+    let (servers, monitors) = (nats.urls().join(","), nats.monitors().join(","));
+    ["--cluster".to_owned(), servers, "--cluster-monitors".to_owned(), monitors]
+}
+
 fn start_nats(folder: &Path) -> NatsCluster {
     NatsCluster::start(folder, 3).expect("NATS starts")
 }
 
-/// All servers lose their disks.
+/// Kills all NATS servers and removes their data.
 fn lose_log(nats: &mut NatsCluster, folder: &Path) {
     for index in 0..3 {
         nats.kill(index).expect("it can be killed");
@@ -121,7 +133,7 @@ fn every_partition_is_backed_up() {
     let nats = start_nats(&folder.path().join("nats"));
     let nodes = Nodes::on_nats(&nats);
     nodes.await_rest();
-    // Queues of all partitions.
+    // Creates queues in all partitions.
     let queues: Vec<_> = (0..20).map(|number| format!("queue-{number}")).collect();
     for queue in &queues {
         nodes.first().run(&["put", queue, "hello", "--key", "k", "--delay", "1h"]).code(0);
@@ -200,7 +212,7 @@ fn a_cluster_runs_on_postgresql() {
     for key in ["0", "1", "2"] {
         nodes.first().run(&["get", "mail", key]).code(0);
     }
-    // Another one comes back empty, and is given the partition.
+    // Another node returns with an empty disk, and gets the partition.
     let name = NAMES[index];
     let settings = ["--cluster", &url, "--node", name];
     nodes.0.push((name, Server::start_with(&settings)));

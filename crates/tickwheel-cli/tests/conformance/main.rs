@@ -3,8 +3,10 @@
 //! The format is described in `clients/conformance/README.md`. A runner fails on anything that it
 //! does not know, so a new operation cannot be skipped.
 
+mod blocking;
 mod matching;
 mod operations;
+mod reconnect;
 mod server;
 mod snippets;
 mod soak;
@@ -41,7 +43,7 @@ struct Step {
     save: HashMap<String, String>,
 }
 
-/// The scenarios that need nothing that the fake does not have.
+/// The scenarios that the fake server supports as well.
 const ON_THE_FAKE: [&str; 4] = ["order_timeout", "keys", "concurrent_puts", "worker_trace"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

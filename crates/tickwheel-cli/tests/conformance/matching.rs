@@ -1,11 +1,11 @@
-//! Variables in values, and what matches what.
+//! Variables in values, and the comparison of values with expectations.
 
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 use tickwheel_client::api::Delay;
 
-/// The value with its variables and sums replaced.
+/// Returns the value with its variables and sums replaced.
 pub(crate) fn filled(value: &Value, variables: &HashMap<String, Value>) -> Value {
     match value {
         Value::String(text) => text_of(text, variables),
@@ -44,7 +44,7 @@ fn text_of(text: &str, variables: &HashMap<String, Value>) -> Value {
     Value::String(result + rest)
 }
 
-/// Whether a value, or none at all, is what was expected.
+/// Returns `true` if a value, or its absence, is as expected.
 pub(crate) fn matches(expected: &Value, found: Option<&Value>) -> bool {
     let found = found.filter(|value| !value.is_null());
     match expected {

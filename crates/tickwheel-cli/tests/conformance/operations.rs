@@ -1,4 +1,4 @@
-//! What each operation of a scenario does with the client.
+//! The operations of scenarios, performed with the client.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -374,7 +374,7 @@ impl Operations {
     }
 }
 
-/// Does what the payload says.
+/// Handles a job as its payload says.
 async fn handle(work: Work) -> Result<Outcome, String> {
     let payload: Value = work.job().json().map_err(|error| error.to_string())?;
     let error = || payload["error"].as_str().unwrap_or_default().to_owned();
@@ -407,7 +407,8 @@ fn put_request(mut with: Value) -> Result<NewJob, Error> {
     Ok(NewJob::from(request))
 }
 
-/// Arguments of a call. What the types refuse, the server would refuse with the same problem.
+/// Returns the arguments of a call. Arguments that the types refuse give the problem that the
+/// server would return.
 fn typed<T: DeserializeOwned>(with: &Value) -> Result<T, Error> {
     serde_json::from_value(with.clone()).map_err(|error| {
         let is_wrong = |(name, value): &(&String, &Value)| {

@@ -37,7 +37,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         self.process.kill().ok();
         self.process.wait().ok();
     }
@@ -56,7 +56,7 @@ fn spawn(folder: &TempDir, arguments: &[String], listen: &str) -> (Child, String
         let (_, url) = line.split_once("listening on ")?;
         Some(url.split_whitespace().next()?.to_owned())
     });
-    // Read on, so that the pipe never fills.
+    // Reads the rest of the output, so that the pipe never fills.
     thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
     (process, url.expect("the server says where it listens"))
 }

@@ -1,6 +1,6 @@
 //! Kills servers and workers while jobs are put and handled, and checks that nothing is lost.
 //!
-//! `TICKWHEEL_SOAK_SECONDS` sets for how long: 3 seconds by default, the short form.
+//! `TICKWHEEL_SOAK_SECONDS` sets the duration; the default is the short form of 3 seconds.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -14,8 +14,8 @@ use tokio::runtime::Runtime;
 
 type Numbers = Arc<Mutex<BTreeSet<u64>>>;
 
-/// A worker on a runtime of its own: ending the runtime ends its tasks in the middle of what they do,
-/// as a crash does.
+/// A worker on a runtime of its own. Ending the runtime ends its tasks at any point, as a crash
+/// does.
 fn start_worker(url: &str, handled: &Numbers) -> Runtime {
     let runtime = Runtime::new().expect("a runtime");
     let client = Client::new(url).expect("a client");
@@ -33,7 +33,7 @@ fn start_worker(url: &str, handled: &Numbers) -> Runtime {
     runtime
 }
 
-/// Puts jobs until told to stop; a put is repeated for as long as a restart may take.
+/// Puts jobs until it is stopped; a put is repeated for as long as a restart may take.
 async fn produce(url: String, first: u64, put: Numbers, is_over: Arc<AtomicBool>) {
     let client = Client::builder(url).patience(Duration::from_secs(60)).build().expect("a client");
     let mut number = first;

@@ -1,12 +1,13 @@
-//! The authorization matrix: every route, by every scope, on own, foreign and unknown things.
+//! The authorization matrix: every route, with every scope, on own, foreign and unknown objects.
 //!
-//! Two tenants share a server: tokens for `a-*` attack what belongs to `b-*`. Each route is called
-//! with a token of each scope, on things of the tenant's own, on foreign ones in every state, and on
+//! Two tenants share a server: tokens for `a-*` attack the objects of `b-*`. Each route is called
+//! with a token of each scope: on the tenant's own objects, on foreign ones in every state, and on
 //! foreign ones that do not exist. The rules:
 //!
 //! - without the scope the answer is 403, the same for all targets;
-//! - with it, own things are served;
-//! - a foreign thing is answered exactly as one that does not exist, and nothing happens to it;
+//! - with the scope, requests for own objects succeed;
+//! - the answer for a foreign object is exactly that for a missing one, and the object is
+//!   unchanged;
 //! - no answer names a foreign queue, schedule or job that the caller did not name.
 
 use serde_json::{Value, json};
@@ -36,7 +37,7 @@ const fn route(
     Route { method, path, body, scope }
 }
 
-/// Routes that name a job by its id: tried on jobs in every state.
+/// Routes that name a job by its id; they are tested on jobs in every state.
 const BY_ID: [Route; 15] = [
     route("GET", "/v1/jobs/{id}", "", "read"),
     route("DELETE", "/v1/jobs/{id}", "", "produce"),
@@ -126,7 +127,7 @@ const BY_NAME: [Route; 33] = [
     route("DELETE", "/v1/queues/{queue}?force=true", "", "admin"),
 ];
 
-/// Routes that concern all queues: a token for some of them is refused, whatever its scope.
+/// Routes that concern all queues: a token for some queues is refused, whatever its scope.
 const FOR_ALL_QUEUES: [Route; 13] = [
     route("GET", "/v1/backup", "", "admin"),
     route("GET", "/v1/targets", "", "read"),
@@ -145,7 +146,7 @@ const FOR_ALL_QUEUES: [Route; 13] = [
 /// The target that belongs to the operator.
 const TARGET: &str = "b-partner";
 
-/// Routes that concern everything: what they show has to be filtered.
+/// Routes that list everything: their answers must be filtered.
 const LISTS: [&str; 8] = [
     "/v1/queues",
     "/v1/schedules",
@@ -157,7 +158,7 @@ const LISTS: [&str; 8] = [
     "/metrics",
 ];
 
-/// Something that a request can name. What a route has no placeholder for is not used.
+/// The objects that a request can name. A route uses those that it has placeholders for.
 #[derive(Clone, Debug)]
 struct Target {
     queue: String,
@@ -169,7 +170,7 @@ struct Target {
 }
 
 impl Target {
-    /// Makes a queue with a job in every state, and a schedule.
+    /// Creates a queue with a job in every state, and a schedule.
     fn make(root: &Client, queue: &str) -> Self {
         let (key, schedule) = (format!("key-of-{queue}"), format!("nightly-{queue}"));
         let jobs = json!({ "jobs": [
@@ -200,7 +201,7 @@ impl Target {
         }
     }
 
-    /// Names that nothing has.
+    /// Returns names that are not in use.
     fn unknown(queue: &str) -> Self {
         Self {
             queue: queue.to_owned(),
@@ -220,7 +221,7 @@ impl Target {
     }
 
     fn names<'a>(&'a self, id: &'a str) -> [&'a str; 5] {
-        // The key and the schedule contain the name of the queue: the longer names first.
+        // Longer names are replaced first, because key and schedule contain the name of the queue.
         [&self.key, &self.schedule, &self.lease, id, &self.queue]
     }
 
@@ -277,7 +278,7 @@ struct Matrix {
 }
 
 impl Matrix {
-    /// Calls a route on all targets, and returns how many calls that were.
+    /// Calls a route on all targets, and returns the number of calls.
     fn try_route(&self, report: &mut Report, caller: &Client, scope: &str, route: &Route) -> u64 {
         let may = scope == route.scope || scope == "admin";
         let what = |target: &str| format!("{scope}: {} {} on {target}", route.method, route.path);
@@ -311,7 +312,7 @@ impl Matrix {
         1 + 2 * states as u64
     }
 
-    /// Calls the routes that no tenant may call, and returns how many calls that were.
+    /// Calls the routes that no tenant may call, and returns the number of calls.
     fn try_all_queues(&self, report: &mut Report, caller: &Client, scope: &str) -> u64 {
         for Route { method, path, body, .. } in &FOR_ALL_QUEUES {
             let (path, body) = (path.replace("{target}", TARGET), body.replace("{target}", TARGET));
@@ -324,7 +325,7 @@ impl Matrix {
         FOR_ALL_QUEUES.len() as u64
     }
 
-    /// Looks for foreign jobs by the beginning of their ids, and returns how many calls that were.
+    /// Looks for foreign jobs by prefixes of their ids, and returns the number of calls.
     fn find_foreign_ids(&self, report: &mut Report, caller: &Client, scope: &str) -> u64 {
         let may = matches!(scope, "read" | "admin");
         for id in &self.foreign.ids {
@@ -333,7 +334,7 @@ impl Matrix {
                 report.check(answer.status == if may { 200 } else { 403 }, || {
                     format!("{scope}: a search of ids gave {}", answer.brief())
                 });
-                // A refusal names the path, and with it the id that was asked for.
+                // A refusal contains the path, and so the id of the request.
                 report.check(!may || !answer.text().contains(id), || {
                     format!("{scope}: a search of ids finds a foreign job: {}", answer.brief())
                 });
@@ -342,7 +343,7 @@ impl Matrix {
         4 * self.foreign.ids.len() as u64
     }
 
-    /// An answer may repeat what the request named, and nothing else that is foreign.
+    /// Checks that an answer contains no foreign name except those of the request.
     fn check_silence(
         &self,
         report: &mut Report,
@@ -394,7 +395,7 @@ impl Matrix {
         }
     }
 
-    /// Everything about the foreign tenant, as its own admin sees it.
+    /// Returns everything about the foreign tenant, as its own admin sees it.
     fn what_is_there(&self) -> String {
         let Target { queue, schedule, .. } = &self.foreign;
         let paths = [
@@ -409,13 +410,13 @@ impl Matrix {
     }
 }
 
-/// The status of an answer, or of the first item in the answer to a batch.
+/// Returns the status of an answer, or of the first item in the answer to a batch.
 fn first_status(answer: &Answer) -> u16 {
     let item = answer.json()["results"][0]["error"]["status"].as_u64();
     item.map_or(answer.status, |status| status as u16)
 }
 
-/// What the answer says, with every name of the target replaced by the same word.
+/// Returns the answer with every name of the target replaced by the same word.
 fn without_names(answer: &Answer, target: &Target, id: &str) -> String {
     let mut json = answer.json();
     for place in ["/request_id", "/results/0/error/request_id"] {
@@ -430,7 +431,7 @@ fn without_names(answer: &Answer, target: &Target, id: &str) -> String {
     text
 }
 
-/// A number that no other queue has: how many jobs were put so far.
+/// Returns a number that is unique to the queue: the number of jobs put so far.
 fn id_part(root: &Client) -> u64 {
     root.must("GET", "/v1/stats", &Value::Null)["put"].as_u64().expect("a number")
 }

@@ -1,7 +1,7 @@
 //! Connection floods, half-sent requests, and requests that two parsers read differently.
 //!
-//! The timeouts are set to ten minutes, so the flood does not end by itself: a client that is
-//! served meanwhile is served in spite of it.
+//! The timeouts are set to ten minutes, so the flood does not end by itself. A client that is
+//! served in the meantime is served in spite of the flood.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,7 +13,7 @@ use crate::http::{Client, read_answer};
 use crate::report::{Report, Scale};
 use crate::rig::{Server, until};
 
-/// More than the soft limit of descriptors that a process usually starts with.
+/// The number of connections: more than the usual soft limit of descriptors.
 const FLOOD: usize = 1_100;
 const PATIENT: [&str; 6] =
     ["--limits-header-timeout", "10m", "--limits-body-timeout", "10m", "--shutdown-grace", "10m"];
@@ -44,18 +44,18 @@ fn start() -> (tempfile::TempDir, Server) {
     (folder, server.unwrap_or_else(|log| panic!("the server does not start:\n{log}")))
 }
 
-/// Opens connections that send this and no more.
+/// Opens connections that send only this.
 fn open_flood(client: &Client, opening: &str) -> Vec<TcpStream> {
     let open = |_| {
         let mut stream = client.connect().ok()?;
-        // The server may have closed it.
+        // The server may have closed the connection.
         let _ = stream.write_all(opening.as_bytes());
         Some(stream)
     };
     (0..FLOOD).filter_map(open).collect()
 }
 
-/// Puts, delivers and acknowledges a job, and returns what went wrong.
+/// Puts, reserves and acknowledges a job; returns an error if a request fails.
 fn work_once(client: &Client, queue: &str) -> Result<(), String> {
     let text = |answer: crate::http::Answer| answer.brief();
     let failed = |error: std::io::Error| error.to_string();
@@ -93,7 +93,7 @@ fn flood(report: &mut Report, kind: &str, opening: &str) {
                 ));
                 break;
             }
-            // The flood does not stand still: each byte keeps a connection alive.
+            // The flood keeps its connections alive by single bytes.
             for stream in &mut streams {
                 let _ = stream.write(if opening.is_empty() { b"" } else { b"x" });
             }
@@ -110,7 +110,7 @@ fn flood(report: &mut Report, kind: &str, opening: &str) {
     report.fact(format!("{opened} {kind} connections"));
 }
 
-/// Requests whose bodies never end, from one address; another has to be served.
+/// One address sends requests whose bodies never end; a client at another address must be served.
 fn flood_with_bodies(report: &mut Report) {
     let (_folder, server) = start();
     let attacker = Client::new(&server);
@@ -122,11 +122,11 @@ fn flood_with_bodies(report: &mut Report) {
     report.fact(format!("{} unfinished bodies", streams.len()));
 }
 
-/// SIGTERM ends the server although clients owe it the rest of their requests.
+/// SIGTERM ends the server although requests are incomplete.
 fn half_sent_at_the_end(report: &mut Report) {
     let (_folder, mut server) = start();
     let client = Client::new(&server);
-    // Before the half-sent requests, which may count as in flight as well.
+    // Starts before the incomplete requests, which may count as in flight as well.
     let waiting = client.clone();
     let poll = std::thread::spawn(move || {
         waiting.try_send("POST", "/v1/queues/q/reserve", r#"{"wait":"55s"}"#)
@@ -143,7 +143,7 @@ fn half_sent_at_the_end(report: &mut Report) {
             stream
         })
         .collect();
-    // The connections are accepted in order: after this request all of them are known.
+    // Connections are accepted in order, so after this request all of them are accepted.
     until(|| client.metric("tickwheel_http_connections") as usize > streams.len());
     server.signal("TERM");
     let status = server.wait();
@@ -189,7 +189,7 @@ fn ambiguous_requests(report: &mut Report) {
         let _ = stream.shutdown(Shutdown::Write);
         let refused = match read_answer(&mut stream) {
             Ok(answer) => (400..500).contains(&answer.status) || answer.status == 501,
-            // Closing is a refusal as well.
+            // A closed connection counts as a refusal.
             Err(_) => true,
         };
         report.check(refused, || format!("a request with {what} was accepted"));

@@ -17,7 +17,7 @@ pub(crate) fn run(scale: &Scale, report: &mut Report) {
     let mut half_made = 0;
     for round in 0..rounds {
         let data = folder.path().join("data");
-        // Moments spread evenly over the start, with a little more at the end.
+        // The kills are spread evenly over the start, and a little beyond its end.
         kill_after(&data, span.mul_f64(1.2 * round as f64 / rounds as f64));
         half_made += u64::from(data.join("queue").exists());
         match Server::try_start(&data, "", &[]) {
@@ -47,7 +47,7 @@ fn spawn(data: &Path) -> Child {
         .expect("the binary starts")
 }
 
-/// How long a start takes that nothing disturbs.
+/// Measures how long an undisturbed start takes.
 fn time_to_start(data: &Path) -> Duration {
     let start = Instant::now();
     let server = Server::try_start(data, "", &[]);
@@ -55,7 +55,7 @@ fn time_to_start(data: &Path) -> Duration {
     start.elapsed()
 }
 
-/// Starts a server and kills it after this time: here the time is what the attack varies.
+/// Starts a server and kills it after this time, which the attack varies.
 fn kill_after(data: &Path, time: Duration) {
     let mut child = spawn(data);
     std::thread::sleep(time);

@@ -1,10 +1,10 @@
-//! The dashboard: every view and form, by every scope, on own, foreign and unknown things; and
+//! The dashboard: every view and form, with every scope, on own, foreign and unknown objects; and
 //! requests that a page of another site makes.
 //!
-//! A token for `a-*` visits by its cookie and attacks what belongs to `b-*`. The rules are those of
-//! the API: without the scope 403; a foreign thing is answered as one that does not exist, and
-//! nothing happens to it; no page names it. And: the API does not accept the cookie, and no request
-//! of another site is served.
+//! A browser with a token for `a-*` in its cookie attacks the objects of `b-*`. The rules are those
+//! of the API: without the scope the answer is 403; the answer for a foreign object is that for a
+//! missing one, and the object is unchanged; no page names it. In addition, the API does not accept
+//! the cookie, and no request of another site is served.
 
 use serde_json::{Value, json};
 
@@ -86,7 +86,7 @@ impl Visitor<'_> {
     }
 }
 
-/// The things of one tenant.
+/// The objects of one tenant.
 struct Things {
     queue: String,
     schedule: String,
@@ -114,11 +114,11 @@ impl Things {
             .replace("{id}", &self.id)
     }
 
-    /// An answer without the names of these things and of the request.
+    /// Returns an answer without the names of these objects and of the request.
     fn blank(&self, answer: &Answer) -> String {
         let id = answer.head.lines().find_map(|line| line.strip_prefix("x-request-id: "));
         let mut text = format!("{} {}", answer.status, answer.text());
-        // Every page has the time of the server.
+        // Every page shows the time of the server.
         if let Some((before, rest)) = text.split_once("data-now=\"") {
             text = format!("{before}{}", rest.split_once('"').map_or("", |(_, after)| after));
         }
@@ -129,7 +129,7 @@ impl Things {
     }
 }
 
-/// Everything about a tenant, as the operator sees it.
+/// Returns everything about a tenant, as the operator sees it.
 fn state_of(root: &Client, things: &Things) -> String {
     let Things { queue, schedule, .. } = things;
     let jobs = root.get(&format!("/v1/queues/{queue}/jobs")).text();
@@ -141,7 +141,7 @@ fn state_of(root: &Client, things: &Things) -> String {
 pub(crate) fn run(_: &Scale, report: &mut Report) {
     let folder = tempfile::tempdir().expect("a folder");
     let root = Token::new(folder.path(), &["admin"], "*");
-    // A visitor who may do something may also look.
+    // Every scope includes reading.
     let tokens = SCOPES.map(|scope| {
         let scopes = if scope == "produce" { vec!["read", scope] } else { vec![scope] };
         (scope, Token::new(folder.path(), &scopes, "a-*"))
@@ -174,7 +174,7 @@ pub(crate) fn run(_: &Scale, report: &mut Report) {
             });
             let own = Things::make(&operator, &format!("a-{count}"));
             let status = call(&own).status;
-            // A job that is not dead cannot be retried, which says that it is there.
+            // A retry of a job that is not dead gets 409, which also shows that the job exists.
             let is_served = matches!(status, 200 | 303 | 409);
             report.check(may == is_served, || format!("{scope}: {method} {path} gave {status}"));
             count += 3;
@@ -210,7 +210,7 @@ pub(crate) fn run(_: &Scale, report: &mut Report) {
     report.fact(format!("{count} combinations of view or form, scope and target"));
 }
 
-/// What a page of another site can make a browser send, even with the cookie.
+/// Sends the requests that a page of another site can trigger, even with the cookie.
 fn other_sites(report: &mut Report, client: &Client, operator: &Client, cookie: &str) {
     let things = Things::make(operator, "a-sites");
     let before = state_of(operator, &things);

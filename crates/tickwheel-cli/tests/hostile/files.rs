@@ -1,7 +1,7 @@
 //! Every file of a data directory is deleted and truncated in turn.
 //!
-//! The server then either refuses to start, with an error that names the file and the remedy, or
-//! serves everything, or says how much is damaged. It never serves less in silence.
+//! The server then refuses to start with an error that names the file and the remedy, or serves
+//! everything, or reports how much is damaged. It never drops data silently.
 
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::prepared::{Census, Prepared};
 use crate::report::{Report, Scale};
 use crate::rig::Server;
 
-/// Words by which an error says what to do.
+/// Words that appear in the remedy of an error.
 const REMEDIES: [&str; 3] = ["salvage", "restore", "backup"];
 
 #[derive(Clone, Copy, Debug)]
@@ -100,7 +100,7 @@ fn try_harm(report: &mut Report, tally: &mut Tally, prepared: &Prepared, file: &
 fn check_refusal(report: &mut Report, file: &Path, harm: Harm, log: &str) {
     let what = format!("{harm:?} {}", file.display());
     let name = file.strip_prefix("queue/store").or(file.strip_prefix("queue")).unwrap_or(file);
-    // Nothing on disk tells the number of a journal that is gone: its pattern names it.
+    // The number of a missing journal is not stored anywhere, so the error names it by a pattern.
     let is_lost_journal =
         matches!(harm, Harm::Delete) && file.extension().is_some_and(|kind| kind == "jnl");
     let is_named =
@@ -113,7 +113,7 @@ fn check_refusal(report: &mut Report, file: &Path, harm: Harm, log: &str) {
     });
 }
 
-/// Harms a file; `false` if that changes nothing.
+/// Harms a file; returns `false` if that changes nothing.
 fn apply(path: &Path, harm: Harm) -> bool {
     let length = std::fs::metadata(path).expect("it is there").len();
     let rest = match harm {

@@ -1,7 +1,7 @@
 //! A disk that is really full: a small file system in memory.
 //!
-//! Reads work all the time, what removes jobs works while the server's reserve lasts, puts are
-//! refused with 503 `full`, and once there is room again everything works as before.
+//! Reads always work, removals of jobs work while the server's reserve lasts, puts are refused with
+//! 503 `full`, and once there is room again everything works as before.
 
 use std::fs::File;
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::rig::{Server, until};
 const MIB: u64 = 1 << 20;
 const VOLUME_MIB: u64 = 192;
 const PAYLOAD: usize = 500_000;
-/// By how much the directory may exceed `limits.disk`.
+/// The bytes by which the directory may exceed `limits.disk`.
 const TOLERANCE_MIB: u64 = 8;
 
 pub(crate) fn run(_: &Scale, report: &mut Report) {
@@ -30,7 +30,7 @@ fn fill(client: &Client) -> (Vec<String>, crate::http::Answer) {
     let text = "x".repeat(PAYLOAD);
     let mut ids = Vec::new();
     for number in 0_u64.. {
-        // No two payloads alike, so that they cannot be compressed away entirely.
+        // Payloads differ, so that compression cannot remove them entirely.
         let job = json!({ "text": noise(number, &text), "delay": "30d" });
         let answer = client.post("/v1/queues/q/jobs", &job);
         if answer.status != 201 {
@@ -42,7 +42,7 @@ fn fill(client: &Client) -> (Vec<String>, crate::http::Answer) {
     unreachable!("the loop returns")
 }
 
-/// A text of the same length that does not compress.
+/// Returns a text of the same length that does not compress.
 fn noise(number: u64, text: &str) -> String {
     let mut seed = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     text.chars()
@@ -78,7 +78,7 @@ fn full_volume(report: &mut Report) {
     std::fs::remove_file(&filler).expect("it is ours");
     let server = Server::start_on(&volume.data());
     let client = Client::new(&server);
-    // Remove enough for the server to have its reserve again.
+    // Removes enough for the server to allocate its reserve again.
     for id in ids.drain(..ids.len() / 2) {
         let cancelled = client.send("DELETE", &format!("/v1/jobs/{id}"), "");
         report.check(cancelled.status == 200, || {
@@ -95,7 +95,7 @@ fn end(server: &mut Server, signal: &str) {
     server.wait();
 }
 
-/// Starts a server on the full disk, and ends it by this signal.
+/// Starts a server on the full disk and ends it with this signal.
 fn restart_on_a_full_disk(
     report: &mut Report,
     volume: &Volume,
@@ -164,14 +164,14 @@ fn check_full(report: &mut Report, client: &Client, ids: &mut Vec<String>, when:
     report.check(purge.status == 200, || format!("{when}: a purge gave {}", purge.brief()));
 }
 
-/// Writes until the file system has not a byte left.
+/// Writes until the file system has no byte left.
 fn occupy(path: &Path) {
     let mut file = File::create(path).expect("an inode is left");
     let block = vec![b'x'; 4_096];
     while file.write_all(&block).is_ok() {}
 }
 
-/// `limits.disk` holds for the directory as the file system counts it.
+/// Checks that the directory stays within `limits.disk`, as the file system counts it.
 fn disk_limit(report: &mut Report) {
     let folder = tempfile::tempdir().expect("a folder");
     let limit = 160;
@@ -191,7 +191,7 @@ fn disk_limit(report: &mut Report) {
     report.fact(format!("limits.disk of {limit} MiB: {taken} MiB taken"));
 }
 
-/// Bytes that the files in a directory occupy.
+/// Returns the bytes that the files in a directory occupy.
 fn disk_use(path: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(path).into_iter().flatten().flatten();

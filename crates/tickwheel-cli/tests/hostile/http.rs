@@ -1,4 +1,4 @@
-//! HTTP/1.1 written by hand: one connection a request, from any loopback address.
+//! A hand-written HTTP/1.1 client: one connection for each request, from any loopback address.
 //!
 //! A client library would repair what these attacks break on purpose.
 
@@ -10,11 +10,11 @@ use socket2::{Domain, Socket, Type};
 
 use crate::rig::{PATIENCE, Server};
 
-/// What the server answered.
+/// An answer of the server.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
-    /// Status line and headers, in lower case.
+    /// The status line and headers, in lower case.
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
 }
@@ -28,7 +28,7 @@ impl Answer {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The `code` of a problem document.
+    /// Returns the `code` of a problem document.
     pub(crate) fn code(&self) -> String {
         self.json()["code"].as_str().unwrap_or_default().to_owned()
     }
@@ -37,7 +37,7 @@ impl Answer {
         self.head.contains(&format!("\r\n{name}:"))
     }
 
-    /// Status and body in one line, cut to a length that can be read.
+    /// Returns the status and body in one line, shortened.
     pub(crate) fn brief(&self) -> String {
         let text: String = self.text().chars().take(200).collect();
         format!("{} {text}", self.status)
@@ -62,12 +62,12 @@ impl Client {
         Self { token: Some(token.to_owned()), ..self.clone() }
     }
 
-    /// The same caller at another address of this machine: 127.0.0.`last`.
+    /// Returns the same caller at another address of this machine: 127.0.0.`last`.
     pub(crate) fn at_address(&self, last: u8) -> Self {
         Self { source: Ipv4Addr::new(127, 0, 0, last).into(), ..self.clone() }
     }
 
-    /// Opens a connection that gives up reading and writing only when the test hangs.
+    /// Opens a connection whose timeouts only end a test that hangs.
     pub(crate) fn connect(&self) -> io::Result<TcpStream> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         socket.bind(&SocketAddr::new(self.source, 0).into())?;
@@ -79,7 +79,7 @@ impl Client {
         Ok(stream)
     }
 
-    /// The lines that open a request of this caller, without the empty one that ends them.
+    /// Returns the head of a request of this caller, without the empty line at its end.
     pub(crate) fn head(&self, method: &str, path: &str) -> String {
         let mut head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\n");
         if let Some(token) = &self.token {
@@ -88,7 +88,7 @@ impl Client {
         head
     }
 
-    /// The lines that open a request with a JSON body of this length.
+    /// Returns the head of a request with a JSON body of this length.
     pub(crate) fn head_with_body(&self, method: &str, path: &str, length: usize) -> String {
         let head = self.head(method, path);
         format!("{head}content-type: application/json\r\ncontent-length: {length}\r\n")
@@ -107,7 +107,7 @@ impl Client {
         read_answer(&mut stream)
     }
 
-    /// Sends a request that has to be answered.
+    /// Sends a request that must be answered.
     #[track_caller]
     pub(crate) fn send(&self, method: &str, path: &str, body: &str) -> Answer {
         match self.try_send(method, path, body) {
@@ -126,7 +126,7 @@ impl Client {
         self.send("POST", path, &body.to_string())
     }
 
-    /// Sends a request that has to succeed, and returns its JSON.
+    /// Sends a request that must succeed, and returns its JSON.
     #[track_caller]
     pub(crate) fn must(&self, method: &str, path: &str, body: &Value) -> Value {
         let text = if body.is_null() { String::new() } else { body.to_string() };
@@ -135,14 +135,14 @@ impl Client {
         answer.json()
     }
 
-    /// The value of a metric; 0 if it is not there.
+    /// Returns the value of a metric; 0 if it is missing.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let text = self.get("/metrics").text();
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
         value.and_then(|value| value.parse().ok()).unwrap_or(0)
     }
 
-    /// Whether `/readyz` says that the server serves requests.
+    /// Returns `true` if `/readyz` says that the server serves requests.
     pub(crate) fn is_ready(&self) -> bool {
         self.try_send("GET", "/readyz", "").is_ok_and(|answer| answer.status == 200)
     }
@@ -152,7 +152,7 @@ impl Client {
 pub(crate) fn read_answer(stream: &mut impl Read) -> io::Result<Answer> {
     let mut bytes = Vec::new();
     let end = stream.read_to_end(&mut bytes);
-    // A reset after a complete answer is how a server refuses the rest of a request.
+    // A server may refuse the rest of a request by a reset after a complete answer.
     parse(&bytes).ok_or_else(|| {
         let start = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
         let why = format!("{} bytes are no whole answer: {start:?}", bytes.len());
@@ -180,7 +180,7 @@ fn parse(bytes: &[u8]) -> Option<Answer> {
     Some(Answer { status, head: head + "\r\n", body })
 }
 
-/// The content of a chunked body, if its last chunk is there.
+/// Returns the content of a chunked body, if it is complete.
 fn unchunk(mut rest: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     loop {

@@ -1,8 +1,8 @@
 //! Attacks on the real binary, from outside: only HTTP, signals and files.
 //!
-//! Each module is one attack. It breaks what an adversary or a bad day would break, and compares
-//! what the server does with what `docs/SERVER.md` and `docs/SECURITY.md` promise. An attack reports
-//! everything that it finds, and the others run all the same.
+//! Each module is one attack. It causes what an adversary or an accident could cause, and compares
+//! the server's behaviour with the promises of `docs/SERVER.md` and `docs/SECURITY.md`. An attack
+//! reports all its findings, and the other attacks run in any case.
 //!
 //! ```sh
 //! cargo test -p tickwheel-cli --test hostile                              # the short form of all
@@ -10,7 +10,7 @@
 //! cargo xtask hostile                                                     # the long form, in release
 //! ```
 //!
-//! `--rounds N` sets how often the attacks with random places or moments repeat.
+//! `--rounds N` sets how often attacks with random parts repeat.
 //!
 //! Ground rules: an attack waits for events, never for time; a time limit only ends a test that
 //! hangs. Full disks and vanishing volumes are file systems in a mount namespace of the test's own,
@@ -33,6 +33,7 @@ mod report;
 #[path = "../rig/mod.rs"]
 mod rig;
 mod salvage;
+mod streams;
 mod tokens;
 mod volume;
 
@@ -45,10 +46,11 @@ use report::{Report, Scale};
 type Attack = fn(&Scale, &mut Report);
 
 /// Every attack, with its name.
-const ATTACKS: [(&str, Attack); 14] = [
+const ATTACKS: [(&str, Attack); 15] = [
     ("authorization", authorization::run),
     ("dashboard", dashboard::run),
     ("races", races::run),
+    ("streams", streams::run),
     ("tokens", tokens::run),
     ("queue-limit", queue_limit::run),
     ("poison", poison::run),
@@ -62,8 +64,8 @@ const ATTACKS: [(&str, Attack); 14] = [
     ("full-disk", full_disk::run),
 ];
 
-/// Attacks that still succeed, or whose fix they have not confirmed yet. Each run names them; they
-/// run by name only.
+/// Attacks that still succeed, or whose fix is not confirmed yet. Each run prints their names; they
+/// run only if they are named.
 const OPEN: [&str; 0] = [];
 
 fn main() -> ExitCode {
@@ -77,14 +79,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// What to run.
+/// The attacks to run, and their form.
 struct Plan {
     attacks: Vec<(&'static str, Attack)>,
     scale: Scale,
 }
 
 impl Plan {
-    /// Reads the arguments. Those of other test programs (`--nocapture`, a filter) mean nothing here.
+    /// Parses the arguments. Those of other test programs (`--nocapture`, a filter) are ignored.
     fn from_args(args: &[String]) -> Result<Self, String> {
         let value_of = |name: &str| {
             let place = args.iter().position(|arg| arg == name)?;
@@ -112,7 +114,7 @@ impl Plan {
             println!("{name} …");
             let start = Instant::now();
             let mut report = Report::default();
-            // What the rig cannot do, such as start a server, it says by a panic.
+            // The rig panics if it fails, for example to start a server.
             let ended = catch_unwind(AssertUnwindSafe(|| attack(&self.scale, &mut report)));
             if ended.is_err() {
                 report.finding("the attack could not be finished: the message is above".to_owned());

@@ -1,6 +1,6 @@
 //! Memory bounds: bodies and answers that are as large as the limits allow, many at a time.
 //!
-//! The server runs under a limit of its data segment, so one that takes more than it may ends.
+//! The server runs with a limit of its data segment, so one that takes more memory dies.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,10 +13,10 @@ use crate::report::{Report, Scale};
 use crate::rig::{PATIENCE, Server};
 
 const MIB: u64 = 1 << 20;
-/// What the server may map, by `ulimit -d`: beyond it allocations fail and the process ends.
+/// The limit of `ulimit -d`: beyond it allocations fail and the process dies.
 const MAX_DATA: u64 = 768 * MIB;
-/// What it may use: three times the default of `limits.memory`, which leaves room for the store's
-/// caches and the allocator.
+/// The memory that the server may use: three times the default of `limits.memory`, which leaves
+/// room for the store's caches and the allocator.
 const MAX_USED: u64 = 3 * 128 * MIB;
 
 pub(crate) fn run(scale: &Scale, report: &mut Report) {
@@ -39,7 +39,7 @@ fn start(report: &mut Report) -> Option<(tempfile::TempDir, Server)> {
     }
 }
 
-/// The most memory that a process ever had, in bytes.
+/// Returns the peak memory of a process in bytes.
 fn peak(server: &Server) -> u64 {
     let path = format!("/proc/{}/status", server.process());
     let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -60,7 +60,7 @@ fn check_alive(report: &mut Report, server: &Server, what: &str) {
     });
 }
 
-/// Pages of payloads that are six times as large in JSON, asked for by clients that do not read.
+/// Clients that do not read request pages of payloads that are six times as large in JSON.
 fn large_pages(scale: &Scale, report: &mut Report) {
     let Some((_folder, mut server)) = start(report) else { return };
     let client = Client::new(&server);
@@ -94,7 +94,7 @@ fn large_pages(scale: &Scale, report: &mut Report) {
         report.check(is_whole || is_refused, || format!("a large page gave {}", answer.brief()));
     }
     report.check(whole > 0, || "no large page was served".to_owned());
-    // One after the other, all jobs can be read.
+    // All jobs can be read, one after the other.
     let mut seen = 0;
     let mut page = String::new();
     loop {
@@ -109,7 +109,7 @@ fn large_pages(scale: &Scale, report: &mut Report) {
     finish(report, &mut server, &format!("{readers} unread pages"));
 }
 
-/// Jobs that are six times as large in JSON, reserved by workers that do not read.
+/// Workers that do not read reserve jobs that are six times as large in JSON.
 fn large_reserves(scale: &Scale, report: &mut Report) {
     let Some((_folder, mut server)) = start(report) else { return };
     let client = Client::new(&server);
@@ -152,7 +152,7 @@ fn large_reserves(scale: &Scale, report: &mut Report) {
     finish(report, &mut server, &format!("{jobs} unread reserves"));
 }
 
-/// Bodies that are sent up to their last byte.
+/// Clients send bodies up to the byte before the last.
 fn unfinished_bodies(scale: &Scale, report: &mut Report) {
     let Some((_folder, mut server)) = start(report) else { return };
     let client = Client::new(&server);
@@ -167,7 +167,7 @@ fn unfinished_bodies(scale: &Scale, report: &mut Report) {
         stream.set_write_timeout(Some(Duration::from_secs(2))).expect("a socket");
         let mut sent = stream.write_all(head.as_bytes()).is_ok();
         let mut left = length - 1;
-        // A server that stops reading keeps what it has not read out of its memory.
+        // A server that stops reading does not hold the rest in memory, so a failed write is fine.
         while sent && left > 0 {
             let size = left.min(part.len());
             sent = stream.write_all(&part[..size]).is_ok();
@@ -184,7 +184,7 @@ fn unfinished_bodies(scale: &Scale, report: &mut Report) {
     for stream in streams {
         let _ = stream.shutdown(Shutdown::Both);
     }
-    // A small put may be told to come back while the budget is taken, but not afterwards.
+    // A small put may be refused while the budget is used up, but not afterwards.
     let start = Instant::now();
     loop {
         let put = client.post("/v1/queues/after/jobs", &json!({ "text": "x" }));
@@ -234,7 +234,7 @@ fn expectations(report: &mut Report) {
             let _ = stream.read_to_string(&mut rest);
             report.check(rest.contains("HTTP/1.1 201"), || format!("after 100 Continue: {rest}"));
         } else {
-            // A length that is no 63-bit number is refused with the headers.
+            // A length that exceeds 63 bits is refused after the headers.
             let is_refused = ["400", "413", "431"].iter().any(|status| first.ends_with(status));
             report.check(is_refused, || {
                 format!("length {length} with an expectation got {first:?}, not 413")

@@ -1,15 +1,15 @@
 //! A mount namespace of the test's own, in which it may mount small file systems.
 //!
-//! The test starts itself again under `unshare`. As root it needs only the mount namespace;
-//! otherwise a user namespace in which it counts as root, which most systems allow.
+//! The test starts itself again under `unshare`. Root needs only the mount namespace. Another user
+//! also needs a user namespace in which it is root, which most systems allow.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Set in the second process, so that it does not start a third.
+/// The variable that marks the second process, so that it does not start a third.
 const MARK: &str = "TICKWHEEL_TEST_NAMESPACE";
 
-/// Continues in a namespace: returns in the process that is inside, and never in the other.
+/// Enters a namespace. Returns only in the process that is inside it.
 pub(crate) fn enter() -> Result<(), String> {
     if std::env::var_os(MARK).is_some() {
         return Ok(());
@@ -54,12 +54,12 @@ impl Volume {
         self.place.path()
     }
 
-    /// The data directory on it.
+    /// Returns the data directory on the volume.
     pub(crate) fn data(&self) -> PathBuf {
         self.path().join("data")
     }
 
-    /// Mounts it at a second place, where it can disappear without being lost.
+    /// Mounts the volume at a second place, where it can disappear without being lost.
     pub(crate) fn bind<'a>(&'a self, place: &'a Path) -> Bound<'a> {
         let bound = Bound { volume: self, place };
         bound.mount_again();
@@ -85,7 +85,7 @@ impl Bound<'_> {
         run(Command::new("mount").arg("--bind").arg(self.volume.path()).arg(self.place));
     }
 
-    /// Takes the volume away while files on it are open.
+    /// Unmounts the volume while files on it are open.
     pub(crate) fn unmount(&self) {
         unmount(self.place);
     }
@@ -97,7 +97,7 @@ impl Drop for Bound<'_> {
     }
 }
 
-/// Unmounts lazily, so that open files do not matter. It may be unmounted already.
+/// Unmounts lazily, so that open files do not matter. The volume may be unmounted already.
 fn unmount(place: &Path) {
     let _ = Command::new("umount").args(["-l", "-q"]).arg(place).status();
 }

@@ -1,8 +1,8 @@
 //! Poison payloads: values that one JSON parser accepts and another cannot read.
 //!
 //! A job whose payload breaks the parser of a worker wastes the attempts of all jobs in the same
-//! answer. Whatever is put, by whatever form and declared type, each answer must be readable by
-//! Python's `json`, and the good jobs beside a poisoned one must be worked off.
+//! answer. Whatever payload is put, in any form and with any declared type, Python's `json` must be
+//! able to read each answer, and the good jobs beside a poisoned one must be processed.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ use crate::rig::Server;
 /// The deepest nesting that a payload may have.
 const MAX_DEPTH: usize = 128;
 
-/// Reads answers as Python's default parser does, one on each line, and says which it cannot read.
+/// A Python script that parses one answer on each line and prints those that it cannot parse.
 const READER: &str = "
 import json, sys
 for number, line in enumerate(sys.stdin.buffer):
@@ -57,7 +57,7 @@ pub(crate) fn run(_: &Scale, report: &mut Report) {
     let poisons = poisons();
     for (what, poison) in &poisons {
         refuse_as_payload(report, &client, what, poison);
-        // The same bytes are fine as what they are, whatever type they claim to have.
+        // The same bytes are accepted as text or bytes, whatever content type they declare.
         for headers in [json!({}), json!({ "content-type": "application/json" })] {
             for job in [
                 json!({ "text": poison, "headers": headers }),
@@ -103,7 +103,7 @@ fn refuse_as_payload(report: &mut Report, client: &Client, what: &str, poison: &
     });
 }
 
-/// Texts beside the payload: keys, groups, headers and errors.
+/// Tests the texts beside the payload: keys, groups, headers and errors.
 fn poisons_elsewhere(report: &mut Report, client: &Client) {
     for body in [
         r#"{"text":"x","key":"\ud800"}"#,
@@ -122,7 +122,7 @@ fn poisons_elsewhere(report: &mut Report, client: &Client) {
     }
 }
 
-/// What common parsers read is accepted, and comes back as it was sent.
+/// Checks that payloads that common parsers can read are accepted and returned unchanged.
 fn fine_values(report: &mut Report, client: &Client) {
     let deepest = format!("{}{}", "[".repeat(MAX_DEPTH), "]".repeat(MAX_DEPTH));
     for fine in [
@@ -144,7 +144,7 @@ fn fine_values(report: &mut Report, client: &Client) {
     }
 }
 
-/// Lists and works off everything; the good jobs must all be delivered at their first attempt.
+/// Lists and processes all jobs; the good ones must be delivered at their first attempt.
 fn read_everything(report: &mut Report, client: &Client, good: u64) -> Vec<Vec<u8>> {
     let mut answers = vec![client.get("/v1/queues/mixed/jobs?limit=1000").body];
     let mut delivered = 0;
@@ -167,7 +167,7 @@ fn read_everything(report: &mut Report, client: &Client, good: u64) -> Vec<Vec<u
     answers
 }
 
-/// The numbers of the answers that Python cannot read, with its reasons.
+/// Returns the numbers of the answers that Python cannot parse, with the reasons.
 fn unreadable(answers: &[Vec<u8>]) -> String {
     let mut python = Command::new("python3")
         .args(["-c", READER])

@@ -1,4 +1,4 @@
-//! A data directory whose contents are known, and a census of what a server makes of it.
+//! A data directory with known contents, and a census of the jobs that a server finds in it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::http::Client;
 use crate::rig::Server;
 
 const QUEUES: [&str; 3] = ["orders", "mail", "reports"];
-/// Together the large payloads are more than the store keeps in memory, so there are tables.
+/// The large payloads exceed the memory of the store together, so it writes tables.
 const LARGE_BYTES: usize = 600_000;
 const LARGE_JOBS: usize = 40;
 
@@ -18,13 +18,13 @@ const LARGE_JOBS: usize = 40;
 #[derive(Debug)]
 pub(crate) struct Prepared {
     folder: tempfile::TempDir,
-    /// All jobs in it.
+    /// The ids of all jobs in the directory.
     pub(crate) ids: BTreeSet<String>,
 }
 
 impl Prepared {
-    /// Fills a directory with small jobs and, if there are to be tables, with large ones. The server
-    /// ends by this signal.
+    /// Fills a directory with small jobs and, for tables, with large ones. This signal ends the
+    /// server.
     pub(crate) fn new(small: usize, has_tables: bool, signal: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut server = Server::start_on(&folder.path().join("data"));
@@ -38,14 +38,14 @@ impl Prepared {
         self.folder.path().join("data")
     }
 
-    /// A copy of the directory, to be damaged.
+    /// Returns a copy of the directory, to be damaged.
     pub(crate) fn copy(&self) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         copy(&self.data(), &folder.path().join("data"));
         Self { folder, ids: self.ids.clone() }
     }
 
-    /// Its files, by their paths in it.
+    /// Returns the files by their paths in the directory.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
         let mut files = Vec::new();
         collect(&self.data(), Path::new(""), &mut files);
@@ -62,7 +62,7 @@ fn fill(client: &Client, small: usize, has_tables: bool) -> BTreeSet<String> {
         let queue = QUEUES[number % QUEUES.len()];
         json!({ "queue": queue, "text": format!("job {number}"), "delay": "30d", "key": number.to_string() })
     });
-    // Payloads that do not shrink when they are compressed.
+    // Payloads that do not compress.
     let mut seed = 1_u64;
     let mut noise = || {
         seed ^= seed << 13;
@@ -77,7 +77,7 @@ fn fill(client: &Client, small: usize, has_tables: bool) -> BTreeSet<String> {
     let jobs: Vec<Value> = large.chain(small).collect();
     let mut rest = &jobs[..];
     while !rest.is_empty() {
-        // A batch has to fit into a request; the large jobs come first.
+        // A batch must fit into a request; the large jobs come first.
         let count = if rest[0]["key"].is_null() { 4 } else { 100 }.min(rest.len());
         let answer = client.must("POST", "/v1/jobs/batch", &json!({ "jobs": rest[..count] }));
         let results = answer["results"].as_array().expect("results");
@@ -100,21 +100,21 @@ fn collect(root: &Path, place: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Copies a directory; journals are mostly holes, and stay so.
+/// Copies a directory. Journals are sparse files and stay sparse.
 pub(crate) fn copy(from: &Path, to: &Path) {
     let mut command = Command::new("cp");
     let status = command.args(["-a", "--sparse=always"]).arg(from).arg(to).status().expect("cp");
     assert!(status.success(), "cannot copy {}", from.display());
 }
 
-/// What a server knows of the jobs in its directory.
+/// The jobs that a server finds in its directory.
 #[derive(Debug, Default)]
 pub(crate) struct Census {
     /// Jobs that can be read.
     pub(crate) found: BTreeSet<String>,
     /// Jobs that the server names as damaged.
     pub(crate) named: BTreeSet<String>,
-    /// What the server counts as damaged, after everything was read.
+    /// The server's count of damaged jobs, after all were read.
     pub(crate) counted: u64,
     /// Schedules that can be read.
     pub(crate) schedules: usize,
@@ -162,7 +162,7 @@ impl Census {
         answer.json()[field].as_array().cloned().unwrap_or_default()
     }
 
-    /// Jobs that were put and can neither be read nor are named as damaged.
+    /// Returns the jobs that were put and are neither readable nor named as damaged.
     pub(crate) fn missing(&self, ids: &BTreeSet<String>) -> usize {
         ids.iter().filter(|id| !self.found.contains(*id) && !self.named.contains(*id)).count()
     }

@@ -40,7 +40,7 @@ pub(crate) fn run(_: &Scale, report: &mut Report) {
             format!("after the attack {name} could not create a queue: {}", answer.brief())
         });
     }
-    // Room comes back: empty queues are removed, by the admin or by themselves.
+    // There is room again: empty queues are removed by the admin or automatically.
     let items: Vec<Value> = made.iter().map(|id| json!({ "id": id })).collect();
     attacker.must("POST", "/v1/jobs/batch/cancel", &json!({ "items": items }));
     let removed = root.send("DELETE", "/v1/queues/a-0", "");

@@ -1,4 +1,4 @@
-//! Races on ids: what an attacker does with an id before it exists.
+//! Races on ids: an attacker uses an id before it exists.
 //!
 //! An attacker who can predict an id names it in requests that reach the server at the same moment
 //! as the job. A check that runs before the command sees no job and lets it pass.
@@ -13,7 +13,7 @@ use crate::report::{Report, Scale};
 use crate::rig::{Server, until};
 use crate::tokens::Token;
 
-/// Jobs of a round; the attacker's batch names each of them many times.
+/// The number of jobs of a round; the attacker's batch names each of them many times.
 const JOBS: usize = 100;
 const BATCH: usize = 10_000;
 
@@ -33,7 +33,7 @@ pub(crate) fn run(scale: &Scale, report: &mut Report) {
     ids_differ_between_stores(report, &root);
 }
 
-/// The attacker's batch and the victim's puts are sent at once.
+/// Sends the attacker's batch and the victim's puts at the same time.
 fn cancel_before_it_exists(report: &mut Report, root: &Client, attacker: &Client, round: u64) {
     let ids: Vec<String> = (0..JOBS)
         .map(|job| format!("0190163d-8694-7{:03x}-8000-{job:012x}", round & 0xfff))
@@ -75,19 +75,20 @@ fn cancel_before_it_exists(report: &mut Report, root: &Client, attacker: &Client
     });
 }
 
-/// How far ahead the job was due when it was put.
+/// Returns the delay with which the job was put.
 fn due_in_days(job: &Value) -> u64 {
     let ms = |name: &str| job[name].as_u64().unwrap_or(0);
     ms("due_ms").saturating_sub(ms("created_ms")) / 86_400_000
 }
 
-/// Jobs under the ids of coming occurrences must not replace them.
+/// Jobs with the ids of future occurrences must not replace them.
 fn silence_a_schedule(report: &mut Report, root: &Client, attacker: &Client) {
     let plan = json!({ "queue": "b-ticks", "every": "1s", "text": "tick", "misfire": "all" });
     root.must("PUT", "/v1/schedules/b-ticks", &plan);
     let occurrences = occurrences(root, "b-ticks", 1);
     let (time, id) = occurrences.iter().next().expect("one");
-    // An id of that form with the time of a later occurrence, as a public hash would give it.
+    // An id of that form with the time of a later occurrence, as a hash without a key would produce
+    // it.
     for ahead in 1..=10 {
         let guess = format!("{:012x}", time + ahead * 1_000);
         let guess = format!("{}-{}-{}", &guess[..8], &guess[8..], &id[14..]);
@@ -106,7 +107,8 @@ fn silence_a_schedule(report: &mut Report, root: &Client, attacker: &Client) {
     root.must("DELETE", "/v1/schedules/b-ticks", &Value::Null);
 }
 
-/// Two stores give different ids to the same occurrence: ids tell nothing without the store's key.
+/// Two stores give different ids to the same occurrence, so ids cannot be computed without the
+/// store's key.
 fn ids_differ_between_stores(report: &mut Report, root: &Client) {
     let other = Server::start();
     let other = Client::new(&other);

@@ -1,15 +1,15 @@
-//! What an attack was asked to do, and what it found.
+//! The extent and the findings of an attack.
 
-/// How much of an attack to run.
+/// The extent of an attack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     pub(crate) is_long: bool,
-    /// How often to repeat what is random, if the caller said so.
+    /// The repetitions of random parts, if the caller set them.
     pub(crate) rounds: Option<u64>,
 }
 
 impl Scale {
-    /// The number of rounds: the caller's, or the one for this form.
+    /// Returns the number of rounds: the caller's, or the default of this form.
     pub(crate) fn rounds(&self, short: u64, long: u64) -> u64 {
         self.rounds.unwrap_or(self.pick(short, long))
     }
@@ -19,10 +19,10 @@ impl Scale {
     }
 }
 
-/// Findings of one attack are printed up to this number: they tend to be alike.
+/// The most findings of one attack that are printed: they tend to be alike.
 const MAX_PRINTED: usize = 20;
 
-/// What an attack did and found.
+/// The actions and findings of an attack.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     findings: Vec<String>,
@@ -43,7 +43,7 @@ impl Report {
         holds
     }
 
-    /// Notes what was done, for the summary.
+    /// Records an action for the summary.
     pub(crate) fn fact(&mut self, what: String) {
         self.facts.push(what);
     }

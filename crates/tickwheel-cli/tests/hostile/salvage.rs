@@ -1,9 +1,8 @@
-//! Salvage accounting: bytes are flipped in journals and tables, and nothing may be left out in
-//! silence.
+//! Salvage accounting: bytes of journals and tables are flipped, and no loss may be silent.
 //!
-//! Two attacks share the damage. `salvage`: if a start with `--salvage` leaves anything out, the
-//! damage is counted, the log warns, and `damaged/` holds the original. `salvage-count`: the count
-//! is exact, so the jobs before are the jobs after plus those counted as damaged.
+//! Two attacks share the damage. `salvage`: if a start with `--salvage` loses anything, the damage
+//! is counted, the log contains a warning, and `damaged/` contains the original. `salvage-count`:
+//! the count is exact, so the jobs before are the jobs after plus those counted as damaged.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
@@ -14,12 +13,12 @@ use crate::prepared::{Census, Prepared};
 use crate::report::{Report, Scale};
 use crate::rig::Server;
 
-/// No loss is silent.
+/// Checks that no loss is silent.
 pub(crate) fn run(scale: &Scale, report: &mut Report) {
     attack(scale, report, false);
 }
 
-/// Each lost job is counted.
+/// Checks that each lost job is counted.
 pub(crate) fn run_count(scale: &Scale, report: &mut Report) {
     attack(scale, report, true);
 }
@@ -29,7 +28,7 @@ fn attack(scale: &Scale, report: &mut Report, is_exact: bool) {
     let mut losses = 0;
     let mut count = 0;
     for has_tables in [false, true] {
-        // Killed, so that the journal holds what was acknowledged last.
+        // The server is killed, so that the last acknowledged jobs are only in the journal.
         let prepared = Prepared::new(300, has_tables, "KILL");
         let targets: Vec<(PathBuf, u64)> = prepared
             .files()
@@ -52,13 +51,13 @@ fn attack(scale: &Scale, report: &mut Report, is_exact: bool) {
     report.fact(format!("{count} flipped bytes, {losses} of them cost jobs"));
 }
 
-/// Journals, and tables of the keyspaces that hold jobs.
+/// Returns the journals, and the tables of the keyspaces with jobs.
 fn is_target(file: &Path) -> bool {
     let text = file.to_string_lossy();
     text.ends_with(".jnl") || (text.contains("/tables/") && !text.contains("keyspaces/0/"))
 }
 
-/// The length up to the last byte that is not zero.
+/// Returns the length up to the last byte that is not zero.
 fn used_length(path: &Path) -> Option<u64> {
     let bytes = std::fs::read(path).expect("it is ours");
     bytes.iter().rposition(|byte| *byte != 0).map(|last| last as u64 + 1)
@@ -69,7 +68,7 @@ fn spread(number: u64) -> u64 {
     number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 8
 }
 
-/// Returns 1 if the flipped byte cost a job.
+/// Flips one byte and salvages. Returns 1 if that lost a job.
 fn flip_and_salvage(
     report: &mut Report,
     prepared: &Prepared,

@@ -1,7 +1,7 @@
 //! Tokens that are removed while their callers wait.
 //!
 //! A long poll and an event stream are open when their token is removed. As soon as the server
-//! refuses the token anywhere, neither of them may hand out a job or tell an event.
+//! refuses the token anywhere, neither of them may return a job or an event.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::http::Client;
 use crate::report::{Report, Scale};
 use crate::rig::{Server, tickwheel, until};
 
-/// A token as `tickwheel token new` made it.
+/// A token that `tickwheel token new` created.
 #[derive(Debug)]
 pub(crate) struct Token {
     pub(crate) id: String,
@@ -33,7 +33,7 @@ impl Token {
         Self { id: text("id"), secret: text("token") }
     }
 
-    /// Removes it, and waits until the server refuses it.
+    /// Removes the token, and waits until the server refuses it.
     fn remove(&self, data: &Path, caller: &Client) {
         let data = data.to_str().expect("UTF-8");
         tickwheel(&["token", "rm", &self.id, "--data", data]).code(0);
@@ -62,7 +62,7 @@ fn removed_during_a_poll(report: &mut Report, server: &Server, root: &Client) {
     let body = r#"{"wait":"60s","lease":"1s"}"#;
     let head = caller.head_with_body("POST", "/v1/queues/a-poll/reserve", body.len());
     poll.write_all(format!("{head}\r\n{body}").as_bytes()).expect("it is read");
-    // The request that asks for the number counts as well.
+    // The request for the metric counts as well.
     until(|| root.metric("tickwheel_http_requests_in_flight") > 1);
     token.remove(server.folder(), &caller);
     root.must("POST", "/v1/queues/a-poll/jobs", &json!({ "text": "secret" }));
@@ -85,7 +85,7 @@ fn removed_during_a_stream(report: &mut Report, server: &Server, root: &Client) 
     let request = caller.head("GET", "/v1/events") + "connection: close\r\n\r\n";
     stream.write_all(request.as_bytes()).expect("it is read");
     let mut heard = String::new();
-    // The stream is open once it tells something.
+    // The stream is open once it sends something.
     let (sender, opened) = mpsc::channel();
     let reader = std::thread::spawn(move || {
         let mut bytes = [0; 4096];

@@ -1,8 +1,9 @@
-//! A volume that disappears under a running server, and something else in its place.
+//! The volume of a running server disappears, and something else takes its place.
 //!
-//! Whatever happens to the directory, a job that was acknowledged is served, or the server says that
-//! it cannot serve: it never answers 404 for it, never makes a new store, and never takes up another
-//! store or an older copy of its own. When the volume is back, so is everything on it.
+//! Whatever happens to the directory, the server serves an acknowledged job or reports that it is
+//! unavailable. It never answers 404 for the job, never creates a new store, and never opens
+//! another store or an older copy of its own. When the volume is back, everything on it is served
+//! again.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::prepared::copy;
 use crate::report::{Report, Scale};
 use crate::rig::{Server, until};
 
-/// Enough to make the store write its tables, for which it needs the directory.
+/// Enough large payloads that the store writes tables, for which it needs the directory.
 const LARGE_PUTS: usize = 40;
 const LARGE_BYTES: usize = 900_000;
 
@@ -56,7 +57,7 @@ impl Victim {
         answer.status == 201
     }
 
-    /// Works until the store has failed, or it is certain that it does not.
+    /// Uses the store until it has failed, or has certainly survived.
     fn work_without_a_volume(&mut self) -> usize {
         let text = "x".repeat(LARGE_BYTES);
         let mut failures = 0;
@@ -69,7 +70,7 @@ impl Victim {
         failures
     }
 
-    /// Looks many times, for longer than the server takes between two attempts to open the store.
+    /// Checks repeatedly, for longer than the server waits between two attempts to open the store.
     fn check_honesty(&self, report: &mut Report, what: &str) {
         for _ in 0..15 {
             let is_ready = self.client.is_ready();
@@ -81,12 +82,12 @@ impl Victim {
             if !is_honest {
                 break;
             }
-            // A pause between two looks, not a synchronisation: a slow machine looks later.
+            // A pause between two checks; the test does not depend on its length.
             std::thread::sleep(Duration::from_millis(200));
         }
     }
 
-    /// With the volume back, everything has to be there again, in this process and in the next.
+    /// With the volume back, all jobs must be served again, by this process and the next.
     fn check_recovery(mut self, report: &mut Report, what: &str) {
         until(|| self.client.is_ready());
         until(|| self.client.get("/v1/queues").status == 200);
@@ -112,7 +113,7 @@ impl Victim {
     }
 }
 
-/// No store may appear where the volume was.
+/// Checks that no store appears where the volume was.
 fn check_no_store(report: &mut Report, data: &Path, what: &str) {
     report.check(!data.join("queue/store").exists(), || {
         format!("{what}: the server made a new store at {}", data.display())
@@ -132,7 +133,7 @@ fn renamed(report: &mut Report) {
     let failures = victim.work_without_a_volume();
     victim.check_honesty(report, "the directory was renamed");
     check_no_store(report, &data, "the directory was renamed");
-    // Another store, and an older copy of the right one, in its place.
+    // Puts another store, and then an older copy of the right one, in its place.
     let other = folder.path().join("other");
     let mut server = Server::start_on(&other);
     Client::new(&server).must("POST", "/v1/queues/q/jobs", &json!({ "text": "other" }));

@@ -1,4 +1,4 @@
-//! A client with a queue of its own, which notes what it was told about each job.
+//! A client with a queue of its own, which records the answers about each job.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::http::{Http, Test};
 const LEASE_MS: u64 = 8_000;
 /// How long a request may take before its outcome is unknown.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// Leases and jobs that a client still works on.
+/// The most leases and jobs that a client keeps using.
 const MAX_LEASES: usize = 20;
 const RECENT_JOBS: usize = 60;
-/// Keys in use at a time.
+/// The number of keys in use at a time.
 const KEYS: u32 = 3;
 /// The longest pause between two operations.
 const MAX_PAUSE_MS: u64 = 20;
@@ -27,8 +27,8 @@ pub(crate) struct Client {
     jobs: Vec<JobId>,
     /// Ids and tokens of deliveries.
     leases: Vec<(JobId, String)>,
-    /// Where the keys in use begin. A put without an answer may take effect at any time later, so
-    /// its key is not used again.
+    /// The first key in use. A put without an answer may take effect at any later time, so its key
+    /// is not used again.
     first_key: u32,
 }
 
@@ -53,7 +53,7 @@ impl Client {
         self
     }
 
-    /// One operation.
+    /// Performs one operation.
     fn act(&mut self) {
         let lease = (!self.leases.is_empty())
             .then(|| self.leases.swap_remove(fastrand::usize(..self.leases.len())));
@@ -182,7 +182,8 @@ impl Client {
         self.history.note(span, Event::Read { id, found }, Outcome::Done);
     }
 
-    /// Checks the history against the state of every job, asked for until each is known.
+    /// Checks the history against the state of every job; requests are repeated until each state is
+    /// known.
     pub(crate) fn check(&self) -> Vec<String> {
         let mut states = BTreeMap::new();
         for id in &self.jobs {
@@ -213,7 +214,7 @@ fn state(job: &Value) -> State {
     }
 }
 
-/// A number for a token: the history only compares them.
+/// Returns a number for a token, because the history only compares tokens.
 fn number(token: &str) -> u64 {
     u64::from_str_radix(token, 16).expect("a token has hexadecimal digits")
 }

@@ -1,4 +1,4 @@
-//! The faults: how each begins and ends.
+//! The faults, with their beginnings and ends.
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ const SLOW: Link = Link::Slow(Duration::from_millis(150));
 pub(crate) enum Kind {
     NodeKilled,
     NodeStopped,
-    /// Its links to all NATS servers are cut.
+    /// The links of a node to all NATS servers are cut.
     NodeCutOff,
-    /// Its links to all NATS servers are slow.
+    /// The links of a node to all NATS servers are slow.
     NodeSlow,
-    /// Other nodes do not reach it over HTTP.
+    /// Other nodes cannot reach a node over HTTP.
     NodeUnreachable,
-    /// By 300 ms, which is less than the cluster tolerates.
+    /// A clock is off by 300 ms, which the cluster tolerates.
     ClockSlightlyOff,
-    /// By 5 s, which is more.
+    /// A clock is off by 5 s, which the cluster does not tolerate.
     ClockFarOff,
     DiskFull,
     DataWiped,
     ServerKilled,
     ServerStopped,
-    /// Its links to the other NATS servers are cut. Nodes still reach it.
+    /// The links of a NATS server to the other ones are cut. Nodes still reach it.
     ServerCutOff,
     ServerSlow,
     /// Two of three NATS servers are killed.
@@ -44,7 +44,7 @@ pub(crate) struct Fault {
     pub(crate) index: usize,
 }
 
-/// What a fault hits.
+/// The victim of a fault.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scope {
     Node,
@@ -109,7 +109,7 @@ impl Kind {
         }
     }
 
-    /// Chooses what the fault hits. Every second fault of nodes hits the owner.
+    /// Chooses the victim of a fault. Every second fault of nodes hits the owner.
     pub(crate) fn aim(self, nodes: &Nodes, random: &mut fastrand::Rng) -> Fault {
         let any = random.usize(..3);
         let index = match self.scope() {
@@ -121,7 +121,7 @@ impl Kind {
 }
 
 impl Fault {
-    /// Returns `true` if both can be there at the same time.
+    /// Returns `true` if both faults can last at the same time.
     pub(crate) fn goes_with(self, other: Self) -> bool {
         let (own, its) = (self.kind.scope(), other.kind.scope());
         own != Scope::All && its != Scope::All && (own != its || self.index != other.index)

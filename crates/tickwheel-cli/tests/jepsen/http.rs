@@ -1,4 +1,4 @@
-//! Requests to random nodes, and what their answers mean.
+//! Requests to random nodes, and the meaning of their answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use crate::history::{Outcome, Span};
 
-/// What a request gave: a status and a body, or nothing.
+/// The answer to a request: a status and a body, or nothing.
 pub(crate) type Answer = Option<(u16, Value)>;
 
-/// How often each operation ended in which way.
+/// The number of outcomes of each operation.
 pub(crate) type Counts = BTreeMap<&'static str, Tally>;
 
-/// Ends of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) done: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Http {
     pub(crate) counts: Counts,
 }
 
-/// What all clients share.
+/// State that all clients share.
 #[derive(Clone, Debug)]
 pub(crate) struct Test {
     pub(crate) addresses: Vec<String>,
@@ -85,7 +85,7 @@ impl Http {
     ///
     /// # Panics
     ///
-    /// If the node does not understand it: then the test is wrong, and would find nothing.
+    /// If the node does not understand the request: the test itself would be wrong.
     pub(crate) fn send(&self, method: &str, path: &str, body: Option<&Value>) -> Answer {
         let address = &self.addresses[fastrand::usize(..self.addresses.len())];
         let url = format!("{address}{path}");
@@ -134,7 +134,7 @@ impl Http {
         (Span { sent, answered: self.now() }, outcome, answer)
     }
 
-    /// Repeats a change until it succeeds. It must be one that may take effect twice.
+    /// Repeats a change until it succeeds. The change must be idempotent.
     pub(crate) fn insist(&mut self, name: &'static str, method: &str, path: &str, body: &Value) {
         let body = (!body.is_null()).then_some(body);
         while self.change(name, method, path, body).1 != Outcome::Done {
@@ -143,7 +143,8 @@ impl Http {
     }
 }
 
-/// The service says for each problem whether it knows that nothing happened.
+/// Returns the outcome for a problem: the service states whether the request certainly had no
+/// effect.
 fn outcome(answer: &Answer) -> Outcome {
     match answer {
         Some((200..=299, _)) => Outcome::Done,
@@ -153,7 +154,7 @@ fn outcome(answer: &Answer) -> Outcome {
     }
 }
 
-/// Adds up what clients did.
+/// Adds up the counts of clients.
 pub(crate) fn add(total: &mut Counts, counts: &Counts) {
     for (name, tally) in counts {
         *total.entry(name).or_default() += *tally;

@@ -1,5 +1,5 @@
-//! Clients of queues that several clients share: keys, a schedule, a paced queue, and puts that show
-//! when the service accepts jobs.
+//! Clients that share queues: clients of keys, of a schedule and of a paced queue, and a probe that
+//! shows when the service accepts jobs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::http::{Http, Test};
 
 /// How long a request may take before its outcome is unknown.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// Longer than a node waits for an owner.
+/// The timeout of the probe: longer than a node waits for an owner.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(6);
 
 /// How long a key is used, and how many are in use at a time.
@@ -27,7 +27,7 @@ pub(crate) const PERIOD_MS: u64 = 500;
 /// The limits of the paced queue.
 pub(crate) const LIMITS: Limits = Limits { starts: 20, window_ms: 1_000, concurrency: 6 };
 const SHARED_LEASE_MS: u64 = 5_000;
-/// How far clocks may differ, doubled, as in the history.
+/// Twice the tolerated difference of clocks, as in the history.
 const TOLERANCE_MS: u64 = 1_200;
 
 fn pause(up_to_ms: u64) {
@@ -197,10 +197,10 @@ fn reserve(http: &mut Http, queue: &str, limit: u32) -> Vec<(Value, Span)> {
     deliveries.iter().map(|delivery| (delivery.clone(), span)).collect()
 }
 
-/// Puts jobs all the time, to see when the service accepts them.
+/// A probe that puts jobs all the time, to find out when the service accepts them.
 pub(crate) struct Probe {
     pub(crate) http: Http,
-    /// When puts that succeeded were answered.
+    /// The times at which successful puts were answered.
     pub(crate) puts: Vec<u64>,
 }
 

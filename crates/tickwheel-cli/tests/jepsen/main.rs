@@ -1,12 +1,13 @@
 //! Three NATS servers and three nodes under load and faults, with histories that are checked.
 //!
-//! Clients work through random nodes and note what they were told. Meanwhile nodes and NATS servers
-//! are killed, stopped, cut off and slowed down, clocks are off, disks are full or wiped. At the end
-//! everything runs again, the histories are checked, and the rows of all replicas are compared.
+//! Clients send requests to random nodes and record the answers. Meanwhile nodes and NATS servers
+//! are killed, stopped, cut off and slowed down, clocks are set wrong, and disks are filled or
+//! wiped. At the end everything runs again, the histories are checked, and the rows of all replicas
+//! are compared.
 //!
 //! `--fault NAME` leaves out other kinds. Without `--seconds`, each kind happens once. With it,
-//! they happen at random, and every third one together with another. `cargo xtask jepsen --minutes N`
-//! runs that form, and `cargo xtask test cluster` the other.
+//! faults happen at random, every third one together with another. `cargo xtask jepsen --minutes N`
+//! runs that form, and `cargo xtask test cluster` the first one.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -52,7 +53,7 @@ const PROBES: usize = 3;
 /// says, for an unoptimised program on a busy machine.
 const RECOVERY_BUDGET_MS: u64 = 60_000;
 
-/// What each of these must have done at least once, or else the test tests nothing.
+/// Operations that must have succeeded at least once, or else the test has no value.
 const OPERATIONS: [&str; 13] = [
     "put",
     "replace",
@@ -72,14 +73,15 @@ const OPERATIONS: [&str; 13] = [
 fn main() {
     let seconds = argument("--seconds");
     let seed = argument("--seed").unwrap_or_else(|| fastrand::u64(..1 << 32));
-    // Installed here: inside a namespace of an ordinary user, nothing can be.
+    // Packages are installed first, because that is not possible inside the namespace of an
+    // ordinary user.
     tickwheel_test_servers::nats::program().expect("the NATS server");
     tickwheel_test_servers::faketime::library().expect("the library for clocks");
     namespace::enter().expect("a mount namespace");
     let length = seconds.map_or_else(|| "each fault once".to_owned(), |it| format!("{it} s"));
     println!("{length}, seed {seed}");
     let folder = tempfile::tempdir().expect("a folder");
-    let mut nodes = Nodes::start(folder.path());
+    let mut nodes = Nodes::start(folder.path(), argument("--partitions").unwrap_or(1));
     nodes.await_rest();
     let started = Instant::now();
     let is_over = Arc::new(AtomicBool::new(false));
@@ -266,7 +268,7 @@ fn inflict_together(nodes: &mut Nodes, faults: &[Fault], random: &mut fastrand::
     names.join(" + ")
 }
 
-/// The kinds whose name contains `--fault`; all without this.
+/// Returns the kinds of faults that `--fault` selects; all without this option.
 fn wanted_kinds() -> Vec<Kind> {
     let name = text_argument("--fault").unwrap_or_default();
     let kinds: Vec<_> = Kind::ALL.into_iter().filter(|kind| kind.name().contains(&name)).collect();

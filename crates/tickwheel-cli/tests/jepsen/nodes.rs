@@ -16,14 +16,15 @@ use crate::namespace::Volume;
 const NAMES: [&str; 3] = ["a", "b", "c"];
 /// The disk of a node.
 const DISK_MEBIBYTES: u64 = 2_048;
-/// How long the cluster may take to come to rest after the last fault.
+/// How long the cluster may take to settle after the last fault.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// How often replicas that are not at the same position are started again and compared.
+/// How often replicas at different positions are restarted and compared again.
 const COMPARISONS: u32 = 10;
 
 pub(crate) struct Nodes {
     pub(crate) nats: NatsCluster,
     pub(crate) nodes: Vec<Node>,
+    partitions: u64,
 }
 
 pub(crate) struct Node {
@@ -33,7 +34,7 @@ pub(crate) struct Node {
     log: PathBuf,
     arguments: Vec<String>,
     faketime: PathBuf,
-    /// How much its wall clock is ahead, in milliseconds.
+    /// The milliseconds by which its wall clock is ahead.
     clock_offset_ms: i64,
     process: Option<ServerProcess>,
     /// Its links to the NATS servers.
@@ -43,7 +44,12 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    fn new(name: &'static str, folder: &Path, nats: &NatsCluster) -> io::Result<Self> {
+    fn new(
+        name: &'static str,
+        folder: &Path,
+        nats: &NatsCluster,
+        partitions: u64,
+    ) -> io::Result<Self> {
         let volume = Volume::mount(DISK_MEBIBYTES);
         let port = free_port()?;
         let from_nodes = Proxy::start(port)?;
@@ -62,6 +68,7 @@ impl Node {
             format!("--node-address=http://127.0.0.1:{}", from_nodes.port),
             "--access-log=none".to_owned(),
             "--cluster-create=true".to_owned(),
+            format!("--cluster-partitions={partitions}"),
         ];
         let mut node = Self {
             name,
@@ -95,7 +102,7 @@ impl Node {
         self.process = None;
     }
 
-    /// Starts it again, with a clock that is this far ahead.
+    /// Restarts the node, with a clock that is this far ahead.
     pub(crate) fn set_clock(&mut self, offset_ms: i64) {
         self.kill();
         self.clock_offset_ms = offset_ms;
@@ -106,7 +113,7 @@ impl Node {
         self.process.as_ref().expect("a fault that stops a process hits one that runs")
     }
 
-    /// Ends it as an operator does, waits until it has handed over, and starts it again.
+    /// Stops the node as an operator does, waits until it has handed over, and restarts it.
     pub(crate) fn restart(&mut self) {
         if let Some(process) = &mut self.process {
             signal(process.id(), "TERM");
@@ -122,9 +129,9 @@ impl Node {
         std::fs::remove_dir_all(self.volume.data()).expect("the data directory can be removed");
     }
 
-    /// Leaves no more room on its disk than its files take.
+    /// Shrinks its disk to the size of its files.
     pub(crate) fn fill_disk(&self) {
-        // Something may be written between the two.
+        // The node may write between measuring and resizing.
         while !self.resize_disk(self.used_kibibytes()) {}
     }
 
@@ -132,7 +139,7 @@ impl Node {
         assert!(self.resize_disk(DISK_MEBIBYTES << 10), "the disk can be grown");
     }
 
-    /// Gives its disk so much room; returns `false` if its files take more.
+    /// Sets the size of its disk; returns `false` if its files take more.
     fn resize_disk(&self, kibibytes: u64) -> bool {
         let size = format!("remount,size={kibibytes}k");
         let mounted = Command::new("mount").args(["-o", &size]).arg(self.volume.path()).output();
@@ -164,7 +171,7 @@ impl Node {
         serde_json::from_str(&text).ok()
     }
 
-    /// Waits until it follows the log or owns the partition.
+    /// Waits until the node follows the log or owns the partition.
     pub(crate) fn await_service(&mut self) {
         let end = Instant::now() + PATIENCE;
         let name = self.name;
@@ -184,15 +191,21 @@ impl Node {
         }
     }
 
-    /// A node that found no NATS server when it started has ended.
+    /// Restarts a node that has ended because it found no NATS server when it started.
     fn restart_if_ended(&mut self) {
         if self.process.as_mut().is_some_and(|process| process.check().is_err()) {
             self.launch();
         }
     }
 
-    fn rows(&self) -> Rows {
-        let store = Directory::new(self.volume.data().join("queue")).open(&StoreOptions::default());
+    /// Returns the rows of one partition; `partitions` is the number of all.
+    fn rows(&self, partition: u64, partitions: u64) -> Rows {
+        let data = self.volume.data();
+        let folder = match partitions {
+            1 => data.join("queue"),
+            _ => data.join("partitions").join(partition.to_string()),
+        };
+        let store = Directory::new(folder).open(&StoreOptions::default());
         let store = store.expect("the store of a killed node can be opened");
         let mut rows = Rows::new();
         for (number, table) in (0..).zip(Table::ALL) {
@@ -211,18 +224,19 @@ fn signal(process: u32, name: &str) {
 }
 
 impl Nodes {
-    pub(crate) fn start(folder: &Path) -> Self {
+    pub(crate) fn start(folder: &Path, partitions: u64) -> Self {
         let nats = NatsCluster::start_with_links(&folder.join("nats"), 3);
         let nats = nats.expect("the NATS servers start");
-        let nodes = NAMES.map(|name| Node::new(name, folder, &nats).expect("a node starts"));
-        Self { nats, nodes: nodes.into() }
+        let nodes =
+            NAMES.map(|name| Node::new(name, folder, &nats, partitions).expect("a node starts"));
+        Self { nats, nodes: nodes.into(), partitions }
     }
 
     pub(crate) fn addresses(&self) -> Vec<String> {
         self.nodes.iter().map(|node| node.address.clone()).collect()
     }
 
-    /// Returns the index of the node that owns the partition, if a node knows it.
+    /// Returns the index of the node that owns the first partition, if a node knows it.
     pub(crate) fn owner(&self) -> Option<usize> {
         let status = self.nodes.iter().find_map(Node::status)?;
         let owner = &partitions(&status).next()?["owner"];
@@ -233,7 +247,7 @@ impl Nodes {
         self.nodes.iter_mut().for_each(Node::restart_if_ended);
     }
 
-    /// Waits until all nodes know one owner and have applied the same.
+    /// Waits until all nodes know the same owner and have applied the same records.
     pub(crate) fn await_rest(&mut self) {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -266,26 +280,34 @@ impl Nodes {
         partitions(&status).filter_map(|partition| partition["epoch"].as_u64()).sum()
     }
 
-    /// Kills all nodes at rest, and compares what they have on disk.
+    /// Kills all nodes once they have settled, and compares the rows on their disks.
     pub(crate) fn compare_rows(&mut self) -> Vec<String> {
         let mut position = (0, tickwheel_queue::store::replication::POSITION_KEY.to_vec());
         position.0 = (0..).zip(Table::ALL).find(|it| it.1 == Table::Index).expect("a table").0;
         for _ in 0..COMPARISONS {
             self.await_rest();
             self.nodes.iter_mut().for_each(Node::kill);
-            let rows: Vec<_> = self.nodes.iter().map(|node| (node.name, node.rows())).collect();
-            let first = rows[0].1.get(&position);
-            if first.is_some() && rows.iter().all(|(_, rows)| rows.get(&position) == first) {
-                return replicas::compare(&rows);
+            let rows = |number: u64| -> Vec<_> {
+                let of = |node: &Node| (node.name, node.rows(number, self.partitions));
+                self.nodes.iter().map(of).collect()
+            };
+            let all: Vec<_> = (0..self.partitions).map(rows).collect();
+            let is_at_one_position = |rows: &Vec<(&str, Rows)>| {
+                let first = rows[0].1.get(&position);
+                first.is_some() && rows.iter().all(|(_, rows)| rows.get(&position) == first)
+            };
+            if all.iter().all(is_at_one_position) {
+                return all.iter().flat_map(|rows| replicas::compare(rows)).collect();
             }
-            // One of them was killed before it had applied the last record.
+            // A node was killed before it had applied the last record.
             self.nodes.iter_mut().for_each(Node::launch);
         }
         vec![format!("the replicas were never at the same position in {COMPARISONS} attempts")]
     }
 }
 
-/// Each partition has an owner, and all three replicas have applied the same.
+/// Returns `true` if each partition has an owner, and all three replicas have applied the same
+/// records.
 fn is_at_rest(status: &Value) -> bool {
     let is_whole = |partition: &Value| {
         let replicas = partition["replicas"].as_array();
@@ -297,7 +319,7 @@ fn is_at_rest(status: &Value) -> bool {
     partitions(status).next().is_some() && partitions(status).all(is_whole)
 }
 
-/// The owner and the position of each partition.
+/// Returns the owner and the position of each partition.
 fn owners(status: &Value) -> Vec<(Value, Value)> {
     partitions(status).map(|it| (it["owner"].clone(), it["position"].clone())).collect()
 }

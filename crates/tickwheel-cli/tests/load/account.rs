@@ -1,28 +1,29 @@
-//! The accounts: what was asked, what was answered, and what has to hold because of that.
+//! The accounts: the operations that clients began, the answers that they got, and the checks that
+//! follow from them.
 //!
-//! Clients write down that they begin something, and what they were told. What begins after
-//! something else was answered comes after it; the numbers of one counter say which is which. An
-//! operation that was begun and never answered may have happened or not: of its job less is known
-//! from then on, and nothing wrong is said of it.
+//! Clients record the beginning and the answer of each operation with the next number of one
+//! counter. An operation that begins after the answer of another one takes effect after it. An
+//! operation that was never answered may have happened or not; from then on less is known about its
+//! job, and fewer checks apply to it.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// When something was written down.
+/// The number of a record.
 pub(crate) type Stamp = u64;
 
 #[derive(Debug, Default)]
 struct Facts {
-    /// A put was answered: it certainly was in the queue.
+    /// Whether the put was answered, so that the job was certainly in the queue.
     is_put: bool,
-    /// Operations under way that may end it, and those that were never answered.
+    /// Operations without an answer, so far or for good, that may end the job.
     ending: u32,
-    /// Since when it certainly is not there any more.
+    /// When the job was first certainly gone.
     gone: Option<Stamp>,
-    /// When it is due, as far as that is certain.
+    /// The due time, if it is certain.
     due: Option<u64>,
-    /// When its last lease ends; 0 once it may have been given back.
+    /// The end of its last lease; 0 once it may have been released.
     until: u64,
 }
 
@@ -39,15 +40,15 @@ pub(crate) struct Account {
     pub(crate) cut_off: AtomicU64,
 }
 
-/// A delivery, as it was answered.
+/// A delivery in an answer.
 #[derive(Debug)]
 pub(crate) struct Delivered<'a> {
     pub(crate) id: &'a str,
     /// When the reserve was begun.
     pub(crate) begun: Stamp,
-    /// What the job says about itself.
+    /// The due time in the job.
     pub(crate) due: u64,
-    /// When its lease ends, and how long it is.
+    /// The end and the length of the lease.
     pub(crate) until: u64,
     pub(crate) lease: u64,
     /// When the answer came in.
@@ -67,7 +68,7 @@ impl Account {
         change(self.jobs.lock().expect("no panic").entry(id.to_owned()).or_default());
     }
 
-    /// A put is about to be sent.
+    /// Records that a put is about to be sent.
     pub(crate) fn put(&self, id: &str, due: u64) {
         self.job(id, |facts| facts.due = Some(due));
     }
@@ -77,12 +78,12 @@ impl Account {
         self.job(id, |facts| facts.is_put = true);
     }
 
-    /// A cancel or an ack is about to be sent.
+    /// Records that a cancel or an ack is about to be sent.
     pub(crate) fn ending(&self, id: &str) {
         self.job(id, |facts| facts.ending += 1);
     }
 
-    /// It was answered, and the job is gone or not.
+    /// Records its answer: whether the job is gone.
     pub(crate) fn ended(&self, id: &str, is_gone: bool) {
         let stamp = self.stamp();
         self.job(id, |facts| {
@@ -93,7 +94,8 @@ impl Account {
         });
     }
 
-    /// A reschedule is about to be sent, or a fail: from now on only the queue knows its time.
+    /// Records that a reschedule or a fail is about to be sent: from now on only the queue knows
+    /// the due time.
     pub(crate) fn moving(&self, id: &str, gives_back: bool) {
         self.job(id, |facts| {
             facts.due = None;
@@ -120,7 +122,7 @@ impl Account {
                 if let Some(known) = facts.due.filter(|known| *known != due) {
                     wrong.push(format!("{id} was delivered as due at {due}, but was {known}"));
                 }
-                // Answers may be seen in another order than they were given.
+                // Clients may see answers in another order than the server gave them.
                 if facts.until != 0 && until.abs_diff(facts.until) < lease {
                     let before = facts.until;
                     wrong.push(format!("{id} is leased to {until} and to {before} at once"));
@@ -132,8 +134,8 @@ impl Account {
         self.errors.lock().expect("no panic").extend(wrong);
     }
 
-    /// Compares with what is in the queue while nobody works on it: the ids of all jobs that are
-    /// live or dead. Gives those that have to be there and are not among them.
+    /// Compares the accounts with the ids of all live and dead jobs, while no client is active.
+    /// Returns the jobs that should exist and do not.
     pub(crate) fn check(&self, found: &[String]) -> Vec<String> {
         let jobs = self.jobs.lock().expect("no panic");
         let mut errors = self.errors.lock().expect("no panic");
@@ -154,7 +156,7 @@ impl Account {
         missing.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Every job whose put was answered is done or cancelled.
+    /// Checks that every job whose put was answered is done or cancelled.
     pub(crate) fn check_all_gone(&self) {
         let jobs = self.jobs.lock().expect("no panic");
         let left = jobs.iter().filter(|(_, facts)| facts.is_put && facts.gone.is_none());
@@ -162,7 +164,7 @@ impl Account {
         errors.extend(left.map(|(id, _)| format!("{id} was put and never worked off")));
     }
 
-    /// What is wrong, if anything is.
+    /// Returns the errors, if there are any.
     pub(crate) fn verdict(&self) -> Result<(), String> {
         let errors = self.errors.lock().expect("no panic");
         if errors.is_empty() {

@@ -10,10 +10,10 @@ use ureq::Agent;
 use crate::account::{Account, Delivered};
 
 pub(crate) const QUEUE: &str = "load";
-/// How long a worker has a job: short, so that leases run out during the test.
+/// The length of a lease: short, so that leases expire during the test.
 const LEASE: u64 = 400;
 
-/// What every client knows.
+/// State that all clients share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) account: Account,
@@ -27,11 +27,11 @@ pub(crate) struct Client<'a> {
     agent: Agent,
     url: &'a str,
     seed: Cell<u64>,
-    /// The slowest answer, beside what it was asked to wait.
+    /// The slowest answer, without the time that the request asked to wait.
     pub(crate) slowest: Cell<Duration>,
 }
 
-/// Nothing is known: the connection broke off.
+/// The connection was lost, so the outcome is unknown.
 #[derive(Debug)]
 pub(crate) struct CutOff;
 
@@ -56,7 +56,7 @@ impl<'a> Client<'a> {
         !self.shared.stop.load(Ordering::Relaxed)
     }
 
-    /// A number that differs each time (xorshift).
+    /// Returns a random number (xorshift).
     fn chance(&self, below: u64) -> u64 {
         let mut x = self.seed.get();
         x ^= x << 13;
@@ -66,7 +66,7 @@ impl<'a> Client<'a> {
         (x >> 11) % below
     }
 
-    /// An id that nobody else makes: a UUID of version 8.
+    /// Returns a unique id: a UUID of version 8.
     fn new_id(&self) -> String {
         let (a, b) = (self.chance(u64::MAX), self.chance(u64::MAX));
         let text = format!("{a:016x}{b:016x}");
@@ -80,7 +80,7 @@ impl<'a> Client<'a> {
         )
     }
 
-    /// Sends a request, and gives its status and body.
+    /// Sends a request, and returns its status and body.
     pub(crate) fn send(&self, path: &str, body: &Value) -> Result<(u16, Value), CutOff> {
         let start = Instant::now();
         let url = format!("{}/v1{path}", self.url);
@@ -114,7 +114,8 @@ impl<'a> Client<'a> {
             }
             Ok((status, body)) => {
                 self.slowest.set(self.slowest.get().max(start.elapsed()));
-                // A server that is on its way down says so; no other failure is allowed.
+                // A server that is shutting down answers with this status; no other failure is
+                // allowed.
                 let is_closing = self.shared.may_be_cut_off && status == 503;
                 if status >= 500 && !is_closing {
                     account.error(format!("{path}: {status} {body}"));
@@ -150,7 +151,7 @@ impl<'a> Client<'a> {
         let (id, due) = (self.new_id(), now() + self.chance(150));
         self.shared.account.put(&id, due);
         let text = "x".repeat(self.chance(400) as usize);
-        // Leases run out by the thousand here: nobody is to die of that.
+        // Thousands of leases expire in this test, and no job may die of that.
         let job = json!({
             "queue": QUEUE, "id": id, "due": due, "text": text, "max_attempts": 1_000,
         });
@@ -187,7 +188,7 @@ impl<'a> Client<'a> {
         account.ending(id);
         let answer = self.agent.delete(format!("{}/v1/jobs/{id}", self.url)).call();
         let (status, answer) = self.answer(Instant::now(), "cancel", answer)?;
-        // It may be done, or dead by now.
+        // The job may be done or dead by now.
         if !matches!(status, 200 | 404 | 409) {
             account.error(format!("a cancel got {status} {answer}"));
         }
@@ -203,7 +204,7 @@ impl<'a> Client<'a> {
         account.moving(id, false);
         let body = json!({ "delay": self.chance(100) });
         let (status, answer) = self.send(&format!("/jobs/{id}/reschedule"), &body)?;
-        // It may be gone, or with a worker.
+        // The job may be gone or leased.
         if !matches!(status, 200 | 404 | 409) {
             account.error(format!("a reschedule got {status} {answer}"));
         }
@@ -242,7 +243,7 @@ impl<'a> Client<'a> {
         let body = json!({ "limit": limit, "lease": LEASE, "wait": wait });
         let (status, answer) = self.send(&format!("/queues/{QUEUE}/reserve"), &body)?;
         let received = now();
-        // The queue comes into being with its first job.
+        // The queue is created with its first job.
         if !matches!(status, 200 | 404) {
             account.error(format!("a reserve got {status} {answer}"));
         }
@@ -285,7 +286,7 @@ impl<'a> Client<'a> {
                 account.ending(id);
                 let body = json!({ "token": token });
                 let (status, answer) = self.send(&format!("/jobs/{id}/ack"), &body)?;
-                // The lease may have run out, and the job may have been cancelled.
+                // The lease may have expired, or the job may have been cancelled.
                 if !matches!(status, 200 | 404 | 409) {
                     account.error(format!("an ack got {status} {answer}"));
                 }
@@ -298,7 +299,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// The ids of all live and dead jobs.
+    /// Returns the ids of all live and dead jobs.
     pub(crate) fn everything(&self) -> Result<Vec<String>, CutOff> {
         let mut ids = Vec::new();
         let mut next = String::new();

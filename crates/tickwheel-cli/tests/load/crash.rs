@@ -1,4 +1,4 @@
-//! Kills the server with clients at work, and compares with the accounts what is there after that.
+//! Kills the server while clients use it, and compares the remaining jobs with the accounts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(crate) fn run(rounds: u64) -> Result<(), String> {
         Shared { account: Account::default(), stop: AtomicBool::new(false), may_be_cut_off: true };
     for round in 0..rounds {
         let server = Server::start_on(folder.path());
-        // Before anybody works on it: what is there after the last crash?
+        // Compares the jobs that survived the last crash, before clients use the server.
         check(&shared, &server).map_err(|why| format!("round {round}: {why}"))?;
         load_and_kill(&shared, server, round);
     }
@@ -42,7 +42,7 @@ fn load_and_kill(shared: &Shared, mut server: Server, round: u64) {
             let url = &*url;
             scope.spawn(move || {
                 let client = Client::new(shared, url, (round << 8) + number + 1);
-                // It ends when the server does.
+                // The client ends when the server is killed.
                 let _ = if number < PRODUCERS { client.produce() } else { client.work() };
             });
         }
@@ -57,8 +57,8 @@ fn check(shared: &Shared, server: &Server) -> Result<(), String> {
     let client = Client::new(shared, &server.url, 0);
     let no_answer = |_| format!("no answer:\n{}", server.log_tail());
     let found = client.everything().map_err(no_answer)?;
-    // A lease that runs out between two pages moves its job from the part of the list that is to
-    // come to the part that has been read: such a job is asked for by its name.
+    // A lease that expires between two pages moves its job to the part of the list that was already
+    // read. Such a job is read by its id.
     for id in shared.account.check(&found) {
         let (status, answer) = client.get(&format!("/jobs/{id}")).map_err(no_answer)?;
         if status != 200 {

@@ -1,16 +1,16 @@
-//! Load on the real binary through HTTP, with accounts of everything that was answered.
+//! Load on the real binary through HTTP, with accounts of all answers.
 //!
 //! Two tests share one kind of load, in which clients put, cancel, move, reserve, acknowledge and
-//! fail jobs. `soak` has many clients at once and then works off what is left: in the end every job
-//! that was put is accounted for. `crash` kills the server again and again, starts it on the same
-//! directory and compares what is there with the accounts.
+//! fail jobs. `soak` runs many clients at once and then processes the remaining jobs: in the end
+//! every job is accounted for. `crash` kills the server repeatedly, restarts it on the same
+//! directory, and compares the jobs in it with the accounts.
 //!
 //! ```sh
 //! cargo test -p tickwheel-cli --test load -- soak --clients 200 --seconds 60
 //! cargo test -p tickwheel-cli --test load -- crash --rounds 50
 //! ```
 //!
-//! Without arguments both are run in a short form.
+//! Without arguments, both run in a short form.
 
 mod account;
 mod client;
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// What to run.
+/// The test to run.
 #[derive(Debug)]
 struct Plan {
     soak: bool,
@@ -42,7 +42,7 @@ struct Plan {
     rounds: u64,
 }
 
-/// Whatever else a test program is given (`--nocapture`, a filter) has no meaning here.
+/// Other arguments of a test program (`--nocapture`, a filter) are ignored.
 fn plan(args: &[String]) -> Result<Plan, String> {
     let number = |name: &str, default: u64| match args.iter().position(|arg| arg == name) {
         None => Ok(default),

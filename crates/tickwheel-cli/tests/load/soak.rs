@@ -1,4 +1,4 @@
-//! Many clients at once, and then what is left is worked off.
+//! Runs many clients at once, and then processes the remaining jobs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ pub(crate) fn run(clients: u64, seconds: u64) -> Result<(), String> {
                 let (shared, url) = (&shared, &*server.url);
                 scope.spawn(move || {
                     let client = Client::new(shared, url, number + 1);
-                    // Whatever breaks off has been written down as an error.
+                    // A client that fails has recorded an error in the accounts.
                     let _ = if number % 4 == 0 { client.produce() } else { client.work() };
                     client.slowest.get()
                 })

@@ -1,8 +1,12 @@
-//! What the tests stand on: the real binary, as a server and as a command line.
+//! The real binary, as a server and as a command line.
 //!
-//! Every server has a directory and a port of its own, and ends with the value that stands for it.
+//! Every server has a directory and a port of its own, and is killed when its handle is dropped.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
+
+pub(crate) mod http_target;
+#[cfg(target_os = "linux")]
+pub(crate) mod terminal;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -14,12 +18,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// How long a server may take to start or to end before a test gives up: far longer than it does.
+/// The limit after which a test fails instead of waiting for a server to start or end.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 const FREE_PORT: &str = "127.0.0.1:0";
 
-/// The binary, in an environment that holds nothing of the developer's.
+/// Returns the binary with an environment that contains no settings of the developer.
 pub(crate) fn binary() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel"));
     for (name, _) in std::env::vars_os() {
@@ -31,7 +35,7 @@ pub(crate) fn binary() -> Command {
     command
 }
 
-/// What a command did.
+/// The outcome of a command.
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) code: i32,
@@ -40,20 +44,20 @@ pub(crate) struct Ran {
 }
 
 impl Ran {
-    /// What it printed, after checking that it went well.
+    /// Checks that the command succeeded, and returns its output.
     #[track_caller]
     pub(crate) fn text(&self) -> String {
         self.code(0);
         String::from_utf8(self.stdout.clone()).expect("UTF-8")
     }
 
-    /// The JSON that it printed, after checking that it went well.
+    /// Checks that the command succeeded, and returns its JSON.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text()).expect("standard output is one JSON document")
     }
 
-    /// Checks the exit code, and gives what it said about it.
+    /// Checks the exit code, and returns the standard error.
     #[track_caller]
     pub(crate) fn code(&self, code: i32) -> &str {
         let (stdout, stderr) = (String::from_utf8_lossy(&self.stdout), &self.stderr);
@@ -73,7 +77,7 @@ pub(crate) fn run(command: &mut Command, input: &[u8]) -> Ran {
     let mut stdin = child.stdin.take().expect("a pipe");
     let stdout = read_all(child.stdout.take().expect("a pipe"));
     let stderr = read_all(child.stderr.take().expect("a pipe"));
-    // A command that reads nothing may be gone by now.
+    // A command that reads no input may have ended by now.
     let _ = stdin.write_all(input);
     drop(stdin);
     let start = Instant::now();
@@ -136,9 +140,9 @@ fn serve(command: &mut Command, folder: &Path, listen: &str, args: &[&str]) {
     command.args(["serve", "--listen", listen, "--data"]).arg(folder).args(args);
 }
 
-/// The binary with limits of the shell's `ulimit`. The shell becomes the binary, so both have the
-/// same process id.
-fn limited(limits: &str) -> Command {
+/// Returns the binary with limits of the shell's `ulimit`. The shell executes the binary in its own
+/// process, so the process id is that of the binary.
+pub(crate) fn limited(limits: &str) -> Command {
     let binary = binary();
     let mut shell = Command::new("sh");
     shell.args(["-c", &format!("ulimit {limits} && exec \"$0\" \"$@\"")]).arg(binary.get_program());
@@ -152,25 +156,35 @@ fn limited(limits: &str) -> Command {
 }
 
 impl Server {
-    /// On a new directory.
+    /// Starts a server on a new directory.
     pub(crate) fn start() -> Self {
         Self::start_with(&[])
     }
 
-    /// On a new directory, with more arguments.
+    /// Starts a server on a new directory, with more arguments.
     pub(crate) fn start_with(args: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         Self::launch(Folder::Own(folder), FREE_PORT, args)
     }
 
-    /// On this directory.
+    /// Starts a server on this directory.
     pub(crate) fn start_on(folder: &Path) -> Self {
         Self::start_at(folder, FREE_PORT)
     }
 
-    /// On this directory, at this address.
+    /// Starts a server on this directory, at this address.
     pub(crate) fn start_at(folder: &Path, address: &str) -> Self {
         Self::launch(Folder::Given(folder.to_owned()), address, &[])
+    }
+
+    /// On a new directory, with these variables in its environment.
+    pub(crate) fn start_in(environment: &[(&str, &str)], args: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = binary();
+        serve(&mut command, folder.path(), FREE_PORT, args);
+        command.envs(environment.iter().copied());
+        Self::spawn(Folder::Own(folder), command)
+            .unwrap_or_else(|log| panic!("the server does not start:\n{log}"))
     }
 
     /// Starts a server on this directory, or returns the log of one that ended instead.
@@ -212,7 +226,7 @@ impl Server {
         self.folder.path()
     }
 
-    /// The id of its process.
+    /// Returns the id of the process.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
@@ -222,24 +236,24 @@ impl Server {
         self.run_with(args, b"")
     }
 
-    /// Runs a command with this on its standard input.
+    /// Runs a command against this server, with this standard input.
     pub(crate) fn run_with(&self, args: &[&str], input: &[u8]) -> Ran {
         run(self.command().args(args), input)
     }
 
-    /// The binary as a command line of this server.
+    /// Returns the binary as a command line of this server.
     pub(crate) fn command(&self) -> Command {
         let mut command = binary();
         command.env("TICKWHEEL_URL", &self.url);
         command
     }
 
-    /// Address and port.
+    /// Returns the address and port.
     pub(crate) fn address(&self) -> &str {
         self.url.split_once("://").expect("an address").1
     }
 
-    /// What `/metrics` says of this number, over plain HTTP.
+    /// Returns the value of a metric, read over plain HTTP.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let mut stream = TcpStream::connect(self.address()).expect("a connection");
         let request = "GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
@@ -250,7 +264,7 @@ impl Server {
         value.unwrap_or_else(|| panic!("no {name} in {answer}")).parse().expect("a number")
     }
 
-    /// Waits until so many requests are being answered; the one that asks is not counted.
+    /// Waits until this number of requests is in flight, not counting the one that asks.
     #[track_caller]
     pub(crate) fn until_in_flight(&self, requests: u64) {
         until(|| self.metric("tickwheel_http_requests_in_flight") > requests);
@@ -258,13 +272,13 @@ impl Server {
 
     /// Sends a signal: `TERM`, `INT`, `KILL`.
     pub(crate) fn signal(&self, name: &str) {
-        // There is no safe call for this in std; every system with signals has a shell.
+        // std has no safe call for this; every system with signals has a shell.
         let kill = format!("kill -{name} {}", self.child.id());
         let status = Command::new("sh").args(["-c", &kill]).status().expect("a shell");
         assert!(status.success(), "{kill}");
     }
 
-    /// Waits for its end.
+    /// Waits until the server has ended.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let start = Instant::now();
         loop {
@@ -276,14 +290,14 @@ impl Server {
         }
     }
 
-    /// The end of its log, for a message.
+    /// Returns the end of its log, for a message.
     pub(crate) fn log_tail(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
         lines[lines.len().saturating_sub(30)..].join("\n")
     }
 
-    /// What it has written to its log so far.
+    /// Returns its log so far.
     pub(crate) fn log(&self) -> String {
         self.log.lock().expect("nobody panics here").clone()
     }
@@ -296,7 +310,7 @@ impl Drop for Server {
     }
 }
 
-/// Gathers what a program writes, so that it never waits for a reader.
+/// Collects the output of a program, so that the program never blocks on a full pipe.
 fn collect(stream: impl Read + Send + 'static, into: Arc<Mutex<String>>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
@@ -307,7 +321,8 @@ fn collect(stream: impl Read + Send + 'static, into: Arc<Mutex<String>>) -> Join
     })
 }
 
-/// Waits for the address that the server logs. Returns `None` if it ends, or does not start in time.
+/// Waits for the address that the server logs. Returns `None` if the server ends, or does not start
+/// in time.
 fn address(child: &mut Child, log: &Mutex<String>) -> Option<String> {
     let start = Instant::now();
     loop {
@@ -330,7 +345,7 @@ fn address(child: &mut Child, log: &Mutex<String>) -> Option<String> {
     }
 }
 
-/// Waits until something holds; it has to within the patience of these tests.
+/// Waits until a condition holds; panics after the limit of these tests.
 #[track_caller]
 pub(crate) fn until(mut holds: impl FnMut() -> bool) {
     let start = Instant::now();

@@ -47,6 +47,9 @@ const RECEIVE_TIMEOUT: Duration = Duration::from_millis(50);
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(45);
 /// The partition whose log has the rows that all nodes share.
 const SHARED_PARTITION: u32 = 0;
+/// How long a node waits, after it started and after each partition that it gave away because it owns
+/// more than its share. Heartbeats tell of a move well within that time.
+const RELIEF_INTERVAL: Duration = Duration::from_secs(3);
 /// A partition whose thread did not report for this long is not claimed in heartbeats any more.
 const MAX_REPORT_AGE: Duration = Duration::from_secs(30);
 
@@ -142,6 +145,10 @@ struct Shared {
     orders: Mutex<VecDeque<(u32, Order)>>,
     /// The partition that this node gave away last because it drains.
     drained: Mutex<Option<u32>>,
+    /// When this node may give a partition away because it owns more than its share.
+    next_relief: Mutex<Duration>,
+    /// Held while a partition is seeded. A node that serves seeds has room for few of them.
+    seeding: Mutex<()>,
     is_stopping: AtomicBool,
     wake: (Mutex<()>, Condvar),
 }
@@ -188,6 +195,7 @@ impl Node {
         let instance = fastrand::u64(..);
         let peers = Peers::new(name, instance).started(environment.elapsed());
         let replica = |it: &Partition<Q>| (it.number(), it.replica().clone());
+        let next_relief = Mutex::new(environment.elapsed() + RELIEF_INTERVAL);
         let shared = Arc::new(Shared {
             name: name.to_owned(),
             address: address.to_owned(),
@@ -198,6 +206,8 @@ impl Node {
             reports: Mutex::default(),
             orders: Mutex::default(),
             drained: Mutex::default(),
+            next_relief,
+            seeding: Mutex::default(),
             is_stopping: AtomicBool::new(false),
             wake: (Mutex::new(()), Condvar::new()),
         });
@@ -380,6 +390,22 @@ impl Shared {
         is_next
     }
 
+    /// The partitions that this node owns, as their threads reported last.
+    fn owned(&self) -> Vec<u32> {
+        let reports = lock(&self.reports);
+        reports.iter().filter(|(_, (_, it))| it.beat.is_owner).map(|(number, _)| *number).collect()
+    }
+
+    /// Decides whether a partition is given away now because this node owns more than its share.
+    fn may_relieve(&self, now: Duration) -> bool {
+        let mut next = lock(&self.next_relief);
+        let is_time = now >= *next;
+        if is_time {
+            *next = now + RELIEF_INTERVAL;
+        }
+        is_time
+    }
+
     fn order(&self, partition: u32, order: Order) {
         lock(&self.orders).push_back((partition, order));
         self.wake.1.notify_all();
@@ -413,10 +439,11 @@ impl Shared {
         }
     }
 
-    /// Sleeps until something is asked for or the time has passed.
-    fn sleep(&self, timeout: Duration) {
+    /// Sleeps until something is asked of a partition or the time has passed.
+    fn sleep(&self, partition: u32, timeout: Duration) {
         let guard = lock(&self.wake.0);
-        if !self.is_stopping() && lock(&self.orders).is_empty() {
+        let has_order = lock(&self.orders).iter().any(|(number, _)| *number == partition);
+        if !self.is_stopping() && !has_order {
             drop(self.wake.1.wait_timeout(guard, timeout));
         }
     }

@@ -1,6 +1,6 @@
 //! The thread of a partition.
 
-use std::sync::Arc;
+use std::sync::{Arc, TryLockError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -57,6 +57,7 @@ impl<Q> Worker<Q> {
             let peers = lock(&self.shared.peers).clone();
             self.partition.tick(&peers);
             self.drain_if_asked(&peers);
+            self.relieve(&peers);
             self.seed_if_needed(&peers);
             self.sync_and_trim(&peers);
             self.report(&peers);
@@ -131,6 +132,21 @@ impl<Q> Worker<Q> {
         }
     }
 
+    /// Gives the partition away if the node owns more than its share.
+    fn relieve(&mut self, peers: &Peers) {
+        let (number, now) = (self.partition.number(), self.shared.environment.elapsed());
+        if self.partition.queue().is_none() {
+            return;
+        }
+        if let Some((moved, to)) = peers.relief(&self.shared.owned(), now)
+            && moved == number
+            && self.shared.may_relieve(now)
+        {
+            tracing::info!(partition = number, to, "another node owns fewer partitions");
+            self.hand_off(Some(&to));
+        }
+    }
+
     fn seed_if_needed(&mut self, peers: &Peers) {
         let now = self.shared.environment.elapsed();
         if !matches!(self.partition.state(), State::NeedsSeed(_)) || now < self.next_seed {
@@ -144,6 +160,11 @@ impl<Q> Worker<Q> {
             .filter(|(beat, _)| beat.is_owner || beat.is_candidate);
         // A standby has time for it.
         let Some((_, node)) = complete.min_by_key(|(beat, _)| beat.is_owner) else { return };
+        let shared = Arc::clone(&self.shared);
+        let _turn = match shared.seeding.try_lock() {
+            Err(TryLockError::WouldBlock) => return,
+            turn => turn,
+        };
         tracing::info!(partition = number, node, "seeding the replica");
         let chunks = self.pieces.fetch(number, &self.shared.name, node);
         match self.partition.seed(chunks) {
@@ -210,14 +231,14 @@ impl<Q> Worker<Q> {
 
     fn wait(&self) {
         if !matches!(self.partition.state(), State::Standby) {
-            self.shared.sleep(OWNER_WAIT);
+            self.shared.sleep(self.partition.number(), OWNER_WAIT);
             return;
         }
         let replica = self.partition.replica().lock();
         let (log, next) = (replica.log(), replica.next_position());
         drop(replica);
         if log.wait(next, WAIT).is_err() {
-            self.shared.sleep(WAIT);
+            self.shared.sleep(self.partition.number(), WAIT);
         }
     }
 }

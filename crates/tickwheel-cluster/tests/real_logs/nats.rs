@@ -40,6 +40,7 @@ const OWN_CASES: &[OwnCase] = &[
     ("an_unknown_replica_is_refused", an_unknown_replica_is_refused),
     ("a_server_that_was_down_is_checked_later", a_server_that_was_down_is_checked_later),
     ("creating_twice_is_refused", creating_twice_is_refused),
+    ("nodes_that_create_at_once_can_open", nodes_that_create_at_once_can_open),
     ("a_foreign_stream_is_refused", a_foreign_stream_is_refused),
     ("a_repetition_after_the_servers_forgot_its_id", a_repetition_after_the_servers_forgot_its_id),
     ("a_paused_leader_loses_nothing", a_paused_leader_loses_nothing),
@@ -189,6 +190,31 @@ fn a_server_that_was_down_is_checked_later(servers: &mut NatsCluster, nats: &Nat
     while info().contains(r#""offline":true"#) {}
     let log = open(&nats, "checked-later");
     assert_eq!(append(&log, 0, "first"), Ok(Position(1)));
+}
+
+fn nodes_that_create_at_once_can_open(servers: &mut NatsCluster, _: &Nats) {
+    // Each on a connection to another server.
+    let connect = |url| {
+        let mut options = options(servers);
+        options.servers = vec![url];
+        Nats::connect(options).unwrap()
+    };
+    let nodes: Vec<_> = servers.urls().into_iter().map(connect).collect();
+    for round in 0..20 {
+        let name = format!("at-once-{round}");
+        std::thread::scope(|scope| {
+            for node in &nodes {
+                scope.spawn(|| {
+                    match node.create(&name) {
+                        Ok(()) | Err(LogError::Exists(_)) => {}
+                        Err(error) => panic!("{error}"),
+                    }
+                    node.open(&name).unwrap();
+                });
+            }
+        });
+        nodes[0].delete(&name).unwrap();
+    }
 }
 
 fn creating_twice_is_refused(_: &mut NatsCluster, nats: &Nats) {

@@ -10,6 +10,7 @@ mod zh;
 use std::collections::BTreeMap;
 
 pub(crate) use en::EN;
+use tickwheel_api::TargetCause;
 pub(crate) use zh::ZH;
 
 use crate::frame::{Theme, TimeFormat};
@@ -50,7 +51,9 @@ texts! {
     trouble_store_failed trouble_disk_full trouble_disk_nearly_full trouble_damaged
     trouble_waits trouble_waits_target trouble_waits_no_worker trouble_waits_one_worker
     trouble_waits_workers trouble_waits_limits trouble_held_for trouble_held trouble_stopped
-    trouble_no_reason no_data none rate_in rate_out rate_failed lateness oldest_ready held
+    trouble_no_reason cause_answered cause_redirected cause_timeout cause_unresolved cause_denied
+    cause_unreachable cause_tls cause_disconnected cause_resumed cause_other cause_recovering
+    no_data none rate_in rate_out rate_failed lateness oldest_ready held
     workers worker upcoming due_ready due_minute due_hour due_day due_month due_later open_wheel
     history more_queues no_queues no_match no_match_yet search_on filter filter_queues paused
     pause resume since_start count_put count_delivered count_acked count_failed count_expired
@@ -82,7 +85,7 @@ texts! {
     lag replica_owner replica_standby replica_seeding replica_halted js_live js_paused
     js_disconnected js_connecting js_pause js_resume js_copied js_rates js_lateness js_depth
     js_failures js_pacing js_put js_delivered js_acked js_failed js_died js_time js_slot
-    js_ready js_on_disk js_on_wheel js_leased js_dead js_no_history
+    js_ready js_on_disk js_on_wheel js_leased js_dead js_scheduled js_no_history
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
@@ -151,6 +154,26 @@ impl Texts {
         values.iter().fold(sentence, |text, (place, value)| text.replacen(place, value, 1))
     }
 
+    /// Returns why a target is not active or a request failed. `text` is the same in English, for a
+    /// cause that an older version stored without a code.
+    ///
+    /// ```
+    /// use tickwheel_api::{TargetCause, TargetCauseCode};
+    /// use tickwheel_page::Language;
+    /// let cause = TargetCause {
+    ///     code: TargetCauseCode::Timeout,
+    ///     detail: "10s".to_owned(),
+    ///     recovering: false,
+    /// };
+    /// let sentence = Language::Chinese.texts().cause(Some(&cause), "no answer within 10s");
+    /// assert_eq!(sentence, "在 10s 内没有响应");
+    /// ```
+    pub fn cause(&self, cause: Option<&TargetCause>, text: &str) -> String {
+        let Some(TargetCause { code, detail, recovering }) = cause else { return text.to_owned() };
+        let sentence = self.named("cause", code.as_str()).replacen("{}", detail, 1);
+        if *recovering { self.cause_recovering.replacen("{}", &sentence, 1) } else { sentence }
+    }
+
     /// Returns the texts of the scripts, as a JSON object.
     pub(crate) fn for_scripts(&self) -> String {
         let keys = Self::KEYS.iter().filter_map(|key| Some((key.strip_prefix("js_")?, *key)));
@@ -165,6 +188,8 @@ impl Texts {
 
 #[cfg(test)]
 mod tests {
+    use tickwheel_api::TargetCauseCode;
+
     use super::*;
 
     /// The placeholders of a text, in alphabetical order.
@@ -194,9 +219,20 @@ mod tests {
             let themes = Theme::ALL.map(|theme| texts.theme_name(&theme));
             let times = TimeFormat::ALL.map(|times| texts.times_name(&times));
             let targets = tickwheel_api::TargetState::ALL.map(|state| texts.target_state(&state));
-            let all = [&states[..], &columns, &kinds, &themes, &times, &targets].concat();
+            let causes = TargetCauseCode::ALL.map(|code| texts.named("cause", code.as_str()));
+            let all = [&states[..], &columns, &kinds, &themes, &times, &targets, &causes].concat();
             assert!(all.iter().all(|text| !text.is_empty()), "{all:?}");
         }
+    }
+
+    #[test]
+    fn a_cause_is_told_in_each_language_with_its_detail_unchanged() {
+        let cause = |code, recovering| TargetCause { code, detail: "{} <b>".into(), recovering };
+        let answered = cause(TargetCauseCode::Answered, true);
+        assert_eq!(EN.cause(Some(&answered), ""), "recovering: answered {} <b>");
+        assert_eq!(ZH.cause(Some(&answered), ""), "正在恢复:目标返回 {} <b>");
+        assert_eq!(ZH.cause(Some(&cause(TargetCauseCode::Resumed, false)), ""), "刚刚恢复");
+        assert_eq!(ZH.cause(None, "answered 410"), "answered 410");
     }
 
     #[test]

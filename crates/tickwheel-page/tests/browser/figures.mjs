@@ -1,4 +1,5 @@
-// The figures of docs/PAGE.md: `cargo xtask browser --figures` measures them with a release build.
+// The figures of docs/PAGE.md: `cargo xtask browser --figures` measures them with a release build, and
+// with a name only one part of them, for a machine that is not idle for long.
 //
 // CPU time is that of the server's process, as the kernel counts it. What is compared is measured in
 // turns, so that a machine that becomes busier does not favour one side.
@@ -170,12 +171,16 @@ async function manyJobs(browser) {
   show("frames/s of the wheel without jobs", empty.toFixed(1));
 }
 
+const PARTS = { "open-pages": openPages, "no-pages": noPages, "many-jobs": manyJobs };
+const wanted = process.argv[2] ? [process.argv[2]] : Object.keys(PARTS);
+for (const name of wanted) {
+  if (!(name in PARTS)) throw new Error(`there are no figures ${name}; there are ${Object.keys(PARTS).join(", ")}`);
+}
+
 const browser = await Browser.start();
 console.log(`${run(["--version"]).trim()}, chromium ${browser.chromium.version()}, ${availableParallelism()} cores`);
 try {
-  await openPages(browser);
-  await noPages();
-  await manyJobs(browser);
+  for (const name of wanted) await PARTS[name](browser);
 } finally {
   await browser.stop();
 }

@@ -141,6 +141,38 @@ test("charts show the history of minutes and hours, also of one queue", async ()
   await close(page);
 });
 
+test("the chart of jobs by state shows every state, scheduled ones included", async () => {
+  for (const path of ["/", "/queues/reports"]) {
+    const page = await browser.open(server, path);
+    const legend = page.locator(".chart", { hasText: "Jobs by state" }).locator(".u-legend .u-series");
+    await legend.first().waitFor();
+    const shown = () => legend.evaluateAll((rows) => Object.fromEntries(rows.slice(1)
+      .map((row) => [row.querySelector(".u-label").textContent, row.querySelector(".u-value").textContent])));
+    assert.deepEqual(Object.keys(await shown()), ["ready", "leased", "dead", "scheduled (right axis)"]);
+    await until(async () => {
+      const counts = path === "/" ? (await server.api("GET", "/v1/overview")).totals.jobs : (await server.api("GET", "/v1/queues/reports")).jobs;
+      return (await shown())["scheduled (right axis)"] === String(counts.scheduled) && counts.scheduled > 0;
+    }, `the legend of ${path} has the number of scheduled jobs`);
+    await close(page);
+  }
+});
+
+test("the overview shows when waiting jobs become due, as the API has it", async () => {
+  const page = await browser.open(server, "/");
+  await liveState(page, "live");
+  const names = ["ready", "minute", "hour", "day", "month", "later"];
+  await until(async () => {
+    const { upcoming } = (await server.api("GET", "/v1/overview")).totals;
+    const shown = await page.evaluate((all) => all.map((name) => {
+      const meter = document.querySelector(`[data-upcoming="${name}"]`);
+      return [meter.value, document.querySelector(`[data-upcoming-count="${name}"]`).textContent];
+    }), names);
+    return names.every((name, place) => shown[place].every((value) => Number(value) === upcoming[name]));
+  }, "the counts agree");
+  assert.ok(Number(await page.locator('[data-upcoming-count="month"]').innerText()) >= 1);
+  await close(page);
+});
+
 test("preferences stay: language, theme and time format", async () => {
   const page = await browser.open(server, "/queues/orders");
   await page.selectOption('select[name="language"]', "zh-CN");
@@ -154,6 +186,48 @@ test("preferences stay: language, theme and time format", async () => {
   assert.equal(background, "rgb(13, 17, 23)");
   await page.goto("/jobs?queue=orders&state=scheduled");
   assert.match(await page.locator("tbody time").first().innerText(), /^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC$/);
+  await close(page);
+});
+
+test("times are relative by default, and move on", async () => {
+  const { id } = await server.put("times", { text: "x", delay: "40d" });
+  const page = await browser.open(server, `/jobs/${id}`);
+  const [due, created] = [page.locator("dl.facts time").nth(0), page.locator("dl.facts time").nth(1)];
+  assert.match(await due.innerText(), /^in (39|40) d$/);
+  const first = await created.innerText();
+  assert.match(first, /^(now|[\d.]+ s ago|\d+ min( \d+ s)? ago)$/);
+  await until(async () => (await created.innerText()) !== first, "the time since then grows");
+  await close(page);
+});
+
+test("local times are those of the browser's zone, and UTC without JavaScript", async () => {
+  const timezoneId = "Asia/Kathmandu";
+  const { id, due_ms: dueMs } = await server.put("times", { text: "x", delay: "40d" });
+  const format = new Intl.DateTimeFormat("en", { dateStyle: "medium", timeStyle: "medium", timeZone: timezoneId });
+  const utc = `${new Date(dueMs).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+  for (const [javaScriptEnabled, wanted] of [[true, format.format(dueMs)], [false, utc]]) {
+    const page = await browser.open(server, `/jobs/${id}`, { timezoneId, javaScriptEnabled });
+    await page.selectOption('select[name="times"]', "local");
+    await page.click(".preferences button");
+    await page.waitForURL(`**/jobs/${id}`);
+    const due = page.locator("dl.facts time").first();
+    assert.equal((await due.innerText()).replace(/\s/g, " "), wanted.replace(/\s/g, " "));
+    assert.equal(await due.getAttribute("title"), utc);
+    await close(page);
+  }
+});
+
+test("a first visit loads at most 120 KB", async () => {
+  const page = await browser.open(server, "/");
+  await liveState(page, "live");
+  await page.waitForSelector(".chart canvas");
+  const sizes = await page.evaluate(() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+    .map((entry) => [new URL(entry.name).pathname.replace(/.*\//, "/"), entry.encodedBodySize]));
+  for (const name of ["/", "/uplot.min.js", "/htmx.min.js", "/page.css", "/wheel.js", "/charts.js", "/history"]) {
+    assert.ok(sizes.some(([path, size]) => path === name && size > 0), `${name} is missing in ${JSON.stringify(sizes)}`);
+  }
+  const total = sizes.reduce((sum, [, size]) => sum + size, 0);
+  assert.ok(total <= 120_000, `${total} bytes: ${JSON.stringify(sizes)}`);
   await close(page);
 });
 

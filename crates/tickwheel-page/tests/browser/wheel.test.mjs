@@ -45,14 +45,42 @@ test("the wheel turns: frames follow each other, and things are drawn", async ()
   const page = await browser.open(server, "/wheel");
   await liveState(page, "live");
   await page.waitForFunction(() => Number(document.getElementById("wheel").dataset.frames) > 30);
-  const colours = await page.locator("#wheel").evaluate((canvas) => {
-    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-    let warm = 0;
-    for (let at = 0; at < data.length; at += 4) if (data[at] > 150 && data[at + 2] < 120) warm += 1;
-    return warm;
-  });
-  assert.ok(colours > 100, `${colours} glowing pixels`);
+  // The slots glow once the first counts have arrived.
+  await until(async () => {
+    const glowing = await page.locator("#wheel").evaluate((canvas) => {
+      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      let warm = 0;
+      for (let at = 0; at < data.length; at += 4) if (data[at] > 150 && data[at + 2] < 120) warm += 1;
+      return warm;
+    });
+    return glowing > 100;
+  }, "slots glow");
   await close(page);
+});
+
+test("what an outer hand reaches moves inward, and what the innermost hand reaches flashes", async () => {
+  const own = await Server.start();
+  const page = await browser.open(own, "/wheel");
+  await liveState(page, "live");
+  const seen = () => page.locator("#wheel").evaluate(({ dataset }) => [Number(dataset.moved), Number(dataset.fired)]);
+  await page.waitForSelector("#wheel[data-frames]");
+  assert.deepEqual(await seen(), [0, 0]);
+  // Jobs due within seconds, until the drawing has seen some of them on the way in.
+  await until(async () => {
+    const items = [];
+    for (let job = 0; job < 40; job += 1) items.push({ queue: "soon", text: "x", delay: `${1500 + job * 50}ms` });
+    await own.api("POST", "/v1/jobs/batch", { items });
+    const [moved, fired] = await seen();
+    return moved > 0 && fired > 0;
+  }, "jobs move inward and flash");
+  // A paused page draws nothing.
+  await page.click("#live-pause");
+  await liveState(page, "paused");
+  const frames = () => page.locator("#wheel").getAttribute("data-frames");
+  let last = null;
+  await until(async () => { const old = last; last = await frames(); return old === last; }, "the drawing rests");
+  await close(page);
+  await own.stop();
 });
 
 test("a slot tells its time span and count, and leads to its jobs", async () => {
@@ -96,7 +124,7 @@ test("with reduced motion nothing moves, and the counts still follow", async () 
   const page = await browser.open(server, "/wheel", { reducedMotion: "reduce" });
   await liveState(page, "live");
   await page.waitForSelector("#wheel[data-on]");
-  assert.equal(await page.locator("#wheel").getAttribute("data-frames"), null);
+  for (const name of ["frames", "moved", "fired"]) assert.equal(await page.locator("#wheel").getAttribute(`data-${name}`), null);
   const before = Number(await page.locator("#wheel").getAttribute("data-beyond"));
   await server.put("orders", { text: "far", delay: "50d" });
   await page.waitForFunction((old) => Number(document.getElementById("wheel").dataset.beyond) > old, before);

@@ -8,6 +8,7 @@ pub(crate) mod answer;
 pub(crate) mod backup;
 pub(crate) mod builder;
 pub(crate) mod events;
+mod leases;
 pub(crate) mod queues;
 mod reserve;
 mod response;

@@ -107,7 +107,14 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn schedules(&self) -> Answer<Vec<Schedule>> {
-        self.read(Read::Schedules, response::schedules)
+        self.read(Read::Schedules(None, usize::MAX), response::schedules)
+    }
+
+    /// Returns some of the schedules by name: those after `name`, or from the first one. The
+    /// schedule with which they take `bytes` bytes on disk is the last. The answer is empty after
+    /// the last schedule of all, so memory does not depend on how many there are.
+    pub fn schedules_after(&self, name: Option<String>, bytes: usize) -> Answer<Vec<Schedule>> {
+        self.read(Read::Schedules(name, bytes), response::schedules)
     }
 
     /// Returns the next occurrences of a schedule, up to a thousand, as if it were not paused.

@@ -248,7 +248,9 @@ impl Engine {
                 let queue = self.queue(number).name.to_string();
                 return Err(Error::KeyExists { queue, key: key.clone(), id: holder.id });
             }
-            self.batch.put(Table::Index, &rows::key(number, key), id.as_bytes());
+            // The series of replacements ended when the job died. The kick starts a new one.
+            let value = rows::key_value(id, Some(self.now.time()));
+            self.batch.put(Table::Index, &rows::key(number, key), &value);
         }
         self.unlist(number, State::Dead, time, id);
         let due = self.now.time();

@@ -10,7 +10,7 @@ use super::{Engine, Timed, unreadable};
 use crate::model::access::Access;
 use crate::model::error::Error;
 use crate::model::idempotency::{IdempotencyKey, PutOnce};
-use crate::model::job::NewJob;
+use crate::model::new_job::NewJob;
 use crate::model::validation::check_idempotency_key;
 use crate::store::idempotency::KeyRow;
 use crate::store::rows;

@@ -10,7 +10,8 @@ use crate::model::error::{Error, Limit};
 use crate::model::event::EventKind;
 use crate::model::history::AttemptOutcome;
 use crate::model::id::JobId;
-use crate::model::job::{FollowUp, JobRef, NewJob, OnConflict, State, When};
+use crate::model::job::{JobRef, State};
+use crate::model::new_job::{FollowUp, NewJob, OnConflict, When};
 use crate::model::time::Time;
 use crate::store::records::{Record, Status};
 use crate::store::rows::{self, DueValue, Place};
@@ -113,8 +114,8 @@ impl Engine {
         Some(number)
     }
 
-    /// Returns the live job with this key, and when the first job of its series of replacements was
-    /// put. An unreadable job does not keep its key.
+    /// Returns the live job with this key, and when its series of replacements began: when the first
+    /// job of the series was put, or when the job was kicked. An unreadable job does not keep its key.
     pub(super) fn holder_of(
         &self,
         view: &dyn View,

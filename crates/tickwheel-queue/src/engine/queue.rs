@@ -13,7 +13,7 @@ use super::{Engine, Timed};
 use crate::model::activity::Lateness;
 use crate::model::error::{Error, Limit};
 use crate::model::id::JobId;
-use crate::model::job::NewJob;
+use crate::model::new_job::NewJob;
 use crate::model::settings::{Order, QueueSettings, SettingsPatch};
 use crate::model::time::Time;
 use crate::model::validation::check_name;

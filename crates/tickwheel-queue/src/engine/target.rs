@@ -17,6 +17,10 @@ impl Engine {
         let limits = &self.options.limits;
         check_name("name", name, Limit::TargetName, limits)?;
         check_size("definition", definition)?;
+        // A name in two partitions would be two targets, each with the whole rate.
+        if let Some(placement) = self.options.placement {
+            placement.check("name", name)?;
+        }
         let is_new = !self.targets.contains(name);
         over(Limit::Targets, limits.targets, self.targets.len() + usize::from(is_new))?;
         self.batch.put(Table::Index, &rows::target(name), definition);

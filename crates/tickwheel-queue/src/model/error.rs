@@ -258,13 +258,17 @@ impl fmt::Display for Error {
             Self::Revoked => f.write_str("access was revoked"),
             Self::StaleLease { id } => write!(
                 f,
-                "the lease of job {id} is over, and nothing was changed: it ran out, or the job \
-                 was finished, cancelled or delivered again. Reserve with a longer lease, or \
-                 extend it in time"
+                "the lease of job {id} is over, or the token is not that of its last delivery, and \
+                 nothing was changed: the lease expired, or the job was finished, cancelled or \
+                 delivered again. Reserve with a longer lease, or extend it in time"
             ),
             Self::WrongState { id, state, action } => {
                 write!(f, "job {id} is {state}: it cannot be {action}")
             }
+            Self::QueueNotEmpty { queue, jobs: 1 } => write!(
+                f,
+                "queue {queue:?} has 1 job: cancel or remove it first, or force the removal"
+            ),
             Self::QueueNotEmpty { queue, jobs } => write!(
                 f,
                 "queue {queue:?} has {jobs} jobs: cancel and remove them first, or force its removal"

@@ -1,6 +1,7 @@
 //! Jobs imported from another store.
 
-use crate::model::job::{NewJob, State};
+use crate::model::job::State;
+use crate::model::new_job::NewJob;
 use crate::model::time::Time;
 
 /// A job of another store, with its attempts and state.

@@ -16,6 +16,7 @@ pub(crate) mod idempotency;
 pub(crate) mod import;
 pub(crate) mod job;
 pub(crate) mod list;
+pub(crate) mod new_job;
 pub(crate) mod occurrences;
 pub(crate) mod placement;
 pub(crate) mod retry;

@@ -2,7 +2,7 @@
 
 use crate::model::error::Error;
 use crate::model::id::JobId;
-use crate::model::job::NewJob;
+use crate::model::new_job::NewJob;
 
 /// The buckets of queues that belong to one store of several.
 ///

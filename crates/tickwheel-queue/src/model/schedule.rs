@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tickwheel::cron::{self, CronError, Misfire, Zone};
 
-use crate::model::job::NewJob;
+use crate::model::new_job::NewJob;
 use crate::model::occurrences::MAX_OCCURRENCES;
 use crate::model::time::Time;
 

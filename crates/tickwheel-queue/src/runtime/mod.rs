@@ -9,6 +9,7 @@
 pub(crate) mod alarm;
 pub(crate) mod core;
 pub(crate) mod due_reading;
+pub(crate) mod engine_reading;
 pub(crate) mod error_reading;
 pub(crate) mod event_log;
 pub(crate) mod group_reading;

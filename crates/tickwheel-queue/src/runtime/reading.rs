@@ -32,7 +32,8 @@ pub(crate) enum Read {
     List(List),
     Groups(GroupList),
     Schedule(String),
-    Schedules,
+    /// Schedules after this name, until their rows take this many bytes.
+    Schedules(Option<String>, usize),
     NextTimes(String, usize),
     /// One push target, or all.
     Targets(Option<String>),
@@ -133,9 +134,13 @@ impl Reading {
             Read::Schedule(name) => {
                 Some(Response::Schedules(schedule_reading::one(&*reader.view, now, name, access)))
             }
-            Read::Schedules => {
-                Some(Response::Schedules(schedule_reading::all(&*reader.view, now, access)))
-            }
+            Read::Schedules(name, bytes) => Some(Response::Schedules(schedule_reading::after(
+                &*reader.view,
+                now,
+                name.as_deref(),
+                *bytes,
+                access,
+            ))),
             Read::Targets(name) => Some(Response::Targets(target_reading::targets(
                 &*reader.view,
                 name.as_deref(),

@@ -124,10 +124,13 @@ impl Request {
             }
             Self::Read(Read::Groups(list)) => list.queue.len() + list.prefix.len(),
             Self::Read(
-                Read::Schedule(name) | Read::NextTimes(name, _) | Read::Targets(Some(name)),
+                Read::Schedule(name)
+                | Read::Schedules(Some(name), _)
+                | Read::NextTimes(name, _)
+                | Read::Targets(Some(name)),
             )
             | Self::Ask(Ask::Queues(Some(name)) | Ask::Next(name)) => name.len(),
-            Self::Read(Read::Schedules | Read::Ids(_) | Read::Targets(None))
+            Self::Read(Read::Schedules(None, _) | Read::Ids(_) | Read::Targets(None))
             | Self::Ask(Ask::Stats | Ask::Activity(_) | Ask::Queues(None) | Ask::Wheel) => 0,
             Self::Read(Read::CountDue(counting)) => counting.bytes(),
             Self::Read(Read::Errors(grouping)) => grouping.bytes(),

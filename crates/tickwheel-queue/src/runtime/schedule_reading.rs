@@ -58,19 +58,33 @@ pub(crate) fn one(
     Ok(stored.map(|stored| stored.into_schedule(now)).into_iter().collect())
 }
 
-/// Returns all schedules that the caller may see, without damaged ones.
-pub(crate) fn all(view: &dyn View, now: Time, access: &Access) -> Result<Vec<Schedule>, Error> {
-    let mut schedules = Vec::new();
-    for row in Tolerant::new(view, Table::Index, &[rows::SCHEDULE], &[rows::SCHEDULE + 1]) {
+/// Returns the schedules after this name that the caller may see, without damaged ones. The one
+/// whose row reaches `bytes` bytes in total is the last.
+pub(crate) fn after(
+    view: &dyn View,
+    now: Time,
+    name: Option<&str>,
+    bytes: usize,
+    access: &Access,
+) -> Result<Vec<Schedule>, Error> {
+    // No name contains a zero byte, so this is the first key after that of the name.
+    let from = name.map_or(vec![rows::SCHEDULE], |name| [&*rows::schedule(name), &[0]].concat());
+    let (mut schedules, mut read) = (Vec::new(), 0);
+    for row in Tolerant::new(view, Table::Index, &from, &[rows::SCHEDULE + 1]) {
         let (key, value) = match row {
             Ok(row) => row,
             Err(StoreError::Damaged(_)) => continue,
             Err(error) => return Err(unreadable(error)),
         };
         let Some(name) = rows::read_name(&key) else { continue };
+        let size = key.len() + value.len();
         match Stored::read(view, name, value) {
             Ok(stored) if access.allows(&stored.row.job.queue) => {
                 schedules.push(stored.into_schedule(now));
+                read += size;
+                if read >= bytes {
+                    break;
+                }
             }
             Ok(_) | Err(Error::DamagedSchedule { .. }) => {}
             Err(error) => return Err(error),

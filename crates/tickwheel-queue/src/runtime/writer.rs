@@ -20,15 +20,13 @@ use crate::engine::{self, Engine, EngineOptions, Happened, Outcome, Reserved};
 use crate::model::access::Access;
 use crate::model::error::Error;
 use crate::model::event::{Event, EventId};
-use crate::model::sample::Sample;
-use crate::model::stats::{Durability, QueueInfo, Stats};
-use crate::model::time::{Clock, instant_now};
-use crate::model::validation::check_window;
+use crate::model::stats::Durability;
+use crate::model::time::instant_now;
 use crate::runtime::alarm::Alarm;
 use crate::runtime::core::Core;
 use crate::runtime::housekeeping::{Housekeeping, LEAN};
 use crate::runtime::reply::Promise;
-use crate::runtime::request::{Ask, Request, Response, Submission};
+use crate::runtime::request::{Request, Response, Submission};
 use crate::runtime::store_failure::InDoubt;
 use crate::runtime::waiters::{Waiter, Waiters};
 use crate::store::{Disk, LeftOut, Opened, Persist, Store, StoreError, StoreOptions};
@@ -82,8 +80,8 @@ pub(crate) struct Open {
     /// Whether a commit found the disk full, so that the store can only be read.
     pub(crate) has_failed: bool,
     sync_at: Option<Instant>,
-    commits: u64,
-    commit_time: tickwheel::Histogram,
+    pub(crate) commits: u64,
+    pub(crate) commit_time: tickwheel::Histogram,
 }
 
 /// The outcome of serving a worker that asked for jobs.
@@ -449,87 +447,6 @@ fn events(core: &Core, engine: &mut Engine) -> Option<Vec<Event>> {
     Some(happened.into_iter().zip(1..).map(event).collect())
 }
 
-impl WriterOptions {
-    pub(crate) fn answer(
-        &self,
-        open: &Open,
-        ask: &Ask,
-        access: &Access,
-        failures: u64,
-        clock: &Clock,
-    ) -> Response {
-        let engine = &open.engine;
-        match ask {
-            Ask::Stats => {
-                let mut stats = Stats {
-                    durability: self.durability,
-                    horizon: self.engine.horizon,
-                    queues: engine.queue_count() as u64,
-                    schedules: engine.schedules() as u64,
-                    pending: engine.pending(),
-                    leased: engine.queues().iter().map(|queue| queue.counts().leased).sum(),
-                    in_memory: engine.in_memory() as u64,
-                    disk: open.housekeeping.disk(),
-                    disk_free: open.housekeeping.free(),
-                    disk_room: engine.disk_room(),
-                    commits: open.commits,
-                    failures,
-                    commit_time: open.commit_time.clone(),
-                    ..Stats::default()
-                };
-                engine.tally.add_to(&mut stats);
-                Response::Stats(Box::new(stats))
-            }
-            Ask::Activity(window) => {
-                let activity = || Box::new(engine.tally.window(clock.now().time(), *window));
-                Response::Activity(check_window(*window).map(|()| activity()))
-            }
-            Ask::Next(name) => {
-                let number = engine.number_of(name).filter(|_| access.allows(name));
-                Response::Next(number.and_then(|number| engine.queues()[number as usize].next_id()))
-            }
-            Ask::Queues(name) => {
-                let wanted = |queue: &&engine::Queue| {
-                    name.as_ref().is_none_or(|name| **name == *queue.name)
-                        && access.allows(&queue.name)
-                        && !queue.is_removed
-                };
-                let now = clock.now().time();
-                let queues = engine.queues().iter().zip(0..).filter(|(queue, _)| wanted(queue));
-                let info = |(queue, number)| info(queue, engine.held(number), now);
-                Response::Queues(queues.map(info).collect())
-            }
-            Ask::Sample(since, names) => {
-                let sample = engine.sample(access, *since, names, clock.now().time());
-                Response::Sample(Box::new(Sample { failures, ..sample }))
-            }
-            Ask::Wheel => Response::Wheel(Box::new(engine.wheel_info(access))),
-        }
-    }
-}
-
-fn info(queue: &engine::Queue, held: u64, now: crate::model::time::Time) -> QueueInfo {
-    let counts = queue.counts();
-    let (ready, more_ready) = queue.ready(now);
-    QueueInfo {
-        name: queue.name.to_string(),
-        settings: queue.settings.clone(),
-        paused: queue.paused,
-        paused_until: queue.paused_until.filter(|until| *until > now),
-        scheduled: counts.waiting.saturating_sub(ready),
-        ready,
-        more_ready,
-        held,
-        leased: counts.leased,
-        dead: counts.dead,
-        done: counts.done,
-        cancelled: counts.cancelled,
-        oldest_ready: queue.oldest_ready(now),
-        counters: counts.lifetime,
-        lateness: queue.lateness(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::future::Future;
@@ -543,6 +460,7 @@ mod tests {
     use crate::model::admission::Admission;
     use crate::model::job::Job;
     use crate::model::settings::Limits;
+    use crate::model::time::Clock;
     use crate::store::MemoryDisk;
 
     /// A writer that the test moves by hand.

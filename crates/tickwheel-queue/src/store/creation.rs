@@ -31,7 +31,7 @@ pub(super) fn is_leftover(name: &str) -> bool {
 }
 
 /// Creates an empty store, unless another process did so in the meantime.
-pub(super) fn create(folder: &Path) -> Result<(), StoreError> {
+pub(super) fn create(folder: &Path, stores: u32) -> Result<(), StoreError> {
     if !folder.exists() {
         fs::create_dir_all(folder)?;
         sync_directory(
@@ -51,7 +51,7 @@ pub(super) fn create(folder: &Path) -> Result<(), StoreError> {
             if draft.exists() {
                 fs::remove_dir_all(&draft)?;
             }
-            EmbeddedStore::create(&draft)?;
+            EmbeddedStore::create(&draft, stores)?;
             sync_tree(&draft)?;
             sync_directory(folder)?;
             format::write(folder, StoreId::new())?;

@@ -371,7 +371,7 @@ impl Disk for Directory {
         }
         salvage::finish(&self.path)?;
         if self.is_new(options.salvage)? {
-            creation::create(&self.path)?;
+            creation::create(&self.path, options.stores)?;
         }
         let store = self.store();
         let note = self.path.join(ACKNOWLEDGED);
@@ -380,7 +380,7 @@ impl Disk for Directory {
         let acknowledged = Acknowledged::read(&note)?;
         if self.is_unfinished(&acknowledged)? {
             fs::remove_dir_all(&store)?;
-            creation::create(&self.path)?;
+            creation::create(&self.path, options.stores)?;
             drop(lock);
             return self.open(options);
         }

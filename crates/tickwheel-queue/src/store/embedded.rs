@@ -32,6 +32,8 @@ use super::{
 const MEMTABLE: u64 = 16 << 20;
 /// The memtable size of the counters, which have few rows with many old values.
 const COUNTERS_MEMTABLE: u64 = 4 << 20;
+/// The memtable size of a store that is one of very many.
+const MIN_MEMTABLE: u64 = 1 << 20;
 /// The size of the journal that is replayed when the store is opened.
 const JOURNALS: u64 = 128 << 20;
 /// The names of the keyspaces.
@@ -60,11 +62,13 @@ pub(super) struct EmbeddedStore {
 
 impl EmbeddedStore {
     /// Creates an empty store in a folder that does not exist, and closes it.
-    pub(super) fn create(path: &Path) -> Result<(), StoreError> {
+    pub(super) fn create(path: &Path, stores: u32) -> Result<(), StoreError> {
         let database = builder(path, &StoreOptions::default()).open()?;
-        database.keyspace(JOBS, || keyspace().expect_point_read_hits(true))?;
-        database.keyspace(INDEX, keyspace)?;
-        database.keyspace(COUNTERS, counters)?;
+        let share = |bytes: u64| (bytes / u64::from(stores.max(1))).max(MIN_MEMTABLE);
+        let rows = || keyspace().max_memtable_size(share(MEMTABLE));
+        database.keyspace(JOBS, || rows().expect_point_read_hits(true))?;
+        database.keyspace(INDEX, rows)?;
+        database.keyspace(COUNTERS, || keyspace().max_memtable_size(share(COUNTERS_MEMTABLE)))?;
         drop(database);
         // Its empty journal is removed. The next opening creates another one with preallocated
         // space, which a reopened journal does not have.

@@ -81,7 +81,7 @@ impl MemoryDisk {
         inner.opened = false;
     }
 
-    /// Lets every commit fail after this many more, as on a full disk; `None` ends that.
+    /// Makes commits fail after this many more, as on a full disk. With `None` they succeed again.
     pub fn fail_commits_after(&self, commits: Option<u64>) {
         self.lock().commits_until_failure = commits;
     }
@@ -106,7 +106,7 @@ impl MemoryDisk {
         self.lock().commits
     }
 
-    /// Changes or removes stored rows unnoticed by open stores, for tests of damage.
+    /// Changes or removes stored rows without the knowledge of open stores, for tests of damage.
     pub fn tamper(&self, change: impl FnOnce(&mut BTreeMap<(Table, Bytes), Bytes>)) {
         let mut inner = self.lock();
         let mut content = Content::clone(&inner.live);

@@ -211,6 +211,9 @@ pub struct StoreOptions {
     /// The last opening ended because the disk was full: the reserve is released, and only the
     /// journal is written. Tables are neither written nor merged until the next opening.
     pub lean: bool,
+    /// The number of stores that share the memory of this process. It determines how much memory a
+    /// new store may use for rows that are not in tables yet; an existing store keeps its limit.
+    pub stores: u32,
 }
 
 /// What a salvage has left out of a store.
@@ -243,6 +246,7 @@ impl Default for StoreOptions {
             reopens: None,
             reserve: 32 << 20,
             lean: false,
+            stores: 1,
         }
     }
 }

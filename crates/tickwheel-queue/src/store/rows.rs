@@ -293,8 +293,9 @@ pub(crate) fn read_name(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.get(1..)?).ok()
 }
 
-/// Encodes the value of a key row: the job that has the key, and the time of the first put of the
-/// jobs that replaced each other under this key. A job that replaced no other has no such time.
+/// Encodes the value of a key row: the job that has the key, and the time at which the
+/// series of jobs that replaced each other under this key began: its first put, or a kick. A job
+/// that replaced no other and was not kicked has no such time.
 pub(crate) fn key_value(id: JobId, first_put: Option<Time>) -> Vec<u8> {
     let mut value = id.as_bytes().to_vec();
     if let Some(time) = first_put {

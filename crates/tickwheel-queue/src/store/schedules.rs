@@ -8,7 +8,7 @@ use tickwheel::cron::{self, Misfire};
 
 use super::codec::{Decoder, Encode, Malformed};
 use super::records::Record;
-use crate::model::job::{NewJob, OnConflict, When};
+use crate::model::new_job::{NewJob, OnConflict, When};
 use crate::model::schedule::{NewSchedule, Timing};
 use crate::model::time::Time;
 

@@ -1,16 +1,16 @@
-//! What has to hold, by the accounts.
+//! The promises of the queue, checked against the logs of the load's threads.
 //!
-//! An operation that was begun and not answered may have happened or not. After the crash the
-//! queue itself says which; from then on that is a fact like any other.
+//! An operation that was begun and not answered may have happened or not. After the crash, the
+//! contents of the queue decide it, and from then on the outcome is a known fact.
 
 use std::collections::{HashMap, HashSet};
 
-use tickwheel_queue::{Job, JobId, List, Queues, State, Time};
+use tickwheel_queue::{Job, JobId, List, NewJob, Queues, State, Time};
 
-use crate::load::{PERIOD, QUEUE, SCHEDULE, occurrence};
+use crate::load::{PERIOD, QUEUE, SCHEDULE, occurrence, once_key};
 use crate::log::{Entry, Event};
 
-/// The occurrence that an id was made for; `None` if no schedule made it.
+/// Returns the occurrence encoded in an id; `None` if no schedule put the job.
 fn occurrence_of(id: &JobId) -> Option<Time> {
     let bytes = id.as_bytes();
     let mut millis = [0; 8];
@@ -18,25 +18,29 @@ fn occurrence_of(id: &JobId) -> Option<Time> {
     (bytes[6] >> 4 == 8).then(|| Time::from_millis(u64::from_be_bytes(millis)))
 }
 
-/// The order of everything: round and sequence number.
+/// The position of an event in the order of all events: round and sequence number.
 type Stamp = (u64, u64);
 
 #[derive(Debug, Default)]
 struct Facts {
-    /// Since when it certainly is in the queue.
+    /// When the put of the job was answered.
     put: Option<Stamp>,
-    /// Since when it certainly is not there any more.
+    /// When the end of the job was answered.
     gone: Option<Stamp>,
-    /// Operations under way that may end it.
+    /// The number of unanswered operations that may end the job.
     ending: u32,
-    /// Operations under way that may move it.
+    /// The number of unanswered operations that may change its due time.
     moving: u32,
-    /// When it is due, and since when that is known.
+    /// The due time, and when it became known.
     due: Option<(u64, Stamp)>,
-    /// What a move that is under way would make of it.
+    /// The due time that an unanswered move would set.
     new_due: u64,
-    /// When its last lease ends.
+    /// The end of its last lease.
     until: u64,
+    /// The due time of its put, if that had an idempotency key.
+    once: Option<u64>,
+    /// Whether the put was answered.
+    is_answered: bool,
 }
 
 #[derive(Default)]
@@ -48,8 +52,10 @@ pub(crate) struct Account {
     deliveries: u64,
     acks: u64,
     unknown: u64,
-    /// Occurrences of the schedule that have their job.
+    /// The number of occurrences of the schedule that have their job.
     occurrences: u64,
+    /// Puts with an idempotency key that were repeated after a crash.
+    repeated: u64,
 }
 
 impl Account {
@@ -63,13 +69,16 @@ impl Account {
 
     fn note(&mut self, stamp: Stamp, event: &Event) {
         match *event {
+            Event::Once { id, due } => self.job(id).once = Some(due),
             Event::Put { id, due } => {
                 let facts = self.jobs.entry(id).or_default();
                 facts.due = Some((due, stamp));
             }
             Event::PutDone { id, replaced } => {
                 self.puts += 1;
-                self.job(id).put = Some(stamp);
+                let facts = self.job(id);
+                facts.put = Some(stamp);
+                facts.is_answered = true;
                 if let Some(old) = replaced {
                     self.ended(old, true, stamp);
                 }
@@ -101,7 +110,7 @@ impl Account {
             Event::Fail { id } => {
                 let facts = self.job(id);
                 facts.moving += 1;
-                // From now on it may be delivered again, at a time that only the queue knows.
+                // From now on the job may be delivered again, at a time that only the queue knows.
                 facts.until = 0;
                 facts.due = None;
             }
@@ -157,9 +166,9 @@ impl Account {
         self.errors.extend(errors);
     }
 
-    /// Compares with what is in the queue, after a crash and before anything else is done.
+    /// Compares the facts with the contents of the queue, directly after a crash.
     pub(crate) fn check(&mut self, queues: &Queues) -> Result<(), String> {
-        // What was due at the opening happens first.
+        // Lets the queue first handle what was due when it was opened.
         queues.stats().wait().map_err(|error| error.to_string())?;
         let found = everything(queues)?;
         self.check_keys(&found);
@@ -173,7 +182,7 @@ impl Account {
             if occurrence(job).is_some() {
                 self.jobs.insert(*id, Facts { put: Some(last), ..Facts::default() });
             } else {
-                self.errors.push(format!("{id} is in the queue, and nobody put it"));
+                self.errors.push(format!("{id} is in the queue, but was never put"));
             }
         }
         self.check_schedule(queues, &found)?;
@@ -187,7 +196,7 @@ impl Account {
                 (None, None) if !is_unknown => {
                     self.errors.push(format!("{id} was put and is lost"));
                 }
-                // What was under way when it crashed is decided now.
+                // The crash decided an operation that was not answered: the job is gone.
                 (None, None) => facts.gone = Some(last),
                 (None, Some(_)) => {}
                 (Some(job), None) => {
@@ -203,12 +212,47 @@ impl Account {
             facts.ending = 0;
             facts.moving = 0;
         }
-        // Settled for good: what is gone is only looked for in the queue's own list.
+        self.repeat_puts(queues)?;
         if self.errors.is_empty() { Ok(()) } else { Err(self.errors.join("\n")) }
     }
 
-    /// Every occurrence up to the last that was dealt with has its job, or had it; none behind that
-    /// has one.
+    /// Repeats the puts of the last round that had an idempotency key, as their callers would. A put
+    /// that has happened is not done again, whatever became of its job.
+    fn repeat_puts(&mut self, queues: &Queues) -> Result<(), String> {
+        let last = (self.last.0, u64::MAX);
+        let is_new = |stamp: Option<Stamp>| stamp.is_none_or(|(round, _)| round == last.0);
+        let mut answers = Vec::new();
+        for (id, facts) in &self.jobs {
+            if let Some(due) = facts.once.filter(|_| is_new(facts.put) && is_new(facts.gone)) {
+                let job = NewJob::new(QUEUE, "").id(*id).at(Time::from_millis(due));
+                answers.push((*id, due, queues.put_once(once_key(*id), [job])));
+            }
+        }
+        for (id, due, answer) in answers {
+            let put = answer.wait().map_err(|error| error.to_string())?;
+            self.repeated += 1;
+            let first = put.puts.first().and_then(|put| put.as_ref().ok());
+            if first.is_none_or(|put| put.id != id) {
+                self.errors.push(format!("the repeated put of {id} was answered {:?}", put.puts));
+            }
+            let facts = self.job(id);
+            // The crash prevented the put if the job is gone for no other reason.
+            let is_prevented = !facts.is_answered && facts.gone == Some(last);
+            match (put.is_replay, is_prevented) {
+                (false, true) => {
+                    facts.gone = None;
+                    facts.put = Some(last);
+                    facts.due = Some((due, last));
+                }
+                (false, false) => self.errors.push(format!("{id} was put twice")),
+                (true, _) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that every occurrence up to the last handled one has or had its job, and that no
+    /// later occurrence has one.
     fn check_schedule(
         &mut self,
         queues: &Queues,
@@ -264,15 +308,16 @@ impl Account {
         Ok(())
     }
 
-    /// Says what was done, and refuses a test that did nothing.
+    /// Prints the totals, and fails if the load did nothing.
     pub(crate) fn report(&self, how: &str, rounds: u64) -> Result<(), String> {
         println!(
             "{how} {rounds} times: {} puts, {} deliveries and {} acks were acknowledged, {} \
-             operations were cut off, {} occurrences of a schedule had one job each",
-            self.puts, self.deliveries, self.acks, self.unknown, self.occurrences
+             operations were cut off, {} occurrences of a schedule had one job each, {} puts were \
+             repeated with their idempotency key",
+            self.puts, self.deliveries, self.acks, self.unknown, self.occurrences, self.repeated
         );
         if rounds >= 5
-            && (self.puts == 0 || self.acks == 0 || self.unknown == 0 || self.occurrences == 0)
+            && [self.puts, self.acks, self.unknown, self.occurrences, self.repeated].contains(&0)
         {
             return Err("the load did next to nothing: this test proves nothing".to_owned());
         }
@@ -280,7 +325,7 @@ impl Account {
     }
 }
 
-/// All jobs of the queue.
+/// Returns all jobs of the queue.
 fn everything(queues: &Queues) -> Result<Vec<Job>, String> {
     let mut jobs = Vec::new();
     let mut list = List::of(QUEUE).limit(10_000);

@@ -1,11 +1,14 @@
-//! The load: threads that put, cancel and move their own jobs, and threads that work on any.
+//! The load: producers, which put, cancel and move their own jobs, and workers, which process all
+//! jobs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tickwheel_queue::cron::Misfire;
-use tickwheel_queue::{Error, Job, JobId, NewJob, NewSchedule, PutKind, Queues, Retry, Time};
+use tickwheel_queue::{
+    Error, IdempotencyKey, Job, JobId, NewJob, NewSchedule, PutKind, Queues, Retry, Time,
+};
 
 use crate::chance;
 use crate::log::{Event, Log};
@@ -13,10 +16,10 @@ use crate::log::{Event, Log};
 pub(crate) const QUEUE: &str = "load";
 const PRODUCERS: usize = 3;
 const WORKERS: usize = 2;
-/// The schedule that puts jobs beside the producers.
+/// The schedule that puts jobs in addition to the producers.
 pub(crate) const SCHEDULE: &str = "beat";
 pub(crate) const PERIOD: Duration = Duration::from_millis(50);
-/// Keys of each producer.
+/// The number of keys of each producer.
 const KEYS: u64 = 8;
 
 pub(crate) struct Load {
@@ -37,9 +40,9 @@ impl Load {
         Self { queues, round, seq: AtomicU64::new(0), stop: Arc::default() }
     }
 
-    /// Works until it is stopped, or the queue fails.
+    /// Runs the load until it is stopped or the queue fails.
     pub(crate) fn run(&self, log: impl Fn(usize) -> Log) {
-        // Declared anew in each round, it goes on where it was.
+        // Every round declares the schedule again; it continues where it was.
         let schedule = NewSchedule::new(SCHEDULE, PERIOD, NewJob::new(QUEUE, "beat"))
             .misfire(Misfire::All { limit: 1_000 });
         let answer = self.queues.put_schedule(schedule).wait();
@@ -57,10 +60,15 @@ impl Load {
     }
 }
 
-/// The occurrence that a schedule put a job for.
+/// Returns the occurrence that a schedule put this job for.
 pub(crate) fn occurrence(job: &Job) -> Option<Time> {
     let (_, text) = job.headers.iter().find(|(name, _)| name == "tickwheel-occurrence")?;
     text.parse().ok().map(Time::from_millis)
+}
+
+/// The idempotency key of a put of this job.
+pub(crate) fn once_key(id: JobId) -> IdempotencyKey {
+    IdempotencyKey::new(id.to_string())
 }
 
 fn now() -> u64 {
@@ -68,7 +76,8 @@ fn now() -> u64 {
     since.as_millis() as u64
 }
 
-/// Whether the answer says that the queue is gone; then nothing is known of the operation.
+/// Returns `true` if the queue has failed or closed, so that the outcome of the operation is
+/// unknown.
 fn is_gone<T>(answer: &Result<T, Error>) -> bool {
     use Error::{Closed, Failed, Unavailable, Unreadable};
     matches!(answer, Err(Failed(_) | Unavailable(_) | Unreadable(_) | Closed))
@@ -109,16 +118,26 @@ impl Hand<'_> {
         let mut job =
             NewJob::new(QUEUE, "x".repeat(chance(400) as usize)).id(id).at(Time::from_millis(due));
         let mut holder = None;
-        if chance(3) == 0 {
+        let (has_key, is_once) = (chance(3) == 0, chance(2) == 0);
+        if has_key {
             let key = chance(KEYS) as usize;
             job = job.key(format!("{}-{thread}-{key}", self.load.round));
             holder = holders[key].replace(id);
+        } else if is_once {
+            self.write(Event::Once { id, due });
         }
         if let Some(holder) = holder {
             self.write(Event::MayReplace { id: holder });
         }
         self.write(Event::Put { id, due });
-        let answer = self.load.queues.put(job).wait();
+        let answer = if is_once && !has_key {
+            self.load.queues.put_once(once_key(id), [job]).wait().and_then(|put| {
+                assert!(!put.is_replay, "the key of {id} is new");
+                put.puts.into_iter().next().expect("one job was put")
+            })
+        } else {
+            self.load.queues.put(job).wait()
+        };
         if is_gone(&answer) {
             return false;
         }

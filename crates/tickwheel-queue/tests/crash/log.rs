@@ -1,7 +1,7 @@
-//! What the threads write down: what they are about to do, and what they were told.
+//! The logs of the load's threads: operations that they begin, and answers that they get.
 //!
-//! A line is written with one system call and without a buffer: it survives the process. A line
-//! cut short by the kill was the last, and counts as not written.
+//! A line is written with one system call and without a buffer, so it survives a kill of the
+//! process. A line that the kill cut short is the last one, and is ignored.
 
 use std::fs::File;
 use std::io::Write;
@@ -10,9 +10,14 @@ use std::sync::{Arc, Mutex};
 
 use tickwheel_queue::JobId;
 
-/// Something that a thread was about to do, or was told. Times are milliseconds.
+/// An operation that a thread begins, or an answer. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
+    /// The next put of this job has an idempotency key.
+    Once {
+        id: JobId,
+        due: u64,
+    },
     Put {
         id: JobId,
         due: u64,
@@ -21,11 +26,11 @@ pub(crate) enum Event {
         id: JobId,
         replaced: Option<JobId>,
     },
-    /// A schedule has put it, as its delivery shows.
+    /// A delivery shows that a schedule has put this job.
     Fired {
         id: JobId,
     },
-    /// A put may replace this one.
+    /// A put that may replace this job begins.
     MayReplace {
         id: JobId,
     },
@@ -47,7 +52,7 @@ pub(crate) enum Event {
         id: JobId,
         done: bool,
     },
-    /// Told by a reserve that was begun at `begun`.
+    /// A reserve that began at `begun` delivered this job.
     Delivered {
         id: JobId,
         begun: u64,
@@ -71,7 +76,7 @@ pub(crate) enum Event {
     },
 }
 
-/// An event with its round and its place in the order of all threads.
+/// An event with its round and its sequence number among all threads.
 pub(crate) type Entry = (u64, u64, Event);
 
 #[derive(Clone)]
@@ -113,6 +118,7 @@ impl Log {
 
 fn line(seq: u64, event: &Event) -> String {
     match event {
+        Event::Once { id, due } => format!("{seq} once {id} {due}\n"),
         Event::Put { id, due } => format!("{seq} put {id} {due}\n"),
         Event::PutDone { id, replaced } => {
             let replaced = replaced.map_or("-".to_owned(), |id| id.to_string());
@@ -135,7 +141,7 @@ fn line(seq: u64, event: &Event) -> String {
     }
 }
 
-/// The accounts of a round. A child that was killed early may have left none.
+/// Returns the events of a round. A child that was killed early may have left none.
 pub(crate) fn read(folder: &Path, round: u64) -> Result<Vec<Entry>, String> {
     let mut entries = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(|error| error.to_string())? {
@@ -160,6 +166,7 @@ fn parse(line: &str) -> Option<(u64, Event)> {
     let id: JobId = words.next()?.parse().ok()?;
     let mut number = || words.next()?.parse::<u64>().ok();
     let event = match kind {
+        "once" => Event::Once { id, due: number()? },
         "put" => Event::Put { id, due: number()? },
         "put-done" => Event::PutDone { id, replaced: words.next()?.parse().ok() },
         "fired" => Event::Fired { id },

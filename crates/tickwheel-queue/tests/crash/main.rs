@@ -1,11 +1,12 @@
-//! The crash test: whatever was acknowledged holds after the process was killed.
+//! The crash test: every acknowledged operation survives a kill of the process.
 //!
-//! A child process works on a queue with several threads and writes down what it is about to do and
-//! what it was told, each thread in a file of its own. The parent kills it at a random moment, opens
-//! the queue, and compares it with the accounts: no acknowledged put lost, no cancelled or
-//! acknowledged job delivered again, none delivered early or twice within a lease, keys unique, and
-//! exactly one job for each occurrence of a schedule. The same is done in one process with a disk that fails its writes and syncs and loses what was not
-//! synced.
+//! A child process uses a queue with several threads. Each thread logs the operations that it
+//! begins and the answers that it gets. The parent kills the child at a random moment, opens the
+//! queue, and compares it with the logs: no acknowledged put is lost, no cancelled or acknowledged
+//! job is delivered again, no job is delivered early or twice within a lease, keys are unique,
+//! each occurrence of a schedule has exactly one job, and a repeated put with an idempotency key
+//! puts no second one. The same test runs in one process, on a disk that fails writes and syncs and
+//! loses unsynced data.
 //!
 //! ```sh
 //! cargo test -p tickwheel-queue --test crash -- --rounds 200
@@ -29,7 +30,7 @@ use tickwheel_queue::Queues;
 use tickwheel_queue::store::MemoryDisk;
 
 const ROUNDS: u64 = 20;
-/// Creations that are interrupted for each other round.
+/// The number of interrupted creations for each round of the other tests.
 const CREATIONS: u64 = 3;
 
 fn main() -> ExitCode {
@@ -65,7 +66,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The number after `--rounds`. Whatever else a test program is given has no meaning here.
+/// Returns the number after `--rounds`. Other arguments of a test program are ignored.
 fn rounds(args: &[String]) -> Result<u64, String> {
     match args.iter().position(|arg| arg == "--rounds") {
         None => Ok(ROUNDS),
@@ -76,7 +77,7 @@ fn rounds(args: &[String]) -> Result<u64, String> {
     }
 }
 
-/// A number that differs each time.
+/// Returns a random number.
 fn chance(below: u64) -> u64 {
     let id = tickwheel_queue::JobId::new(tickwheel_queue::Time::default());
     u64::from_be_bytes(id.as_bytes()[8..].try_into().expect("eight bytes")) % below
@@ -86,7 +87,7 @@ fn logs(folder: &Path) -> PathBuf {
     folder.join("accounts")
 }
 
-/// What a child says before it opens its queue, and once it is open.
+/// The lines that a child prints before and after it opens its queue.
 const BEGINS: &str = "begins";
 const IS_OPEN: &str = "is open";
 
@@ -98,7 +99,7 @@ fn work_until_killed(folder: &Path, round: u64) {
     load.run(|thread| Log::file(&logs(folder), round, thread));
 }
 
-/// A process that works on a queue.
+/// A child process that uses a queue.
 struct Worker {
     child: Child,
     says: Lines<BufReader<ChildStdout>>,
@@ -119,7 +120,8 @@ impl Worker {
         Ok(Self { child, says: BufReader::new(stdout).lines() })
     }
 
-    /// Waits until the child says this, however long a busy machine takes to start it.
+    /// Waits until the child prints this line, without a time limit, because a busy machine may
+    /// start it late.
     fn wait_for(&mut self, text: &str) -> Result<(), String> {
         match self.says.find(|line| line.as_ref().is_ok_and(|line| line == text)) {
             Some(_) => Ok(()),
@@ -137,16 +139,16 @@ impl Worker {
     }
 }
 
-/// A clock that stands still: nothing happens while the accounts are compared, except what was due
-/// at the opening.
+/// Sets a clock that stands still, so that nothing becomes due while the queue is compared with the
+/// logs.
 fn still(builder: tickwheel_queue::Builder) -> tickwheel_queue::Builder {
     let clock = ManualClock::new();
     clock.set_wall(SystemTime::now());
     builder.clock(clock)
 }
 
-/// Kills while the directory is being created: the next opening has to succeed. The moments are
-/// spread over the time that a creation takes.
+/// Kills a child while it creates the directory; opening the directory must then succeed. The kills
+/// are spread over the time that a creation takes.
 fn creation_rounds(folder: &Path, rounds: u64) -> Result<(), String> {
     let rounds = rounds * CREATIONS;
     let mut duration = Duration::ZERO;
@@ -191,7 +193,7 @@ fn kill_rounds(folder: &Path, rounds: u64) -> Result<(), String> {
     account.report("killed", rounds)
 }
 
-/// The same with a disk that fails.
+/// Runs the same test on a disk that fails.
 fn fault_rounds(rounds: u64) -> Result<(), String> {
     let disk = MemoryDisk::new();
     let mut account = Account::default();
@@ -210,7 +212,7 @@ fn fault_rounds(rounds: u64) -> Result<(), String> {
                 1 => disk.fail_syncs(true),
                 _ => disk.fail_commits_after(Some(chance(20))),
             }
-            // Those who wait for jobs see no failure until they are told.
+            // A worker that waits for jobs does not notice the failure until it is stopped.
             std::thread::sleep(Duration::from_millis(10));
             stop.store(true, Ordering::Relaxed);
         });

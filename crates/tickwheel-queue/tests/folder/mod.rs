@@ -1,11 +1,11 @@
-//! Files of a queue's directory, as tests copy and damage them.
+//! Helpers that copy and damage the files of a queue's directory.
 
 #![allow(dead_code, reason = "no test needs all of it")]
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Copies a folder with all that is in it.
+/// Copies a folder recursively.
 pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
@@ -19,7 +19,7 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// All files below a folder.
+/// Returns all files below a folder.
 pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -34,7 +34,7 @@ pub(crate) fn files(folder: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The journals of a queue's directory, the one that is written to last.
+/// Returns the journals of a queue's directory. The last one is the one that is written to.
 pub(crate) fn journals(folder: &Path) -> Vec<PathBuf> {
     let is_journal = |path: &PathBuf| path.extension().is_some_and(|found| found == "jnl");
     let mut journals: Vec<_> =
@@ -44,14 +44,14 @@ pub(crate) fn journals(folder: &Path) -> Vec<PathBuf> {
     journals
 }
 
-/// Cuts the zeroes at the end of a file off.
+/// Cuts off the zeroes at the end of a file.
 pub(crate) fn cut_zeroes(path: &Path) {
     let bytes = fs::read(path).unwrap();
     let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |place| place + 1);
     fs::write(path, &bytes[..end]).unwrap();
 }
 
-/// Where a text is in a file.
+/// Returns the offset of a text in a file.
 pub(crate) fn find(bytes: &[u8], text: &str) -> usize {
     bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap()
 }

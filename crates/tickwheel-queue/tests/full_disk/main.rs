@@ -1,9 +1,9 @@
-//! A disk that is really full: the operating system refuses to let files grow.
+//! Tests on a disk that is really full, where the operating system refuses writes.
 //!
-//! The test starts itself again, in a mount namespace of its own, where it may mount small file
-//! systems and fill them (`volume`). With the signal ignored that would end a process whose file is
-//! too large, it also lowers the limit of its own file size while a queue is open: writes then fail
-//! in the middle of a batch, with an error that does not say that the disk is full (`unix`).
+//! The test runs itself again in a mount namespace of its own, where it mounts small file systems
+//! and fills them (`volume`). It also lowers its own limit of the file size while a queue is open,
+//! and ignores the signal that would end it (`unix`). Writes then fail in the middle of a batch,
+//! with an error that does not say that the disk is full.
 
 #[cfg(unix)]
 mod unix;

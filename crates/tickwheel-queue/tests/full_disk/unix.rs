@@ -24,8 +24,8 @@ pub(crate) fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let this = std::env::current_exe().expect("this program");
-    // Signals that are ignored stay so in the program that a shell becomes. Whoever is not root
-    // becomes root in a user namespace.
+    // A program that a shell executes inherits ignored signals. A user other than root becomes root
+    // in a user namespace.
     let shell = r#"trap "" XFSZ
         if [ "$(id -u)" = 0 ]; then exec unshare --mount "$@"; fi
         exec unshare --map-root-user --mount "$@""#;
@@ -53,7 +53,7 @@ const TESTS: [(&str, fn()); 9] = [
     ("a_process_that_ends_after_a_failure", a_process_that_ends_after_a_failure),
 ];
 
-/// Bytes of the blocks of all files.
+/// Returns the bytes of the allocated blocks of all files.
 pub(crate) fn allocated(folder: &Path) -> u64 {
     let Ok(entries) = folder.read_dir() else { return 0 };
     let sizes = entries.filter_map(|entry| {
@@ -64,13 +64,13 @@ pub(crate) fn allocated(folder: &Path) -> u64 {
     sizes.sum()
 }
 
-/// Lets files grow up to this size only.
+/// Limits the size of files that this process writes.
 fn limit(bytes: Option<u64>) {
     let maximum = getrlimit(Resource::Fsize).maximum;
     setrlimit(Resource::Fsize, Rlimit { current: bytes.or(maximum), maximum }).expect("a limit");
 }
 
-/// Puts jobs until that fails.
+/// Puts jobs until a put fails.
 fn put_until_refused(queues: &Queues, kept: &mut BTreeSet<JobId>) -> Error {
     loop {
         match queues.put(NewJob::new("q", vec![7; 100_000])).wait() {
@@ -84,7 +84,7 @@ fn a_full_disk() {
     let folder = tempfile::tempdir().expect("a folder");
     let queues = Queues::open(folder.path()).expect("it opens");
     let mut kept = BTreeSet::new();
-    // Jobs of which nobody knows whether they are durable.
+    // The number of puts whose outcome is unknown.
     let mut unknown = 0;
     for size in [2_500_000, 9_900_000, 30_000_000] {
         limit(Some(size));
@@ -92,12 +92,12 @@ fn a_full_disk() {
         assert!(matches!(error, Error::Failed(_)), "{error}");
         assert!(error.to_string().contains("File too large"), "{error}");
         unknown += 1;
-        // While it is full nothing is acknowledged, and everybody is told why.
+        // While the disk is full, no put is acknowledged, and each error states the cause.
         let until = Instant::now() + Duration::from_millis(1_500);
         while Instant::now() < until {
             match queues.put(NewJob::new("q", vec![7; 100_000])).wait() {
                 Err(Error::Unavailable(why)) => assert!(why.contains("File too large"), "{why}"),
-                // Opened again, and full again.
+                // The store was opened again, and the disk is still full.
                 Err(Error::Failed(_)) => unknown += 1,
                 other => panic!("{other:?} on a full disk"),
             }
@@ -143,7 +143,7 @@ fn a_disk_too_small_to_begin_with() {
     queues.put(NewJob::new("q", "")).wait().expect("a put");
 }
 
-/// The next process does not trust what only the system's cache may hold: it writes the journals
+/// The next process does not trust data that may be only in the page cache: it writes the journals
 /// into new files, once.
 fn a_process_that_ends_after_a_failure() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,6 +1,7 @@
-//! A small file system of its own, which tests fill.
+//! A small file system that tests fill.
 //!
-//! The test runs in a mount namespace of its own, so that nothing is left behind, whatever happens.
+//! The test runs in a mount namespace of its own, so that nothing stays mounted, even after a
+//! failure.
 
 use std::fs::File;
 use std::path::Path;
@@ -11,7 +12,7 @@ use tickwheel_queue::{Error, JobId, Limit, Limits, List, NewJob, Queues, State, 
 
 use crate::unix::allocated;
 
-/// As long as a machine may take under load; no test waits for it.
+/// The limit after which a test fails instead of hanging.
 const HANG: Duration = Duration::from_secs(120);
 const MIB: u64 = 1 << 20;
 
@@ -34,7 +35,7 @@ impl Volume {
         self.folder.path().join("queue")
     }
 
-    /// Something else takes all that is left but this.
+    /// Fills the file system with another file, except for `but` bytes.
     fn fill(&self, but: u64) {
         let path = self.folder.path().join("filler");
         let file = File::options().append(true).create(true).open(path).expect("a file");
@@ -63,7 +64,7 @@ impl Drop for Volume {
     }
 }
 
-/// A payload that cannot be compressed.
+/// Returns a payload that cannot be compressed.
 fn noise(bytes: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let step = |_| {
@@ -77,7 +78,7 @@ fn put(queues: &Queues, bytes: usize) -> Result<JobId, Error> {
     queues.put(NewJob::new("q", noise(bytes))).wait().map(|put| put.id)
 }
 
-/// Repeats something until it succeeds.
+/// Repeats an operation until it succeeds.
 fn until_ok<T>(mut attempt: impl FnMut() -> Result<T, Error>) -> T {
     let end = Instant::now() + HANG;
     loop {
@@ -104,14 +105,14 @@ fn assert_full<T: std::fmt::Debug>(answer: &Result<T, Error>) {
     assert!(matches!(answer, Err(Error::DiskFull { .. })), "{answer:?} on a full disk");
 }
 
-/// Something else fills the disk to the last byte while jobs are put.
+/// Another file fills the disk to the last byte while jobs are put.
 pub(crate) fn filled_by_others() {
     let volume = Volume::new(160);
     let queues = Queues::open(volume.data()).expect("it opens");
     assert!(volume.has_reserve());
     let mut kept: Vec<JobId> = (0..60).map(|_| put(&queues, 100_000).expect("room")).collect();
     volume.fill(0);
-    // Whether the first one finds no room depends on what the journal has left of its last block.
+    // The first puts may still fit into the last block of the journal.
     let refused = (0..9).find_map(|_| match put(&queues, 100_000) {
         Ok(id) => {
             kept.push(id);
@@ -124,7 +125,7 @@ pub(crate) fn filled_by_others() {
     assert_readable(&queues, &kept);
     assert_full(&put(&queues, 10));
 
-    // Everything but puts works.
+    // All operations except puts work.
     let jobs = queues.reserve("q", 10, None).wait().expect("a reserve");
     assert_eq!(jobs.len(), 10);
     let acks = queues.ack_all(jobs.iter().map(|job| job.lease)).wait().expect("acks");
@@ -134,7 +135,7 @@ pub(crate) fn filled_by_others() {
     queues.purge("q", State::Dead, Time::MAX).wait().expect("a purge");
     assert_readable(&queues, &kept);
 
-    // Also by a process that starts on the full disk.
+    // A process that starts on the full disk can read as well.
     drop(queues);
     volume.fill(0);
     let queues = Queues::open(volume.data()).expect("it opens on a full disk");
@@ -143,7 +144,7 @@ pub(crate) fn filled_by_others() {
     assert_full(&queues.reserve("q", 1, None).wait());
     assert_full(&put(&queues, 10));
 
-    // And when there is room again, everything does.
+    // Once there is room again, everything works.
     volume.empty();
     queues.cancel(until_ok(|| queues.get(kept[0]).wait()).expect("a job").id).wait().ok();
     kept.push(until_ok(|| put(&queues, 100_000)));
@@ -155,7 +156,7 @@ pub(crate) fn filled_by_others() {
     assert_readable(&queues, &kept);
 }
 
-/// A start on a full disk that still has its reserve acknowledges.
+/// A process that starts on a full disk with its reserve intact can acknowledge jobs.
 pub(crate) fn started_full() {
     let volume = Volume::new(120);
     let queues = Queues::open(volume.data()).expect("it opens");
@@ -169,7 +170,7 @@ pub(crate) fn started_full() {
     assert_eq!(queues.drain("q").wait().expect("a drain"), 9);
 }
 
-/// Reads and the reserve outlast a workload that uses the reserve up.
+/// Reads keep working after a workload has used up the reserve.
 pub(crate) fn reserve_used_up() {
     let volume = Volume::new(120);
     let queues = Queues::builder().reserve(16 << 20).open(volume.data()).expect("it opens");
@@ -199,7 +200,8 @@ fn until_err<T>(mut attempt: impl FnMut() -> Result<T, Error>) -> Result<T, Erro
     std::iter::repeat_with(&mut attempt).find(Result::is_err).expect("endless")
 }
 
-/// Puts alone never fill a disk: they are refused while there is room to work on what is there.
+/// Puts alone never fill a disk: they are refused while there is still room to process the existing
+/// jobs.
 pub(crate) fn filled_by_puts() {
     let volume = Volume::new(200);
     let queues = Queues::open(volume.data()).expect("it opens");
@@ -219,8 +221,8 @@ pub(crate) fn filled_by_puts() {
     until_ok(|| put(&queues, 1_000_000));
 }
 
-/// Space of removed jobs comes back also where they are few among many small ones, and where an
-/// earlier process removed them.
+/// The space of removed jobs is freed even if they are few among many small ones, or if an earlier
+/// process removed them.
 pub(crate) fn few_large_jobs() {
     let volume = Volume::new(200);
     let queues = Queues::open(volume.data()).expect("it opens");
@@ -250,7 +252,7 @@ pub(crate) fn few_large_jobs() {
     assert_eq!(queues.stats().wait().expect("stats").failures, 0);
 }
 
-/// What is on disk stays below the limit, whatever is put and however often.
+/// The data on disk stays below the limit, however much is put.
 pub(crate) fn limited() {
     const LIMIT: u64 = 256 * MIB;
     let folder = tempfile::tempdir().expect("a folder");
@@ -286,7 +288,7 @@ pub(crate) fn limited() {
     println!("limit of {} MiB: {} MiB at most", LIMIT / MIB, most / MIB);
 }
 
-/// Bytes of all files, holes included.
+/// Returns the bytes of all files, including holes.
 fn size(folder: &Path) -> u64 {
     let Ok(entries) = folder.read_dir() else { return 0 };
     let sizes = entries.filter_map(|entry| {

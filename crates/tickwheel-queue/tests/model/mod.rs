@@ -1,4 +1,4 @@
-//! A plain queue: a list of jobs, looked through from end to end for everything.
+//! A plain queue: a list of jobs that every operation searches from end to end.
 
 use std::collections::HashMap;
 
@@ -17,18 +17,18 @@ pub(crate) struct ModelJob {
     pub(crate) due: u64,
     pub(crate) attempts: u32,
     pub(crate) max_attempts: u32,
-    /// Waiting jobs are `Scheduled` here; whether they are ready is a question of the time.
+    /// Waiting jobs are `Scheduled` here; the time decides whether they are ready.
     pub(crate) state: State,
     pub(crate) lease: Option<(u64, u64)>,
     pub(crate) last_error: Option<String>,
-    /// When the lease was taken.
+    /// When the lease began.
     pub(crate) since: u64,
-    /// Its attempts that have ended.
+    /// The attempts that have ended.
     pub(crate) history: Vec<ModelAttempt>,
-    /// When the first of the jobs was put that it replaced.
+    /// When the first of the jobs that this one replaced was put.
     pub(crate) first_put: u64,
     pub(crate) payload: String,
-    /// Whether a job follows when it is acknowledged or dies.
+    /// Whether it has a follow-up, which is put when it is acknowledged or dies.
     pub(crate) has_follow_up: bool,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct ModelAttempt {
 }
 
 impl ModelJob {
-    /// Ends the lease, and notes the attempt.
+    /// Ends the lease and records the attempt.
     fn end(&mut self, outcome: AttemptOutcome, error: Option<&str>) {
         self.lease = None;
         let (number, started) = (self.attempts, self.since);
@@ -54,25 +54,25 @@ impl ModelJob {
     }
 }
 
-/// A job that the queue has to put in the other queue.
+/// A follow-up that must appear in the other queue.
 #[derive(Debug, PartialEq)]
 pub(crate) struct ExpectedJob {
     pub(crate) parent: JobId,
     pub(crate) queue: usize,
     pub(crate) payload: String,
-    /// The job is due between this time and the present: the queue may notice that a lease ran out
+    /// The job is due between this time and now, because the queue may notice an expired lease
     /// while the clock is still being advanced.
     pub(crate) earliest_due: u64,
 }
 
 /// The delay between attempts, for every job of the test.
 pub(crate) const RETRY: u64 = 700;
-/// How often a follow-up may be delivered: the setting of its queue.
+/// The most deliveries of a follow-up, which its queue sets.
 pub(crate) const FOLLOW_UP_ATTEMPTS: u32 = 3;
-/// How often the job of a schedule may be delivered.
+/// The most deliveries of the job of a schedule.
 pub(crate) const SCHEDULE_ATTEMPTS: u32 = 2;
 
-/// A schedule that makes up for everything.
+/// A schedule that catches up on all missed occurrences.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelSchedule {
     pub(crate) name: String,
@@ -92,13 +92,13 @@ pub(crate) struct Model {
     pub(crate) schedules: Vec<ModelSchedule>,
     /// Jobs that schedules have put.
     pub(crate) fired: Vec<JobId>,
-    /// Queues in priority order.
+    /// Whether each queue is in priority order.
     pub(crate) by_priority: HashMap<usize, bool>,
-    /// Queues that serve their groups in turn.
+    /// Whether each queue serves its groups in turn.
     pub(crate) is_fair: HashMap<usize, bool>,
-    /// How many jobs of each group of a queue may be leased at once.
+    /// The most jobs of each group of a queue that may be leased at once.
     pub(crate) concurrency: HashMap<usize, Option<u32>>,
-    /// What is set for a group: whether it is paused, and its own limit.
+    /// The settings of a group: whether it is paused, and its own limit.
     pub(crate) groups: HashMap<(usize, u8), (bool, Option<u32>)>,
     /// Follow-ups whose ids are not known yet.
     pub(crate) expected: Vec<ExpectedJob>,
@@ -117,7 +117,7 @@ pub(crate) struct NewModelJob {
 }
 
 impl Model {
-    /// Leases that have run out, and schedules that are due.
+    /// Handles expired leases and due schedules.
     pub(crate) fn catch_up(&mut self) {
         let now = self.now;
         let mut died = Vec::new();
@@ -152,8 +152,8 @@ impl Model {
                 continue;
             }
             schedule.handled = due;
-            // Removed and put again with the clock set back, it may have its job already. A job of
-            // another queue is not its own.
+            // After the schedule was removed and put again with the clock set back, the occurrence
+            // may already have its job. A job of another queue with that id is not that job.
             let time = Time::from_millis(due);
             let mut ids = (0..).map(|number| nth_occurrence_id(&schedule.name, time, number));
             let is_free = |id: &JobId| self.get(*id).is_none_or(|job| job.queue == schedule.queue);
@@ -185,7 +185,7 @@ impl Model {
         }
     }
 
-    /// A job was acknowledged with a result, or died: its follow-up has to be there.
+    /// Expects the follow-up of a job that was acknowledged with a result or died.
     fn expect_follow_up(&mut self, parent: JobId, result: Option<String>, earliest_due: u64) {
         let job = self.get(parent).expect("it ended just now");
         if job.has_follow_up {
@@ -194,7 +194,7 @@ impl Model {
         }
     }
 
-    /// A job was found that follows another one.
+    /// Adds a follow-up that was found in the queue.
     pub(crate) fn add_follow_up(&mut self, found: &Job, queue: usize, parent: JobId) {
         let is_it = |expected: &ExpectedJob| {
             (expected.parent, expected.queue) == (parent, queue)
@@ -237,7 +237,7 @@ impl Model {
         self.schedules.push(schedule);
     }
 
-    /// `true` if there was one.
+    /// Returns `true` if there was one.
     pub(crate) fn remove_schedule(&mut self, name: &str) -> bool {
         let before = self.schedules.len();
         self.schedules.retain(|schedule| schedule.name != name);
@@ -255,7 +255,7 @@ impl Model {
         self.jobs.iter_mut().find(|job| job.id == id)
     }
 
-    /// `Ok` with the job that has the key then; `Err` if it was rejected.
+    /// Returns the job that has the key afterwards; `Err` if the put was rejected.
     pub(crate) fn put(&mut self, job: NewModelJob, on_conflict: OnConflict) -> Result<JobId, ()> {
         let mut first_put = self.now;
         if let Some(holder) = job.key.as_ref().and_then(|key| self.holder(job.queue, key)) {
@@ -296,7 +296,7 @@ impl Model {
         Ok(job.id)
     }
 
-    /// `true` if there was such a live job.
+    /// Returns `true` if there was such a live job.
     pub(crate) fn cancel(&mut self, id: JobId) -> bool {
         let is_live = self.get(id).is_some_and(|job| job.state.is_live());
         if is_live {
@@ -316,7 +316,7 @@ impl Model {
         }
     }
 
-    /// The waiting jobs of a queue, in order of due time.
+    /// Returns the waiting jobs of a queue, in order of due time.
     pub(crate) fn waiting(&self, queue: usize) -> Vec<&ModelJob> {
         let mut waiting: Vec<_> = self
             .jobs
@@ -327,7 +327,7 @@ impl Model {
         waiting
     }
 
-    /// The live jobs of a group that are leased.
+    /// Returns the live jobs of a group that are leased.
     pub(crate) fn running(&self, queue: usize, group: u8) -> u32 {
         let is_it = |job: &&ModelJob| {
             (job.queue, job.group, job.state) == (queue, Some(group), State::Leased)
@@ -335,7 +335,7 @@ impl Model {
         self.jobs.iter().filter(is_it).count() as u32
     }
 
-    /// How many more jobs of a group may be delivered.
+    /// Returns how many more jobs of a group may be delivered.
     pub(crate) fn room_of(&self, queue: usize, group: u8) -> u32 {
         let (paused, own) = self.groups.get(&(queue, group)).copied().unwrap_or_default();
         if paused {
@@ -345,8 +345,8 @@ impl Model {
         limit.map_or(u32::MAX, |limit| limit.saturating_sub(self.running(queue, group)))
     }
 
-    /// The jobs that the next reserve has to give. If groups are served in turn, it may give them
-    /// in another order, and others of the same groups.
+    /// Returns the jobs that the next reserve must deliver. If groups are served in turn, it may
+    /// deliver them in another order, and other jobs of the same groups.
     pub(crate) fn next_ready(&self, queue: usize, jobs: usize) -> Vec<JobId> {
         if self.paused.get(&queue) == Some(&true) {
             return Vec::new();
@@ -376,7 +376,7 @@ impl Model {
         job.lease = Some((token, until));
     }
 
-    /// The leased job, if the token is the right one.
+    /// Returns the leased job, if the token is right.
     fn leased(&mut self, id: JobId, token: u64) -> Option<&mut ModelJob> {
         self.get(id).filter(|job| job.lease.is_some_and(|(its, _)| its == token))
     }
@@ -441,6 +441,7 @@ impl Model {
         job.state = State::Scheduled;
         job.due = now;
         job.attempts = 0;
+        job.first_put = now;
         true
     }
 

@@ -1,4 +1,4 @@
-//! A disk in memory that fails or waits where a test tells it to.
+//! A disk in memory whose commits and scans a test can fail or delay.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -9,7 +9,7 @@ use tickwheel_queue::store::{
     WriteBatch,
 };
 
-/// Clones are the same disk.
+/// A disk with faults. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FaultyDisk {
     disk: MemoryDisk,
@@ -26,38 +26,38 @@ struct Faults {
     gate_changed: Condvar,
 }
 
-/// What commits pass.
+/// A gate that every commit must pass.
 #[derive(Debug, Default)]
 struct Gate {
     is_closed: bool,
-    /// How many may pass although it is closed.
+    /// The number of commits that may pass while the gate is closed.
     permits: usize,
-    /// How many stand before it.
+    /// The number of commits that wait at the gate.
     waiting: usize,
 }
 
 impl FaultyDisk {
-    /// The next so many commits fail, and those after them do not.
+    /// Lets the next `commits` commits fail; later ones succeed.
     pub(crate) fn fail_commits(&self, commits: usize) {
         self.faults.failing_commits.store(commits, Ordering::SeqCst);
     }
 
-    /// The number of coming commits that find the disk full.
+    /// Lets the next `commits` commits find the disk full.
     pub(crate) fn fill_for(&self, commits: usize) {
         self.faults.commits_find_it_full.store(commits, Ordering::SeqCst);
     }
 
-    /// Whether scans by the writer fail.
+    /// Sets whether scans by the writer fail.
     pub(crate) fn fail_scans(&self, fail: bool) {
         self.faults.scans_fail.store(fail, Ordering::SeqCst);
     }
 
-    /// How it was opened, each time.
+    /// Returns the options of each opening.
     pub(crate) fn openings(&self) -> Vec<StoreOptions> {
         self.faults.openings.lock().unwrap().clone()
     }
 
-    /// Commits wait from now on.
+    /// Closes the gate: commits wait from now on.
     pub(crate) fn close_gate(&self) {
         self.faults.gate.lock().unwrap().is_closed = true;
     }
@@ -73,7 +73,7 @@ impl FaultyDisk {
         self.faults.gate_changed.notify_all();
     }
 
-    /// Waits until a commit stands before the gate that may not pass.
+    /// Waits until a commit waits at the gate.
     pub(crate) fn await_commit(&self) {
         let gate = self.faults.gate.lock().unwrap();
         let stands = |gate: &mut Gate| gate.waiting == 0 || gate.permits > 0;

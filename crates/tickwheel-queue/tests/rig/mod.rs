@@ -1,4 +1,4 @@
-//! What the tests of the queue share.
+//! Helpers that the tests of the queue share.
 
 #![allow(dead_code, reason = "no test needs all of it")]
 
@@ -20,10 +20,10 @@ pub(crate) fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The secret of every rig, so that a test can tell the ids of occurrences.
+/// The secret of every rig, from which a test can compute the ids of occurrences.
 const SECRET: [u8; 16] = [7; 16];
 
-/// Gives a new disk the secret.
+/// Stores the secret on a new disk.
 pub(crate) fn plant_secret(disk: &dyn Disk) {
     let store = disk.open(&StoreOptions::default()).expect("it opens");
     let mut batch = WriteBatch::new();
@@ -31,12 +31,12 @@ pub(crate) fn plant_secret(disk: &dyn Disk) {
     store.commit(&batch, Persist::Sync).expect("a commit");
 }
 
-/// The id of the job that a schedule puts for an occurrence, on a disk with the secret.
+/// Returns the id of the job that a schedule puts for an occurrence, on a disk with the secret.
 pub(crate) fn occurrence_id(schedule: &str, time: Time) -> JobId {
     nth_occurrence_id(schedule, time, 0)
 }
 
-/// The id if other jobs have the first so many.
+/// Returns the id that is used if the first `attempt` ids belong to other jobs.
 #[allow(deprecated, reason = "the only SipHash with a key in the standard library")]
 pub(crate) fn nth_occurrence_id(schedule: &str, time: Time, attempt: u32) -> JobId {
     use std::hash::{Hasher, SipHasher};
@@ -95,14 +95,14 @@ impl Rig {
         self.open();
     }
 
-    /// Does something while the queues are closed.
+    /// Calls `act` while the queues are closed.
     pub(crate) fn closed(&mut self, act: impl FnOnce(&Self)) {
         self.queues = None;
         act(self);
         self.open();
     }
 
-    /// Changes what is stored, and opens with salvage.
+    /// Changes the stored rows and opens the queues with salvage.
     pub(crate) fn salvaged(&mut self, tamper: impl FnOnce(&mut BTreeMap<(Table, Bytes), Bytes>)) {
         self.queues = None;
         self.disk.tamper(tamper);
@@ -110,7 +110,7 @@ impl Rig {
         self.queues = Some(queues.expect("it opens"));
     }
 
-    /// All rows that are stored.
+    /// Returns all stored rows.
     pub(crate) fn dump(&self) -> Vec<((Table, Bytes), Bytes)> {
         let mut dump = Vec::new();
         self.disk.tamper(|rows| dump.extend(rows.clone()));
@@ -127,7 +127,7 @@ impl Rig {
         self.queues().put(NewJob::new("q", name.to_owned()).delay(delay)).wait().expect("a put");
     }
 
-    /// All that is ready, at most so many at a time.
+    /// Reserves all ready jobs, at most `at_a_time` at once.
     pub(crate) fn take(&self, at_a_time: usize) -> Vec<Delivery> {
         let mut all = Vec::new();
         loop {
@@ -139,7 +139,7 @@ impl Rig {
         }
     }
 
-    /// The payloads of all that is ready, which is acknowledged.
+    /// Reserves and acknowledges all ready jobs, and returns their payloads.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         loop {

@@ -1,4 +1,4 @@
-//! What somebody knows who only listens to events.
+//! The jobs as a listener knows them from events alone.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(crate) struct Story {
 }
 
 impl Story {
-    /// Listens to queues that were just opened. What happens before is not told.
+    /// Listens to queues that were just opened and contain `jobs`.
     pub(crate) fn listen(&mut self, events: Events, jobs: BTreeMap<JobId, (State, u64)>) {
         self.events = Some(events);
         self.jobs = jobs;
@@ -25,7 +25,7 @@ impl Story {
         }
     }
 
-    /// Takes in all that has happened.
+    /// Applies all events so far.
     pub(crate) fn catch_up(&mut self) {
         let Some(mut events) = self.events.take() else { return };
         while let Some(event) = events.try_next() {

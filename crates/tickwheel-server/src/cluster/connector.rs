@@ -1,4 +1,4 @@
-//! Connections to other nodes: plain, or with TLS if the address of the node begins with https.
+//! Connections to other nodes: plain, or with TLS if the address of the node begins with `https`.
 
 use std::io;
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::tls::TlsError;
 /// How long a connection to another node may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Connects to other nodes.
+/// A connector for other nodes.
 #[derive(Clone)]
 pub(crate) struct NodeConnector {
     tcp: HttpConnector,
@@ -32,7 +32,7 @@ pub(crate) struct NodeConnector {
 }
 
 impl NodeConnector {
-    /// Trusts the certificates of a PEM file, or those of the public authorities.
+    /// Creates a connector that trusts the certificates of a PEM file, or the public authorities.
     ///
     /// # Errors
     ///

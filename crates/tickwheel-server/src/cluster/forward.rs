@@ -35,7 +35,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// Connections to other nodes.
+/// A client with a pool of connections to other nodes.
 pub(super) struct Forwarder {
     client: Client<NodeConnector, Full<Bytes>>,
 }
@@ -57,7 +57,7 @@ impl Forwarder {
         Self { client }
     }
 
-    /// Sends a request to the owner. The answer's body is passed on as it arrives.
+    /// Sends a request to the owner. The body of the answer is streamed.
     pub(super) async fn send(
         &self,
         node: &str,

@@ -1,7 +1,7 @@
 //! What operators ask of a cluster: moving partitions, draining nodes, recovery after a loss.
 //!
-//! A request is passed on, once, to the node that it concerns. That node answers when it is done, or
-//! says why it is not.
+//! A request is forwarded, once, to the node that it concerns. That node answers when the operation
+//! is done, or says why it is not.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use crate::tokens::Scope;
 const TAKEOVER_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a node may take to give all its partitions away.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(50);
-/// How often to look whether something has happened.
+/// How often [`holds_within`] checks its condition.
 const STEP: Duration = Duration::from_millis(20);
 
 /// Hands a partition to a node, and waits until that node owns it.
@@ -120,7 +120,7 @@ pub(super) async fn recover(
     Ok(Json(dispatcher.describe()).into_response())
 }
 
-/// Waits until something holds; `false` if the time is over.
+/// Waits until `holds` returns `true`. Returns `false` if the timeout passes first.
 async fn holds_within(timeout: Duration, holds: impl Fn() -> bool) -> bool {
     let started = Instant::now();
     while !holds() {
@@ -152,7 +152,7 @@ impl Dispatcher {
         Ok((whole, order))
     }
 
-    /// Passes a request on to the node that it concerns; `None` if that is this one.
+    /// Forwards a request to the node that it concerns. Returns `None` if that is this node.
     async fn pass_on(&self, request: &Whole, to: &str) -> Result<Option<Response>, Failure> {
         if to == self.node.name() {
             return Ok(None);
@@ -166,7 +166,7 @@ impl Dispatcher {
             return Err(Failure::new(Code::Unavailable, why).retry_after(1));
         }
         let to = Owner { node: beat.node, address: beat.address, epoch: 0 };
-        match self.forward(&to, request).await {
+        match self.forward(&to, 0, request).await {
             Ok(answer) => Ok(Some(answer)),
             Err(NotForwarded::Unsent) => {
                 let why = format!("{} is not reached at {}", to.node, to.address);

@@ -1,10 +1,10 @@
-//! Tokens: those of one node are those of all.
+//! Tokens, which are valid on all nodes.
 //!
 //! Each node has a file of tokens, which `tickwheel token` changes, and the log has a row for each
-//! token. A node compares the two every second. What was made or removed on this node, it asks the
-//! owner of the log to put or remove; what was made or removed elsewhere, it changes in its file. A
-//! second file has the ids that both had in common last. It tells a token that is new here from one
-//! that was removed elsewhere.
+//! token. A node compares the two every second. It asks the owner to add or remove the rows of
+//! tokens that were created or removed here, and changes its file for those that were created or
+//! removed elsewhere. A second file contains the ids that file and log last had in common. With it,
+//! the node distinguishes a token that is new here from one that was removed elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::tokens::{Token, TokenError, TokenStore};
 
 /// How often file and log are compared.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// With what the names of the rows begin.
+/// The prefix of the names of the rows.
 const PREFIX: &str = "token/";
 
 /// Keeps the tokens of a node and those of its cluster the same, until the node is gone.
@@ -36,7 +36,7 @@ pub(super) async fn keep_sharing(node: Weak<Node>, data: &Path) {
     }
 }
 
-/// Brings file and log together, as far as that is possible now.
+/// Compares file and log once, and changes what differs.
 fn compare(node: &Arc<Node>, store: &TokenStore) -> Result<(), TokenError> {
     let Some(rows) = node.shared(PREFIX) else { return Ok(()) };
     let decoded = rows.values().filter_map(|row| serde_json::from_slice(row).ok());
@@ -63,7 +63,7 @@ fn compare(node: &Arc<Node>, store: &TokenStore) -> Result<(), TokenError> {
         store.merge(added, &removed)?;
     }
     let own = by_id(store.list()?);
-    // A token that was removed here stays until the log does not have it any more.
+    // The id of a token that was removed here stays until the log has removed it too.
     let is_common = |id: &&String| own.contains_key(*id) || agreed.contains(*id);
     let common: BTreeSet<_> = shared.keys().filter(is_common).cloned().collect();
     if common != agreed {

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tickwheel::ManualClock;
+use tickwheel_cluster::MAX_PARTITIONS;
 use tickwheel_queue::Durability;
 
 use crate::beanstalk::MAX_TUBE_BYTES;
@@ -134,10 +135,12 @@ pub struct Cluster {
     pub servers: Vec<String>,
     /// The monitoring addresses of the NATS servers; none for those at the usual port.
     pub monitors: Vec<String>,
-    /// The name of the cluster, which is that of its stream.
+    /// The name of the cluster, with which the names of its streams begin.
     pub name: String,
-    /// Create the stream if there is none.
+    /// Create the streams if there are none.
     pub create: bool,
+    /// The number of partitions that the cluster must have, and that a new one gets.
+    pub partitions: Option<u32>,
     /// Accept servers that acknowledge writes before they sync them.
     pub allow_lazy_sync: bool,
     /// The name of this node.
@@ -406,6 +409,10 @@ fn cluster_of<'a>(of: &impl Fn(&str) -> Value<'a>) -> Result<Option<Cluster>, Co
         monitors: list(&of("cluster_monitors")),
         name: name(&of("cluster_name"))?,
         create: of("cluster_create").boolean()?,
+        partitions: match of("cluster_partitions") {
+            value if value.is_empty() => None,
+            value => Some(value.number(1, u64::from(MAX_PARTITIONS))? as u32),
+        },
         allow_lazy_sync: of("cluster_allow_lazy_sync").boolean()?,
         node: name(&node)?,
         address: (!address.is_empty()).then(|| address.0.value.trim_end_matches('/').to_owned()),

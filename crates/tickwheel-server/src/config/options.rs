@@ -95,9 +95,11 @@ options! {
     "cluster", "LIST", "",
         "Servers of the log of a cluster, which makes the service a node of it: addresses of NATS servers, `nats://a,nats://b,nats://c`, or a PostgreSQL database, `postgres://user@a,b/database`";
     "cluster_name", "NAME", "tickwheel",
-        "Name of the cluster, which is that of its NATS stream";
+        "Name of the cluster, with which the names of its NATS streams begin";
     "cluster_create", "BOOLEAN", "false",
         "Create the stream of a new cluster if there is none; a stream that lost its records is never replaced silently";
+    "cluster_partitions", "NUMBER", "",
+        "Number of partitions that the queues of a new cluster are spread over, 1 to 256; without this, 1 for a new cluster and the number of an existing one, which never changes";
     "cluster_monitors", "LIST", "",
         "Monitoring addresses of all NATS servers, with commas between; without this, port 8222 of each server";
     "cluster_allow_lazy_sync", "BOOLEAN", "false",

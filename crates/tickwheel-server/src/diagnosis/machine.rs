@@ -143,3 +143,20 @@ pub(super) fn file_limit(wanted: usize) -> Finding {
     }
     Finding::new(Severity::Fine, "file limit", what)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_set_during_the_check_is_told() {
+        let jump = Duration::from_secs(10);
+        let ClockWatch { wall, monotonic } = ClockWatch::start();
+        let set_forward = ClockWatch { wall: wall - jump, monotonic }.finding().unwrap();
+        assert_eq!((set_forward.severity, set_forward.check), (Severity::Warning, "clock"));
+        assert!(set_forward.message.contains("forward by 10.0s"), "{}", set_forward.message);
+        let set_back = ClockWatch { wall: wall + jump, monotonic }.finding().unwrap();
+        assert!(set_back.message.contains("set back by"), "{}", set_back.message);
+        assert!(set_back.advice.unwrap().contains("let one program set the clock"));
+    }
+}

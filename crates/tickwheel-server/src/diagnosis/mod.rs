@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use serde::{Serialize, Serializer};
 
 pub use self::machine::{ClockWatch, clock_synchronization};
+use crate::cluster::stores_in;
 use crate::config::Config;
 
 /// How bad a finding is.
@@ -180,7 +181,8 @@ impl Repair {
 /// ```
 pub fn checkup(config: &Config) -> Vec<Finding> {
     let clock = ClockWatch::start();
-    let queue = config.data.join("queue");
+    // A node of a cluster has one for each partition.
+    let stores = stores_in(&config.data);
     let mut findings = Vec::new();
     if !config.data.is_dir() {
         let why = format!("{} is not a directory", config.data.display());
@@ -192,10 +194,13 @@ pub fn checkup(config: &Config) -> Vec<Finding> {
     findings.push(access::tokens(config));
     findings.extend(volume::file_system(&config.data));
     findings.push(volume::sync_latency(&config.data));
-    findings.extend(storage::store(&queue, config.reserve));
+    // Before a store is read, which cuts the unused end of its journal off.
+    findings.extend(stores.iter().filter_map(|store| machine::future_files(store)));
+    for store in &stores {
+        findings.extend(storage::store(store, config.reserve / stores.len() as u64));
+    }
     findings.push(machine::file_limit(config.limits.connections));
     findings.push(clock_synchronization());
-    findings.extend(machine::future_files(&queue));
     findings.extend(clock.finding());
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     findings

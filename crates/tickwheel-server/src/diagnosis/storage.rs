@@ -229,3 +229,44 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The inspection of a real store.
+    fn inspect(folder: &Path) -> Inspection {
+        drop(Queues::builder().reserve(0).open(folder).unwrap());
+        Directory::new(folder).inspect().unwrap()
+    }
+
+    #[test]
+    fn little_room_on_the_disk_is_found_before_it_is_gone() {
+        let folder = tempfile::tempdir().unwrap();
+        let found = inspect(&folder.path().join("queue"));
+        let reserve = 32 << 20;
+        let checked = |free: u64, used: u64, allocated: u64| {
+            let mut found = found.clone();
+            (found.free, found.used, found.reserve) = (free, used, allocated);
+            let findings = space(&found, reserve);
+            let told = |it: &Finding| (it.severity, it.message.clone(), it.advice.clone());
+            findings.iter().map(told).collect::<Vec<_>>()
+        };
+        let (severity, message, advice) = &checked(SCARCE - 1, 1 << 20, reserve)[0];
+        assert_eq!(*severity, Severity::Error);
+        assert!(message.contains("32.0 MiB are free: the server refuses puts"), "{message}");
+        assert!(advice.as_deref().unwrap().starts_with("make room: "), "{advice:?}");
+        // The reserve takes a part of what is free, unless it is there already.
+        assert_eq!(checked(reserve + SCARCE - 1, 0, 0)[0].0, Severity::Error);
+        assert_eq!(checked(reserve + SCARCE, 0, 0)[0].0, Severity::Fine);
+        assert_eq!(checked(SCARCE, 0, reserve)[0].0, Severity::Fine);
+        let (severity, message, advice) = &checked(1 << 30, 2 << 30, reserve)[0];
+        assert_eq!(*severity, Severity::Warning);
+        assert!(message.contains("1.0 GiB are free") && message.contains("2.0 GiB more"));
+        assert!(advice.as_deref().unwrap().starts_with("make room: "), "{advice:?}");
+        let (severity, message, advice) = &checked(1 << 40, 0, 0)[1];
+        assert_eq!(*severity, Severity::Note);
+        assert!(message.contains("32.0 MiB") && advice.as_deref().unwrap().contains("next start"));
+        assert_eq!(checked(1 << 40, 0, reserve).len(), 1);
+    }
+}

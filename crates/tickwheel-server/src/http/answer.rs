@@ -1,4 +1,4 @@
-//! Answers that carry jobs.
+//! Answers that carry jobs or schedules.
 //!
 //! A job takes up to six times the size of its payload as JSON, and an answer carries up to 1,000
 //! jobs. So a large answer is made in steps: a blocking thread reads some jobs and writes them as
@@ -9,8 +9,8 @@
 //! * A small answer is made at once, as one piece.
 //! * An answer has a share of the memory of all answers ([`memory`](super::memory)), which each of
 //!   its pieces holds until it is sent or dropped.
-//! * An answer that has begun does not fail: a page of a list that cannot be continued ends early, and
-//!   its `next` continues there.
+//! * If a step fails, a page of a list ends early, and its `next` continues there. Other answers
+//!   break off, so that the client notices.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,13 +27,13 @@ use serde::Serialize;
 use tickwheel_queue::{self as queue, Access, List, Offer, Page, PageToken, Queues};
 
 use super::memory::Share;
-use crate::api::{Code, Deliveries, JSON_TYPE, JobPage};
+use crate::api::{Code, Deliveries, JSON_TYPE, JobPage, ScheduleList};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::off_thread;
 use crate::problem::Failure;
 use crate::tokens::Scope;
-use crate::wire::{IntoWire, encoded_len};
+use crate::wire::{IntoWire, encoded_len, schedule_encoded_len};
 
 /// The bytes of JSON of one step.
 const STEP_BYTES: usize = 256 << 10;
@@ -43,24 +43,27 @@ const SMALL: usize = 64 << 10;
 const MAX_PAGE_BYTES: usize = 16 << 20;
 
 /// Bytes of an answer, with their share of the memory.
-struct Charged<S> {
-    text: Vec<u8>,
+struct Charged<T, S> {
+    text: T,
     _share: S,
 }
 
-impl<S> AsRef<[u8]> for Charged<S> {
+impl<T: AsRef<[u8]>, S> AsRef<[u8]> for Charged<T, S> {
     fn as_ref(&self) -> &[u8] {
-        &self.text
+        self.text.as_ref()
     }
 }
 
-/// Ties a share to bytes: it is released when the bytes are sent or dropped.
-fn charged(text: Vec<u8>, share: impl Send + 'static) -> Bytes {
+/// Attaches a share to bytes. The share is released when the bytes are sent or dropped.
+pub(crate) fn charged(
+    text: impl AsRef<[u8]> + Send + 'static,
+    share: impl Send + 'static,
+) -> Bytes {
     Bytes::from_owner(Charged { text, _share: share })
 }
 
-/// Returns the memory of jobs in an answer that is made in steps: all payloads, the JSON that is being
-/// sent, and the JSON that is being made, which ends with the job that exceeds a step.
+/// The memory of the jobs in an answer that is made in steps, in bytes: all payloads, the JSON that
+/// is being sent, and the JSON that is being made, which ends with the job that exceeds a step.
 #[derive(Clone, Copy, Default)]
 struct Footprint {
     payloads: usize,
@@ -287,6 +290,65 @@ impl Steps for Pages {
         let jobs = page.jobs;
         let text = off_thread(true, move || {
             piece(&empty, jobs.into_iter().map(IntoWire::into_wire), bytes, is_first, is_last)
+        });
+        let text = charged(text.await?, Arc::clone(&self.share));
+        Ok(Some((text, self)))
+    }
+}
+
+/// Answers with all schedules. Their templates may take gigabytes together, so they are read and
+/// written in steps.
+pub(crate) async fn schedules(app: &App, caller: &Caller) -> Result<Response, Failure> {
+    let queues = app.queues_for(caller, Scope::Read)?;
+    let mut share = app.memory().share();
+    share.grow(2 * STEP_BYTES)?;
+    let share = Arc::new(Mutex::new(share));
+    let mut steps = Schedules { queues, first: None, last: None, is_over: false, share };
+    // What fails before the answer has begun can be answered as a problem.
+    steps.first = Some(steps.read().await?);
+    Ok(streamed(InSteps::new(steps, caller.access().clone())))
+}
+
+/// Schedules that are being sent.
+struct Schedules {
+    queues: Queues,
+    /// The schedules of the first piece, with their bytes as JSON, until it is made.
+    first: Option<(Vec<queue::Schedule>, usize)>,
+    /// The name of the last schedule of the piece before this one.
+    last: Option<String>,
+    is_over: bool,
+    share: Arc<Mutex<Share>>,
+}
+
+impl Schedules {
+    /// Reads the schedules of the next piece, none after the last, and charges their memory.
+    async fn read(&self) -> Result<(Vec<queue::Schedule>, usize), Failure> {
+        let some = self.queues.schedules_after(self.last.clone(), STEP_BYTES).await?;
+        let payloads: usize = some.iter().map(|schedule| schedule.job.payload.len()).sum();
+        let bytes: usize = some.iter().map(schedule_encoded_len).sum();
+        let mut share = self.share.lock().unwrap_or_else(PoisonError::into_inner);
+        // The piece before this one may still be on its way.
+        share.grow_to(payloads + 2 * bytes)?;
+        Ok((some, bytes))
+    }
+}
+
+impl Steps for Schedules {
+    async fn step(mut self) -> Result<Option<(Bytes, Self)>, Failure> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let is_first = self.last.is_none();
+        let (some, bytes) = match self.first.take() {
+            Some(first) => first,
+            None => self.read().await?,
+        };
+        let is_last = some.is_empty();
+        self.is_over = is_last;
+        self.last = some.last().map(|schedule| schedule.name.clone());
+        let text = off_thread(bytes > SMALL, move || {
+            let empty = ScheduleList { schedules: Vec::new() };
+            piece(&empty, some.into_iter().map(IntoWire::into_wire), bytes, is_first, is_last)
         });
         let text = charged(text.await?, Arc::clone(&self.share));
         Ok(Some((text, self)))

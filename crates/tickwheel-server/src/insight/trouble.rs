@@ -100,7 +100,10 @@ pub(super) fn of_target(target: &Target, now_ms: u64, texts: &Texts) -> Option<T
         (TargetState::Stopped, _) => "stopped",
         _ => return None,
     };
-    let why = target.reason.clone().unwrap_or_else(|| texts.trouble("no_reason", &[]));
+    let why = match &target.reason {
+        Some(reason) => texts.cause(target.cause.as_ref(), reason),
+        None => texts.trouble("no_reason", &[]),
+    };
     let left = left.unwrap_or_default();
     let values = [("{target}", &target.name[..]), ("{time}", &left), ("{why}", &why)];
     let message = texts.trouble(name, &values);
@@ -175,14 +178,15 @@ mod tests {
     fn a_held_target_is_told_in_the_language_of_the_visitor() {
         let target: Target = serde_json::from_str(
             r#"{"name": "partner", "settings": {"url": "https://partner.example"}, "state": "held",
-                "reason": "answered 429: {n} {time}", "next_probe_ms": 30000, "queues": [],
+                "reason": "answered 429: {n} {time}",
+                "cause": {"code": "answered", "detail": "429: {n} {time}"}, "next_probe_ms": 30000, "queues": [],
                 "in_flight": 0, "secrets": [], "counts": {"delivered": 0, "failed": 0, "held": 1}}"#,
         )
         .unwrap();
         let told = |texts| of_target(&target, 2_000, texts).unwrap().message;
         assert_eq!(told(ENGLISH), "target partner is held for 28 s more: answered 429: {n} {time}");
         let chinese = told(Language::Chinese.texts());
-        assert_eq!(chinese, "推送目标 partner 还将暂缓 28 s:answered 429: {n} {time}");
+        assert_eq!(chinese, "推送目标 partner 还将暂缓 28 s:目标返回 429: {n} {time}");
         let waiting = queue(Some(240_000));
         let chinese = of_queue(&waiting, Language::Chinese.texts()).unwrap().message;
         assert_eq!(chinese, "mail:最早就绪的任务已等待 4 min,有 3 个工作进程");

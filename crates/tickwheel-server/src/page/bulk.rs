@@ -9,20 +9,23 @@ use axum::extract::{RawQuery, State};
 use axum::http::HeaderMap;
 use axum::response::Response;
 use tickwheel_page::{BulkProgress, BulkView, ConfirmView, JobFilter};
-use tickwheel_queue::JobId;
+use tickwheel_queue::{JobId, Time};
 
 use super::answer::{audit, html, no_such_action, redirect, safe_path};
 use super::form::Form;
-use super::jobs::filter_of;
+use super::jobs::{filter_of, segment};
 use super::queues::names;
 use super::visitor::Visitor;
-use crate::api::{self, BulkAction, BulkRequest, BulkResponse, Code, Delay, JobState, Timestamp};
+use crate::api::{
+    self, BulkAction, BulkRequest, BulkResponse, Code, Delay, JobState, Results, Timestamp, Verdict,
+};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::cluster::Fleet;
 use crate::extract::{Body, QueueName};
 use crate::problem::Failure;
 use crate::routes;
 use crate::tokens::Scope;
+use crate::wire::IntoWire;
 
 /// Steps of a dry run, after which the number is a lower bound.
 const COUNTED_STEPS: usize = 50;
@@ -69,7 +72,7 @@ fn wire_filter(filter: &JobFilter) -> Result<api::JobFilter, Failure> {
 /// An action on all jobs that match, and how far it is.
 struct Bulk<'a> {
     app: &'a App,
-    caller: &'a Caller,
+    visitor: &'a Visitor,
     request: BulkRequest,
     /// The queues that are left, in order; the cursor belongs to the first.
     queues: Vec<String>,
@@ -79,21 +82,23 @@ impl<'a> Bulk<'a> {
     /// Begins with a filter, or continues where a text of [`place`](Self::place) says.
     async fn new(
         app: &'a App,
-        caller: &'a Caller,
+        visitor: &'a Visitor,
         action: BulkAction,
         filter: &JobFilter,
         place: &str,
     ) -> Result<Self, Failure> {
-        caller.has(Scope::Admin)?;
+        visitor.caller.has(Scope::Admin)?;
         let mut request = BulkRequest::new(action);
         request.filter = wire_filter(filter)?;
         let (first, cursor) = place.split_once('~').unwrap_or((place, ""));
         request.cursor = (!cursor.is_empty()).then(|| cursor.to_owned());
         let queues = match &filter.queue[..] {
-            "" => names(app, caller).await.into_iter().filter(|name| &name[..] >= first).collect(),
+            "" => {
+                names(app, visitor).await?.into_iter().filter(|name| &name[..] >= first).collect()
+            }
             queue => vec![queue.to_owned()],
         };
-        Ok(Self { app, caller, request, queues })
+        Ok(Self { app, visitor, request, queues })
     }
 
     fn is_complete(&self) -> bool {
@@ -108,9 +113,14 @@ impl<'a> Bulk<'a> {
 
     async fn step(&mut self) -> Result<BulkResponse, Failure> {
         let Some(queue) = self.queues.first() else { return Ok(BulkResponse::default()) };
-        let (state, who) = (State(self.app.clone()), self.caller.clone());
-        let place = QueueName(queue.clone());
-        let step = routes::bulk::change(state, who, place, Body(self.request.clone())).await;
+        let step = if let Some(fleet) = &self.visitor.fleet {
+            let address = format!("/v1/queues/{}/bulk", segment(queue));
+            fleet.post(&address, &self.request).await.map(Json)
+        } else {
+            let (state, who) = (State(self.app.clone()), self.visitor.caller.clone());
+            let place = QueueName(queue.clone());
+            routes::bulk::change(state, who, place, Body(self.request.clone())).await
+        };
         let Json(did) = match step {
             // A queue of many that is gone meanwhile has no job that matches.
             Err(failure) if failure.problem.code == Code::NotFound && self.queues.len() > 1 => {
@@ -161,7 +171,7 @@ pub(super) async fn ask(
         let filled = filter.fields().into_iter().filter(|(_, value)| !value.is_empty());
         fields.extend(filled.map(|(name, value)| (name.to_owned(), value.to_owned())));
         fields.push(("all".to_owned(), "true".to_owned()));
-        count(&app, &visitor.caller, action, &filter).await?
+        count(&app, &visitor, action, &filter).await?
     } else {
         let ids: Vec<_> = form.all("job").map(|id| ("job".to_owned(), id.to_owned())).collect();
         if ids.is_empty() {
@@ -181,11 +191,11 @@ pub(super) async fn ask(
 /// Counts the jobs that match; whether there may be more.
 async fn count(
     app: &App,
-    caller: &Caller,
+    visitor: &Visitor,
     action: BulkAction,
     filter: &JobFilter,
 ) -> Result<(u64, bool), Failure> {
-    let mut bulk = Bulk::new(app, caller, action, filter, "").await?;
+    let mut bulk = Bulk::new(app, visitor, action, filter, "").await?;
     bulk.request.dry_run = true;
     if action == BulkAction::Reschedule {
         bulk.request.due = Some(Timestamp::from_millis(app.now().as_millis()));
@@ -223,9 +233,9 @@ pub(super) async fn run(
     };
     let is_script = headers.contains_key("hx-request");
     if form.get("all") == "true" {
-        run_matching(&app, &visitor.caller, action, due, &form, is_script, &mut progress).await?;
+        run_matching(&app, &visitor, action, due, &form, is_script, &mut progress).await?;
     } else {
-        run_selected(&app, &visitor.caller, action, due, &form, &mut progress).await?;
+        run_selected(&app, &visitor, action, due, &form, &mut progress).await?;
     }
     let view = BulkView::new(&visitor.frame, progress);
     Ok(html(if is_script { view.fragment() } else { view.html() }))
@@ -233,7 +243,7 @@ pub(super) async fn run(
 
 async fn run_matching(
     app: &App,
-    caller: &Caller,
+    visitor: &Visitor,
     action: BulkAction,
     due: Option<Timestamp>,
     form: &Form,
@@ -241,7 +251,7 @@ async fn run_matching(
     progress: &mut BulkProgress,
 ) -> Result<(), Failure> {
     let filter = filter_of(form);
-    let mut bulk = Bulk::new(app, caller, action, &filter, form.get("cursor")).await?;
+    let mut bulk = Bulk::new(app, visitor, action, &filter, form.get("cursor")).await?;
     bulk.request.due = due;
     let mut changed = 0;
     for _ in 0..if is_script { 1 } else { STEPS_AT_ONCE } {
@@ -253,7 +263,7 @@ async fn run_matching(
         progress.skipped += did.skipped;
     }
     progress.done += changed;
-    audit(caller, &format!("jobs.{}", action.as_str()), &filter.path("/jobs"), changed);
+    audit(&visitor.caller, &format!("jobs.{}", action.as_str()), &filter.path("/jobs"), changed);
     let Some(place) = bulk.place() else { return Ok(()) };
     let now = [
         ("action", action.as_str().to_owned()),
@@ -274,7 +284,7 @@ async fn run_matching(
 /// Does something to selected jobs; those whose state does not allow it are skipped.
 async fn run_selected(
     app: &App,
-    caller: &Caller,
+    visitor: &Visitor,
     action: BulkAction,
     due: Option<Timestamp>,
     form: &Form,
@@ -288,17 +298,19 @@ async fn run_selected(
         (_, Some(due)) => crate::wire::IntoQueue::into_queue(due),
         (_, None) => app.now(),
     };
-    let queues = |scope| app.queues_for(caller, scope);
-    let is_done: Vec<bool> = match action {
-        BulkAction::Retry => {
+    let queues = |scope| app.queues_for(&visitor.caller, scope);
+    let selected = ids.clone();
+    let is_done: Vec<bool> = match (action, &visitor.fleet) {
+        (_, Some(fleet)) => change_in(fleet, action, &ids, at).await?,
+        (BulkAction::Retry, None) => {
             let outcomes = queues(Scope::Admin)?.kick_all(ids).await?;
             outcomes.iter().map(Result::is_ok).collect()
         }
-        BulkAction::Cancel => {
+        (BulkAction::Cancel, None) => {
             let outcomes = queues(Scope::Produce)?.cancel_all(ids).await?;
             outcomes.iter().map(Result::is_ok).collect()
         }
-        BulkAction::Run | BulkAction::Reschedule => {
+        (BulkAction::Run | BulkAction::Reschedule, None) => {
             let moves = ids.into_iter().map(|id| (id, at));
             let outcomes = queues(Scope::Produce)?.reschedule_all(moves).await?;
             outcomes.iter().map(Result::is_ok).collect()
@@ -306,6 +318,39 @@ async fn run_selected(
     };
     progress.done = is_done.iter().filter(|is_done| **is_done).count() as u64;
     progress.skipped = progress.total - progress.done;
-    audit(caller, &format!("jobs.{}", action.as_str()), "selected", progress.done);
+    let name = format!("jobs.{}", action.as_str());
+    for (id, _) in selected.iter().zip(is_done).filter(|(_, is_done)| *is_done) {
+        audit(&visitor.caller, &name, &id.to_string(), 1);
+    }
     Ok(())
+}
+
+/// Does something to jobs of all partitions; says which of them it was done to.
+async fn change_in(
+    fleet: &Fleet,
+    action: BulkAction,
+    ids: &[JobId],
+    at: Time,
+) -> Result<Vec<bool>, Failure> {
+    let path = match action {
+        BulkAction::Retry => "kick",
+        BulkAction::Cancel => "cancel",
+        BulkAction::Run | BulkAction::Reschedule => "reschedule",
+    };
+    let due = matches!(action, BulkAction::Run | BulkAction::Reschedule)
+        .then(|| Timestamp::from_millis(at.as_millis()));
+    let items: Vec<_> = ids
+        .iter()
+        .map(|id| {
+            let mut item = serde_json::json!({"id": id.into_wire()});
+            if let Some(due) = due {
+                item["due"] = serde_json::json!(due);
+            }
+            item
+        })
+        .collect();
+    let address = format!("/v1/jobs/batch/{path}");
+    let batch = serde_json::json!({ "items": items });
+    let found: Results<serde_json::Value> = fleet.post(&address, &batch).await?;
+    Ok(found.results.iter().map(|it| matches!(it, Verdict::Ok(_))).collect())
 }

@@ -10,9 +10,10 @@ use super::answer::{changed, html, no_such_action, redirect};
 use super::form::Form;
 use super::queues::names;
 use super::visitor::Visitor;
-use crate::api::{Code, Delay, RescheduleRequest, Timestamp};
+use crate::api::{self, Code, Delay, ErrorGroups, JobIds, JobPage, RescheduleRequest, Timestamp};
 use crate::app::App;
 use crate::auth::Caller;
+use crate::cluster::Fleet;
 use crate::extract::{self, PathId, off_thread};
 use crate::problem::Failure;
 use crate::routes;
@@ -84,11 +85,12 @@ struct Found {
 /// in and the page of that queue.
 async fn search(
     app: &App,
-    caller: &Caller,
+    visitor: &Visitor,
     filter: &JobFilter,
     all: &[String],
     page: &str,
 ) -> Result<Found, Failure> {
+    let caller = &visitor.caller;
     let queues = app.queues_for(caller, Scope::Read)?;
     let (first, mut token) = match page.split_once('~') {
         Some((queue, token)) => (queue, token),
@@ -112,6 +114,16 @@ async fn search(
         }
         let mut list = list_of(filter, name)?;
         list.limit = PAGE - found.rows.len();
+        if let Some(fleet) = &visitor.fleet {
+            let page = page_of(fleet, filter, name, list.limit, std::mem::take(&mut token)).await?;
+            found.damaged += page.damaged.len() as u64;
+            found.rows.extend(page.jobs.iter().map(JobRow::of));
+            if let Some(next) = page.next {
+                found.next = Some(format!("{name}~{next}"));
+                break;
+            }
+            continue;
+        }
         let after = Some(std::mem::take(&mut token)).filter(|token| !token.is_empty());
         list.after = after
             .map(str::parse::<PageToken>)
@@ -128,21 +140,53 @@ async fn search(
     Ok(found)
 }
 
+/// Returns a text as a segment of a path.
+pub(super) fn segment(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
+}
+
+/// Returns a page of a queue of any partition.
+async fn page_of(
+    fleet: &Fleet,
+    filter: &JobFilter,
+    queue: &str,
+    limit: usize,
+    token: &str,
+) -> Result<JobPage, Failure> {
+    let query = {
+        let mut query = form_urlencoded::Serializer::new(format!("limit={limit}"));
+        for (name, value) in filter.fields() {
+            if name != "queue" && !value.is_empty() {
+                query.append_pair(name, value);
+            }
+        }
+        if !token.is_empty() {
+            query.append_pair("page", token);
+        }
+        query.finish()
+    };
+    fleet.get(&format!("/v1/queues/{}/jobs?{query}", segment(queue))).await
+}
+
 /// Finds a job by its id, whole or short: the path of the one that it means.
-async fn find_id(app: &App, caller: &Caller, text: &str) -> Result<String, Failure> {
+async fn find_id(app: &App, visitor: &Visitor, text: &str) -> Result<String, Failure> {
     if let Ok(id) = text.parse::<JobId>() {
         return Ok(format!("/jobs/{}", id.into_wire()));
     }
     let short: ShortId = text.parse().map_err(|error| invalid("id", &error))?;
-    let ids = app.queues_for(caller, Scope::Read)?.find_ids(short).await?;
+    let ids: Vec<api::JobId> = if let Some(fleet) = &visitor.fleet {
+        fleet.get::<JobIds>(&format!("/v1/ids/{}", segment(text))).await?.ids
+    } else {
+        let ids = app.queues_for(&visitor.caller, Scope::Read)?.find_ids(short).await?;
+        ids.into_iter().map(IntoWire::into_wire).collect()
+    };
     match &ids[..] {
-        [id] => Ok(format!("/jobs/{}", id.into_wire())),
+        [id] => Ok(format!("/jobs/{id}")),
         [] => {
             Err(Failure::new(Code::NotFound, format!("no job has an id that begins with {text:?}")))
         }
         more => {
-            let ids: Vec<_> =
-                more.iter().take(10).map(|id| short_id(&id.into_wire().to_string())).collect();
+            let ids: Vec<_> = more.iter().take(10).map(|id| short_id(&id.to_string())).collect();
             let why = format!("{} jobs have such an id, among them {}", more.len(), ids.join(", "));
             Err(invalid("id", &why))
         }
@@ -157,15 +201,15 @@ pub(super) async fn list(
     let form = Form::of_query(query.as_deref());
     let filter = filter_of(&form);
     visitor.caller.has(Scope::Read)?;
-    let all = names(&app, &visitor.caller).await;
+    let all = names(&app, &visitor).await?;
     let mut problem = None;
     if !filter.id.is_empty() {
-        match find_id(&app, &visitor.caller, &filter.id).await {
+        match find_id(&app, &visitor, &filter.id).await {
             Ok(path) => return Ok(redirect(&path)),
             Err(failure) => problem = Some(failure.problem.detail.clone()),
         }
     }
-    let found = match search(&app, &visitor.caller, &filter, &all, form.get("page")).await {
+    let found = match search(&app, &visitor, &filter, &all, form.get("page")).await {
         Ok(found) => found,
         Err(failure) if failure.problem.status == 400 => {
             problem = Some(failure.problem.detail.clone());
@@ -257,11 +301,15 @@ pub(super) async fn act(
 /// were read.
 pub(super) async fn error_rows(
     app: &App,
-    caller: &Caller,
+    visitor: &Visitor,
     queue: &str,
 ) -> Result<(Vec<ErrorRow>, bool), Failure> {
     let list = if queue.is_empty() { ErrorList::all() } else { ErrorList::of(queue) };
-    let found = routes::bulk::grouped(app, caller, list).await?;
+    let found: ErrorGroups = match &visitor.fleet {
+        Some(fleet) if queue.is_empty() => fleet.get("/v1/errors").await?,
+        Some(fleet) => fleet.get(&format!("/v1/queues/{}/errors", segment(queue))).await?,
+        None => routes::bulk::grouped(app, &visitor.caller, list).await?,
+    };
     let rows = found.groups.into_iter().map(|group| ErrorRow::of(group, queue)).collect();
     Ok((rows, !found.complete || found.others > 0))
 }
@@ -274,7 +322,7 @@ pub(super) async fn errors(
     let form = Form::of_query(query.as_deref());
     let queue = form.trimmed("queue");
     visitor.caller.has(Scope::Read)?;
-    let (rows, is_partial) = error_rows(&app, &visitor.caller, &queue).await?;
-    let names = names(&app, &visitor.caller).await;
+    let (rows, is_partial) = error_rows(&app, &visitor, &queue).await?;
+    let names = names(&app, &visitor).await?;
     Ok(html(ErrorsView::new(&visitor.frame, &queue, names, rows, is_partial).html()))
 }

@@ -37,7 +37,7 @@ use axum::routing::{get, post};
 use crate::app::App;
 
 pub(crate) use answer::{protect, write_problem};
-pub(crate) use visitor::{Preferences, admit};
+pub(crate) use visitor::{Preferences, admit, admit_cookie, token_of};
 
 /// The first segments of the paths that belong to the dashboard.
 const SECTIONS: [&str; 13] = [

@@ -1,6 +1,5 @@
 //! The overview, the wheel, and the data of charts and the live view.
 
-use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use tickwheel_page::{OverviewView, WheelView};
@@ -15,14 +14,20 @@ use crate::query::Params;
 use crate::routes;
 
 pub(super) async fn index(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
-    let Visitor { caller, frame } = visitor;
+    let Visitor { caller, frame, fleet } = visitor;
     let cluster = app.cluster();
-    let overview = insight::overview(&app, &caller, insight::MAX_QUEUES, frame.language).await?;
+    let overview = match fleet {
+        Some(fleet) => fleet.get("/v1/overview").await?,
+        None => insight::overview(&app, &caller, insight::MAX_QUEUES, frame.language).await?,
+    };
     Ok(html(OverviewView::new(&frame, &overview).cluster(cluster.as_ref()).html()))
 }
 
 pub(super) async fn wheel(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
-    let Json(wheel) = routes::insight::wheel(State(app), visitor.caller).await?;
+    let wheel = match visitor.fleet {
+        Some(fleet) => fleet.get("/v1/wheel").await?,
+        None => routes::insight::wheel(State(app), visitor.caller).await?.0,
+    };
     Ok(html(WheelView::new(&visitor.frame, &wheel).html()))
 }
 

@@ -44,7 +44,7 @@ fn filled(form: &Form) -> PutForm {
 
 pub(super) async fn form(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
     visitor.caller.has(Scope::Produce)?;
-    let queues = names(&app, &visitor.caller).await;
+    let queues = names(&app, &visitor).await.unwrap_or_default();
     Ok(html(PutView::new(&visitor.frame, PutForm::default(), queues).html()))
 }
 
@@ -56,7 +56,7 @@ pub(super) async fn preview(
     form: Form,
 ) -> Result<Response, Failure> {
     visitor.caller.has(Scope::Produce)?;
-    let queues = names(&app, &visitor.caller).await;
+    let queues = names(&app, &visitor).await.unwrap_or_default();
     let view = PutView::new(&visitor.frame, filled(&form), queues);
     Ok(html(view.with_commands(&origin(&app, &headers)).html()))
 }
@@ -72,7 +72,7 @@ pub(super) async fn put(
     }
     visitor.caller.has(Scope::Produce)?;
     let filled = filled(&form);
-    let queues = names(&app, &visitor.caller).await;
+    let queues = names(&app, &visitor).await.unwrap_or_default();
     let outcome = put_job(&app, &visitor.caller, &filled).await;
     let view = PutView::new(&visitor.frame, filled, queues);
     match outcome {

@@ -1,6 +1,5 @@
 //! The list of queues, one queue, and what can be done with it.
 
-use axum::Json;
 use axum::extract::{Path, RawQuery, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -14,8 +13,8 @@ use super::form::Form;
 use super::jobs::error_rows;
 use super::visitor::Visitor;
 use crate::api::{
-    Code, Delay, FinishedState, GroupPatch, KickRequest, Order, Queue, QueueSettingsPatch,
-    RemoveFinishedRequest, RetentionPatch,
+    Code, Delay, FinishedState, GroupPatch, KickRequest, Order, Queue, QueueList,
+    QueueSettingsPatch, RemoveFinishedRequest, RetentionPatch,
 };
 use crate::app::App;
 use crate::auth::Caller;
@@ -37,15 +36,23 @@ pub(super) async fn list(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
     let form = Form::of_query(query.as_deref());
-    let Json(found) = routes::queues::list(State(app), visitor.caller).await?;
+    let found: QueueList = match &visitor.fleet {
+        Some(fleet) => fleet.get("/v1/queues").await?,
+        None => routes::queues::list(State(app), visitor.caller).await?.0,
+    };
     let sort = QueueSort::of_name(form.get("sort"));
     Ok(html(QueuesView::new(&visitor.frame, found.queues, sort, form.get("filter").trim()).html()))
 }
 
-/// Returns the names of the queues that a visitor may see; none without the scope `read`.
-pub(super) async fn names(app: &App, caller: &Caller) -> Vec<String> {
-    let seen = routes::queues::seen_by(app, caller).await.unwrap_or_default();
-    seen.into_iter().map(|queue| queue.name).collect()
+/// Returns the names of the queues that a visitor may see. Fails without the scope `read`, and if a
+/// partition does not answer: some of the queues are not all of them.
+pub(super) async fn names(app: &App, visitor: &Visitor) -> Result<Vec<String>, Failure> {
+    if let Some(fleet) = &visitor.fleet {
+        let seen: QueueList = fleet.get("/v1/queues").await?;
+        return Ok(seen.queues.into_iter().map(|queue| queue.name).collect());
+    }
+    let seen = routes::queues::seen_by(app, &visitor.caller).await?;
+    Ok(seen.into_iter().map(|queue| queue.name).collect())
 }
 
 async fn find(app: &App, caller: &Caller, name: &str) -> Result<Queue, Failure> {
@@ -72,7 +79,7 @@ async fn page(
     let list = GroupList { limit: MAX_GROUPS, ..GroupList::of(name) };
     let groups = app.queues_for(&visitor.caller, Scope::Read)?.groups(list).await?.into_wire();
     let mut errors = if queue.jobs.dead + queue.jobs.scheduled + queue.jobs.ready > 0 {
-        error_rows(app, &visitor.caller, name).await?.0
+        error_rows(app, visitor, name).await?.0
     } else {
         Vec::new()
     };

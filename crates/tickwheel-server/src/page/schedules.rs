@@ -15,8 +15,9 @@ use super::answer::{changed, html, no_such_action};
 use super::form::Form;
 use super::queues::names;
 use super::visitor::Visitor;
-use crate::api::{Delay, ScheduleRequest};
+use crate::api::{Delay, NextRun, NextRuns, ScheduleList, ScheduleRequest};
 use crate::app::App;
+use crate::cluster::Fleet;
 use crate::extract;
 use crate::problem::Failure;
 use crate::routes;
@@ -26,6 +27,8 @@ use crate::wire::{IntoWire, rfc3339};
 const WEEKDAYS: [&str; 7] = ["周日", "周一", "周二", "周三", "周四", "周五", "周六"];
 /// Runs that are shown of each schedule.
 const RUNS: usize = 3;
+/// Bytes of schedules that are read at once.
+const STEP_BYTES: usize = 256 << 10;
 /// Runs that are shown of an expression that is being typed.
 const CHECKED_RUNS: usize = 5;
 
@@ -67,6 +70,35 @@ fn in_words(timing: &Timing, language: Language) -> String {
     }
 }
 
+/// Returns the row of a schedule of any partition.
+async fn row_of(
+    app: &App,
+    visitor: &Visitor,
+    fleet: &Fleet,
+    mut schedule: crate::api::Schedule,
+) -> Result<ScheduleRow, Failure> {
+    let language = visitor.frame.language;
+    let timing = match (&schedule.cron, schedule.every) {
+        (Some(cron), _) => Timing::cron(cron, schedule.timezone.as_deref().unwrap_or("UTC")).ok(),
+        (None, every) => every.map(|every| Timing::Every(every.0)),
+    };
+    let runs = match &timing {
+        _ if schedule.paused => Vec::new(),
+        Some(Timing::Cron(cron)) => runs_of(app, cron, RUNS, language),
+        _ => {
+            let (name, queue) = (&schedule.name, &schedule.queue);
+            let address = format!("/v1/schedules/{name}/next?n={RUNS}&queue={queue}");
+            let found: NextRuns = fleet.get(&address).await?;
+            let run = |run: NextRun| Run { due_ms: run.due_ms, in_zone: run.due };
+            found.next.into_iter().map(run).collect()
+        }
+    };
+    if let Some(timing) = &timing {
+        schedule.explanation = in_words(timing, language);
+    }
+    Ok(ScheduleRow { schedule, runs })
+}
+
 async fn row(app: &App, visitor: &Visitor, schedule: Schedule) -> Result<ScheduleRow, Failure> {
     let language = visitor.frame.language;
     let explanation = in_words(&schedule.timing, language);
@@ -87,6 +119,30 @@ async fn row(app: &App, visitor: &Visitor, schedule: Schedule) -> Result<Schedul
     Ok(ScheduleRow { schedule, runs })
 }
 
+/// Returns all schedules, read in steps: payloads are not shown, and may take gigabytes together.
+async fn rows(app: &App, visitor: &Visitor) -> Result<Vec<ScheduleRow>, Failure> {
+    let mut rows: Vec<ScheduleRow> = Vec::new();
+    if let Some(fleet) = &visitor.fleet {
+        let found: ScheduleList = fleet.get("/v1/schedules").await?;
+        for schedule in found.schedules {
+            rows.push(row_of(app, visitor, fleet, schedule).await?);
+        }
+        return Ok(rows);
+    }
+    let queues = app.queues_for(&visitor.caller, Scope::Read)?;
+    loop {
+        let last = rows.last().map(|row| row.schedule.name.clone());
+        let some = queues.schedules_after(last, STEP_BYTES).await?;
+        if some.is_empty() {
+            return Ok(rows);
+        }
+        for mut schedule in some {
+            schedule.job.payload.clear();
+            rows.push(row(app, visitor, schedule).await?);
+        }
+    }
+}
+
 /// The page, with a form that was refused or checked.
 async fn page(
     app: &App,
@@ -95,12 +151,8 @@ async fn page(
     check: Option<Result<CronCheck, String>>,
     problem: Option<String>,
 ) -> Result<Response, Failure> {
-    let schedules = app.queues_for(&visitor.caller, Scope::Read)?.schedules().await?;
-    let mut rows = Vec::with_capacity(schedules.len());
-    for schedule in schedules {
-        rows.push(row(app, visitor, schedule).await?);
-    }
-    let queues = names(app, &visitor.caller).await;
+    let rows = rows(app, visitor).await?;
+    let queues = names(app, visitor).await.unwrap_or_default();
     let mut view = SchedulesView::new(&visitor.frame, rows, form, queues);
     if let Some(check) = check {
         view = view.with_check(check);
@@ -188,6 +240,10 @@ pub(super) async fn put(
     let caller = visitor.caller.clone();
     let outcome = async {
         let name = extract::schedule_name(&filled.name)?;
+        if let Some(fleet) = &visitor.fleet {
+            let address = format!("/v1/schedules/{}", name.0);
+            return Ok((StatusCode::OK, Json(fleet.put(&address, &request).await?)));
+        }
         routes::schedules::put(State(app.clone()), caller, name, extract::Body(request)).await
     };
     match outcome.await {

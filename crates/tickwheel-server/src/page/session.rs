@@ -11,9 +11,10 @@ use tickwheel_page::{Language, LoginView, Theme, TimeFormat, VERSION};
 
 use super::answer::{audit, html, redirect, safe_path};
 use super::form::Form;
-use super::visitor::{LANGUAGE_COOKIE, THEME_COOKIE, TIMES_COOKIE, TOKEN_COOKIE, Visitor};
+use super::visitor::{LANGUAGE_COOKIE, THEME_COOKIE, TIMES_COOKIE, TOKEN_COOKIE, Visitor, cookie};
 use crate::api::Code;
 use crate::app::App;
+use crate::auth::Caller;
 use crate::http::Visit;
 use crate::problem::Failure;
 
@@ -72,6 +73,11 @@ pub(super) async fn login(
 }
 
 pub(super) async fn logout(State(app): State<App>, headers: HeaderMap) -> Response {
+    // The path needs no token, so it is looked up here.
+    let admitted = app.gate().admit_token(cookie(&headers, TOKEN_COOKIE));
+    if let Ok(caller @ Caller::Token(_)) = admitted {
+        audit(&caller, "logout", caller.id(), 1);
+    }
     let mut response = redirect("/login");
     let rest = format!("; Max-Age=0{}", secure(&app, &headers));
     set_cookie(&mut response, TOKEN_COOKIE, "", &rest);

@@ -8,19 +8,23 @@ use tickwheel_page::{TargetTestView, TargetsView};
 use super::answer::{audit, changed, html, no_such_action};
 use super::form::Form;
 use super::visitor::Visitor;
+use crate::api::TargetList;
 use crate::app::App;
 use crate::extract;
 use crate::problem::Failure;
 use crate::routes;
 
 pub(super) async fn list(State(app): State<App>, visitor: Visitor) -> Result<Response, Failure> {
-    let Json(found) = routes::targets::list(State(app), visitor.caller).await?;
+    let found: TargetList = match &visitor.fleet {
+        Some(fleet) => fleet.get("/v1/targets").await?,
+        None => routes::targets::list(State(app), visitor.caller).await?.0,
+    };
     Ok(html(TargetsView::new(&visitor.frame, found.targets).html()))
 }
 
 pub(super) async fn act(
     State(app): State<App>,
-    Visitor { caller, frame }: Visitor,
+    Visitor { caller, frame, .. }: Visitor,
     Path((name, action)): Path<(String, String)>,
     _form: Form,
 ) -> Result<Response, Failure> {

@@ -8,7 +8,8 @@ use tickwheel_page::{Frame, Language, Notice, Rights, Theme, TimeFormat};
 
 use crate::api::Code;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Caller, Gate};
+use crate::cluster::Fleet;
 use crate::problem::Failure;
 use crate::tokens::Scope;
 
@@ -22,7 +23,7 @@ pub(super) const TIMES_COOKIE: &str = "tickwheel_times";
 const OPEN: [&str; 3] = ["/login", "/preferences", "/logout"];
 
 /// Returns the value of a cookie. If a browser sends several with the name, the first counts.
-fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
     let pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.split_once('='));
     pairs
@@ -33,6 +34,11 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name).map(|value| value.to_str().unwrap_or_default())
+}
+
+/// Returns the token of a visitor.
+pub(crate) fn token_of(headers: &HeaderMap) -> Option<&str> {
+    cookie(headers, TOKEN_COOKIE)
 }
 
 /// Decides who visits, by the cookie; refuses requests that a page of another site makes.
@@ -46,7 +52,12 @@ pub(crate) fn admit(
     if OPEN.contains(&path) || path.starts_with("/assets/") {
         return Ok(app.gate().anyone());
     }
-    app.gate().admit_token(cookie(headers, TOKEN_COOKIE))
+    admit_cookie(app.gate(), headers)
+}
+
+/// Returns the caller that the cookie of a visitor belongs to, or why it is refused.
+pub(crate) fn admit_cookie(gate: &Gate, headers: &HeaderMap) -> Result<Caller, Failure> {
+    gate.admit_token(cookie(headers, TOKEN_COOKIE))
 }
 
 /// Refuses changes that do not come from a page of this origin, and anything that a page of another
@@ -118,6 +129,8 @@ impl Preferences {
 pub(super) struct Visitor {
     pub(super) caller: Caller,
     pub(super) frame: Frame,
+    /// All partitions, if the server is a node of a cluster with several.
+    pub(super) fleet: Option<Fleet>,
 }
 
 impl FromRequestParts<App> for Visitor {
@@ -135,7 +148,8 @@ impl FromRequestParts<App> for Visitor {
         let mut frame = Preferences::of(&parts.headers).frame(app, Some(&caller), path);
         let number = of_query("n").and_then(|number| number.parse().ok());
         frame.notice = of_query("done").and_then(|done| Notice::of(frame.language, &done, number));
-        Ok(Self { caller, frame })
+        let fleet = parts.extensions.get().cloned();
+        Ok(Self { caller, frame, fleet })
     }
 }
 

@@ -11,7 +11,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -24,10 +24,12 @@ use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-use super::allow::PushAllow;
+use super::allow::{Denied, PushAllow};
 use super::definition::Definition;
 use super::exchange::{Head, Outgoing, Stream, Wire};
 use super::response::{Answer, NoAnswer};
+use super::why::Why;
+use crate::api::TargetCauseCode;
 
 /// How long an idle connection is used again.
 const MAX_IDLE: Duration = Duration::from_secs(30);
@@ -69,7 +71,10 @@ pub(super) trait Start {
     fn may_begin(&self) -> bool;
 
     /// The first bytes were written.
-    fn started(&mut self);
+    fn written(&mut self);
+
+    /// The answer has begun, so the request has arrived.
+    fn answered(&mut self);
 
     /// Nothing was written after all, and the request starts again.
     fn undo(&mut self);
@@ -81,46 +86,64 @@ pub(super) struct Connector {
     resolve: Resolve,
     /// One permit for each connection, of all targets together.
     permits: Arc<Semaphore>,
+    /// This many permits are kept for the first connections of targets.
+    spare: usize,
     /// The pools of all targets: idle connections give way when no permit is left.
     pools: Mutex<Vec<Weak<Pool>>>,
 }
 
 /// A connection that can take a request.
-struct Connection {
+pub(super) struct Connection {
     wire: Wire,
     address: SocketAddr,
     idle_since: Instant,
+    /// The generation of its pool.
+    generation: u64,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Connector {
     pub(super) fn new(allow: PushAllow, resolve: Resolve, connections: usize) -> Self {
         let permits = Arc::new(Semaphore::new(connections));
-        Self { allow, resolve, permits, pools: Mutex::default() }
+        Self { allow, resolve, permits, spare: connections / 8, pools: Mutex::default() }
     }
 
-    async fn connect(&self, definition: &Definition) -> Result<Connection, NoAnswer> {
+    async fn connect(
+        &self,
+        definition: &Definition,
+        generation: u64,
+    ) -> Result<Connection, NoAnswer> {
         let endpoint = &definition.endpoint;
-        let unreachable = |why: String| NoAnswer::Unreachable(why);
         if self.permits.available_permits() == 0 {
             self.close_idle();
         }
         let permit = Arc::clone(&self.permits).acquire_owned().await;
-        let permit = permit.map_err(|_| unreachable("the server is stopping".to_owned()))?;
+        let permit =
+            permit.map_err(|_| NoAnswer::Unreachable(Why::other("the server is stopping")))?;
         let (stream, address) =
-            self.dial(&endpoint.host, endpoint.port).await.map_err(unreachable)?;
+            self.dial(&endpoint.host, endpoint.port).await.map_err(NoAnswer::Unreachable)?;
         let _ = stream.set_nodelay(true);
         let stream = if endpoint.is_tls {
+            let untrusted = |why: String| {
+                NoAnswer::Unreachable(Why::new(TargetCauseCode::Tls, &*why, format!("TLS: {why}")))
+            };
             let name = ServerName::try_from(endpoint.host.clone())
-                .map_err(|_| unreachable(format!("{:?} is no name for TLS", endpoint.host)))?;
+                .map_err(|_| untrusted(format!("{:?} is no name for TLS", endpoint.host)))?;
             let connector = TlsConnector::from(Arc::clone(&definition.tls));
             let stream = connector.connect(name, stream).await;
-            Stream::Tls(Box::new(stream.map_err(|error| unreachable(format!("TLS: {error}")))?))
+            Stream::Tls(Box::new(stream.map_err(|error| untrusted(error.to_string()))?))
         } else {
             Stream::Plain(stream)
         };
         let wire = Wire::new(stream);
-        Ok(Connection { wire, address, idle_since: Instant::now(), _permit: permit })
+        let idle_since = Instant::now();
+        Ok(Connection { wire, address, idle_since, generation, _permit: permit })
+    }
+
+    /// Returns whether almost all connections that are allowed are in use or idle. Targets then keep
+    /// to one connection each. Otherwise their second ones would close the first ones of others.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.permits.available_permits() <= self.spare
     }
 
     /// Makes the pool of a target.
@@ -132,27 +155,47 @@ impl Connector {
         pool
     }
 
-    /// Closes the idle connections of all targets.
+    /// Closes those idle connections of all targets that were not used for the longest time: one in
+    /// 16, so that not every connection that is made has to look for one.
     fn close_idle(&self) {
         let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
-        pools.iter().filter_map(Weak::upgrade).for_each(|pool| pool.clear());
+        let pools: Vec<_> = pools.iter().filter_map(Weak::upgrade).collect();
+        let mut since: Vec<Instant> = Vec::new();
+        for pool in &pools {
+            since.extend(pool.idle().connections.iter().map(|it| it.idle_since));
+        }
+        since.sort_unstable();
+        let Some(last) = since.get(since.len() / 16) else { return };
+        for pool in &pools {
+            pool.idle().connections.retain(|it| it.idle_since > *last);
+        }
     }
 
     /// Resolves, checks and dials.
-    async fn dial(&self, host: &str, port: u16) -> Result<(TcpStream, SocketAddr), String> {
+    async fn dial(&self, host: &str, port: u16) -> Result<(TcpStream, SocketAddr), Why> {
+        let unresolved = |text: String| Why::new(TargetCauseCode::Unresolved, host, text);
+        let check = |ip: IpAddr| {
+            let denied = |denied: Denied| {
+                Why::new(TargetCauseCode::Denied, ip.to_string(), denied.to_string())
+            };
+            self.allow.allows(host, ip).map_err(denied)
+        };
         let found = (self.resolve)(host.to_owned(), port).await;
-        let found = found.map_err(|error| format!("{host} cannot be resolved: {error}"))?;
-        let mut failure = format!("{host} has no address");
+        let found =
+            found.map_err(|error| unresolved(format!("{host} cannot be resolved: {error}")))?;
+        let mut failure = unresolved(format!("{host} has no address"));
         for address in found {
-            let dialled = match self.allow.allows(host, address.ip()) {
-                Ok(()) => TcpStream::connect(address)
-                    .await
-                    .map_err(|error| format!("{address} cannot be connected to: {error}")),
-                Err(denied) => Err(denied.to_string()),
+            let unreachable = |error: io::Error| {
+                let text = format!("{address} cannot be connected to: {error}");
+                Why::new(TargetCauseCode::Unreachable, format!("{address}: {error}"), text)
+            };
+            let dialled = match check(address.ip()) {
+                Ok(()) => TcpStream::connect(address).await.map_err(unreachable),
+                Err(why) => Err(why),
             };
             let checked = dialled.and_then(|stream| {
-                let peer = stream.peer_addr().map_err(|error| error.to_string())?;
-                self.allow.allows(host, peer.ip()).map_err(|denied| denied.to_string())?;
+                let peer = stream.peer_addr().map_err(unreachable)?;
+                check(peer.ip())?;
                 Ok((stream, peer))
             });
             match checked {
@@ -174,6 +217,24 @@ pub(super) struct Pool {
 struct Idle {
     connections: Vec<Connection>,
     checked: Option<Instant>,
+    /// Grows when the target changes: older connections lead to where it was before.
+    generation: u64,
+}
+
+/// The connection that a lane keeps for its next request.
+#[derive(Default)]
+pub(super) struct Kept {
+    connection: Option<Connection>,
+    /// The generation of the pool when the definition of the target was read, or before.
+    generation: u64,
+}
+
+impl Kept {
+    fn take(&mut self) -> Option<Connection> {
+        let mut connection = self.connection.take()?;
+        let is_usable = connection.generation == self.generation && connection.wire.is_idle();
+        is_usable.then_some(connection)
+    }
 }
 
 /// How far an exchange has come.
@@ -189,9 +250,12 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The connection that was used last, if it may still be open.
-    fn take(&self) -> Option<Connection> {
+    /// The connection of a generation that was used last, if it may still be open.
+    fn take(&self, generation: u64) -> Option<Connection> {
         let mut idle = self.idle();
+        if idle.generation != generation {
+            return None;
+        }
         while let Some(mut connection) = idle.connections.pop() {
             if connection.idle_since.elapsed() < MAX_IDLE && connection.wire.is_idle() {
                 return Some(connection);
@@ -200,9 +264,24 @@ impl Pool {
         None
     }
 
+    /// Notes that the definition of the target is about to be read for the next request.
+    pub(super) fn prepare(&self, kept: &mut Kept) {
+        kept.generation = self.idle().generation;
+    }
+
+    /// Takes over the connection that a lane has kept.
+    pub(super) fn take_over(&self, kept: Kept) {
+        if let Some(connection) = kept.connection {
+            self.put_back(connection);
+        }
+    }
+
     fn put_back(&self, mut connection: Connection) {
         connection.idle_since = Instant::now();
-        self.idle().connections.push(connection);
+        let mut idle = self.idle();
+        if connection.generation == idle.generation {
+            idle.connections.push(connection);
+        }
     }
 
     /// Closes connections that were idle for long, and those that the other side has closed.
@@ -215,22 +294,31 @@ impl Pool {
         }
     }
 
-    /// Closes all idle connections: they lead where the target was before.
+    /// Closes all idle connections.
     pub(super) fn clear(&self) {
         self.idle().connections.clear();
     }
 
-    /// Sends a request and reads the answer, until the deadline. Returns the address that was
-    /// dialled as well. The status counts, also if the body ends early or late.
+    /// Uses no connection again that was made before: the target has changed.
+    pub(super) fn renew(&self) {
+        let mut idle = self.idle();
+        idle.generation += 1;
+        idle.connections.clear();
+    }
+
+    /// Sends a request and reads the answer, until the deadline: on the connection that was `kept`,
+    /// which is kept again if it can take another request. Returns the address that was dialled as
+    /// well. The status counts, also if the body ends early or late.
     pub(super) async fn send(
         &self,
         connector: &Connector,
         definition: &Definition,
         deadline: tokio::time::Instant,
         start: &mut impl Start,
+        kept: &mut Kept,
     ) -> (Option<SocketAddr>, Result<Answer, NoAnswer>) {
         let mut progress = Progress::default();
-        let exchange = self.exchange(connector, definition, start, &mut progress);
+        let exchange = self.exchange(connector, definition, start, &mut progress, kept);
         let outcome = tokio::time::timeout_at(deadline, exchange).await;
         let answer = match (progress.head, outcome) {
             (Some(Head { status, headers, .. }), _) => {
@@ -238,8 +326,9 @@ impl Pool {
             }
             (None, Ok(Err(error))) => Err(error),
             (None, _) => {
-                let why = format!("no answer within {:?}", definition.timeout);
-                Err(NoAnswer::Unreachable(why))
+                let timeout = format!("{:?}", definition.timeout);
+                let text = format!("no answer within {timeout}");
+                Err(NoAnswer::Unreachable(Why::new(TargetCauseCode::Timeout, timeout, text)))
             }
         };
         (progress.address, answer)
@@ -251,11 +340,13 @@ impl Pool {
         definition: &Definition,
         start: &mut impl Start,
         progress: &mut Progress,
+        kept: &mut Kept,
     ) -> Result<(), NoAnswer> {
         loop {
-            let (mut connection, is_new) = match self.take() {
+            let (mut connection, is_new) = match kept.take().or_else(|| self.take(kept.generation))
+            {
                 Some(connection) => (connection, false),
-                None => (connector.connect(definition).await?, true),
+                None => (connector.connect(definition, kept.generation).await?, true),
             };
             progress.address = Some(connection.address);
             let request = start.start().await?;
@@ -270,22 +361,29 @@ impl Pool {
                 Err(error) => {
                     start.undo();
                     if is_new {
-                        return Err(NoAnswer::Unreachable(format!("no answer: {error}")));
+                        return Err(disconnected(&error));
                     }
                     // The connection was closed while it was idle.
                     continue;
                 }
             };
-            start.started();
+            start.written();
             let head = connection.wire.finish(&request, written).await;
-            let head = head.map_err(|why| NoAnswer::Unreachable(format!("no answer: {why}")))?;
+            let head = head.map_err(|error| disconnected(&error))?;
+            start.answered();
             let head = progress.head.insert(head);
             if connection.wire.read_body(head, &mut progress.body).await {
-                self.put_back(connection);
+                kept.connection = Some(connection);
             }
             return Ok(());
         }
     }
+}
+
+/// The connection ended before the answer.
+fn disconnected(error: &dyn std::fmt::Display) -> NoAnswer {
+    let text = format!("no answer: {error}");
+    NoAnswer::Unreachable(Why::new(TargetCauseCode::Disconnected, error.to_string(), text))
 }
 
 #[cfg(test)]
@@ -309,14 +407,16 @@ mod tests {
     impl Start for Plain {
         async fn start(&mut self) -> Result<Outgoing, NoAnswer> {
             self.0 += 1;
-            Ok(Outgoing { head: b"GET / HTTP/1.1\r\n\r\n".to_vec(), body: Bytes::new() })
+            Ok(Outgoing { head: b"GET / HTTP/1.1\r\n\r\n".to_vec(), lines: 18, body: Bytes::new() })
         }
 
         fn may_begin(&self) -> bool {
             true
         }
 
-        fn started(&mut self) {}
+        fn written(&mut self) {}
+
+        fn answered(&mut self) {}
 
         fn undo(&mut self) {}
     }
@@ -342,7 +442,10 @@ mod tests {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
         let mut start = Plain(0);
         let definition = definition(settings);
-        Pool::default().send(connector, &definition, deadline, &mut start).await.1
+        Pool::default()
+            .send(connector, &definition, deadline, &mut start, &mut Kept::default())
+            .await
+            .1
     }
 
     /// Counts connections, and answers 204 to each request.
@@ -371,7 +474,9 @@ mod tests {
         let connector = Connector::new(PushAllow::default(), resolve, 4);
         let refused = send(&connector, TargetSettings::new("http://partner.example/")).await;
         let Err(NoAnswer::Unreachable(why)) = refused else { panic!("{refused:?}") };
-        assert!(why.contains("127.0.0.1 is a loopback address"), "{why}");
+        assert!(why.text.contains("127.0.0.1 is a loopback address"), "{why:?}");
+        let cause = why.cause.unwrap();
+        assert_eq!((cause.code, &*cause.detail), (TargetCauseCode::Denied, "127.0.0.1"));
         assert_eq!(connections.load(Ordering::Relaxed), 0);
     }
 
@@ -409,12 +514,17 @@ mod tests {
         let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
         let mut start = Plain(0);
         for _ in 0..3 {
-            let (at, answer) = pool.send(&connector, &definition, deadline, &mut start).await;
+            let mut kept = Kept::default();
+            let (at, answer) =
+                pool.send(&connector, &definition, deadline, &mut start, &mut kept).await;
+            pool.take_over(kept);
             assert_eq!((at, answer.unwrap().status.as_u16()), (Some(address), 204));
         }
         assert_eq!(connections.load(Ordering::Relaxed), 1);
         pool.clear();
-        pool.send(&connector, &definition, deadline, &mut start).await.1.unwrap();
+        let mut kept = Kept::default();
+        pool.send(&connector, &definition, deadline, &mut start, &mut kept).await.1.unwrap();
+        pool.take_over(kept);
         assert_eq!((connections.load(Ordering::Relaxed), start.0), (2, 4));
     }
 
@@ -428,7 +538,10 @@ mod tests {
         let pools = [connector.pool(), connector.pool(), connector.pool()];
         for pool in &pools {
             let mut start = Plain(0);
-            let answer = pool.send(&connector, &definition, deadline, &mut start).await.1;
+            let mut kept = Kept::default();
+            let answer =
+                pool.send(&connector, &definition, deadline, &mut start, &mut kept).await.1;
+            pool.take_over(kept);
             assert_eq!(answer.unwrap().status, 204);
         }
         assert_eq!(connections.load(Ordering::Relaxed), 3);
@@ -459,12 +572,16 @@ mod tests {
         let (resolve, _) = resolver(vec![vec![address]]);
         let connector = Connector::new("127.0.0.1".parse().unwrap(), resolve, 4);
         let unknown = send(&connector, TargetSettings::new("https://partner.example/")).await;
-        assert!(matches!(unknown, Err(NoAnswer::Unreachable(why)) if why.starts_with("TLS: ")));
+        assert!(
+            matches!(unknown, Err(NoAnswer::Unreachable(why)) if why.text.starts_with("TLS: "))
+        );
         let ca = Some(made.cert.pem());
         let other =
             TargetSettings { ca: ca.clone(), ..TargetSettings::new("https://other.example/") };
         let wrong_name = send(&connector, other).await;
-        assert!(matches!(wrong_name, Err(NoAnswer::Unreachable(why)) if why.starts_with("TLS: ")));
+        assert!(
+            matches!(wrong_name, Err(NoAnswer::Unreachable(why)) if why.text.starts_with("TLS: "))
+        );
         let trusted = TargetSettings { ca, ..TargetSettings::new("https://partner.example/") };
         assert_eq!(send(&connector, trusted).await.unwrap().status, 204);
     }

@@ -17,7 +17,7 @@ use crate::problem::Failure;
 use crate::wire::{IntoQueue, pacing_of};
 
 const MAX_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-const MAX_HEADERS: usize = 64;
+pub(super) const MAX_HEADERS: usize = 64;
 const MAX_HEADER_BYTES: usize = 16 << 10;
 const MAX_CA_BYTES: usize = 64 << 10;
 /// The largest number of requests to one target that are not answered.
@@ -220,6 +220,8 @@ fn headers_of(settings: &TargetSettings) -> Result<Vec<(HeaderName, HeaderValue)
             Failure::field(Code::InvalidField, "/headers", why)
         })?;
         value.set_sensitive(is_credential(header.as_str()));
+        // Names that differ in case are one name.
+        headers.retain(|(other, _)| *other != header);
         headers.push((header, value));
     }
     Ok(headers)

@@ -1,49 +1,51 @@
-//! Deliveries to one target: a task that reserves jobs of its queues and sends them.
+//! Deliveries to one target: a task that reserves jobs of its queues, and lanes that send them.
+//!
+//! The task asks the queue for jobs, starts lanes, and reports outcomes, all of it in batches. A lane
+//! sends jobs one after the other on its connection, as long as there are any. `control` decides.
 //!
 //! Ground rules:
-//! * A job is reserved only when a request may be sent for it, or in a moment (see `window`). What
-//!   waits for a held or busy target stays in its queue, in order, and costs nothing.
+//! * Jobs for a held or busy target stay in their queue, in order, and cost nothing.
 //! * With a rate, the durable state counts a request before it is written (see `window`).
 //! * A change of health is durable before the job that caused it goes back to its queue.
-//! * Nothing here is shared between targets but the queue's writer and the limit of connections.
+//! * Targets share the queue's writer, the limit of connections and the budget of memory, and
+//!   nothing else.
 
 use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::task::Poll;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tickwheel_queue::{Delivery, Error, Lease, Queues, Retry};
+use tickwheel_queue::{Error, Lease, Queues};
 use tokio::sync::{Notify, broadcast, watch};
 use tokio::task::JoinSet;
 
 use super::charge::{Reservation, Reserved};
-use super::connection::{Connector, Pool};
+use super::connection::{Connector, Kept, Pool};
+use super::control::{Bounds, Control, Plan, Waiting};
 use super::definition::Definition;
-use super::health::{Grant, Health, Mode};
+use super::health::{Health, Mode};
 use super::permit::{Permit, Starting};
 use super::request::Message;
 use super::response::{Answer, NoAnswer, Verdict};
 use super::responses::Responses;
+use super::settlement::Settled;
 use super::window::Window;
 use super::{SteadyClock, random};
 use crate::http::memory::Memory;
-use crate::telemetry::{Outcome, Receiver, Telemetry};
+use crate::telemetry::{Receiver, Telemetry};
 
-/// Jobs that one reservation takes.
-const MAX_RESERVE: u32 = 64;
 /// How long one reservation waits for a job.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 /// How long to wait after the store failed.
-const STORE_PAUSE: Duration = Duration::from_secs(1);
+pub(super) const STORE_PAUSE: Duration = Duration::from_secs(1);
 /// How long to wait for memory if no request of the target ends.
 const MEMORY_PAUSE: Duration = Duration::from_millis(100);
-/// How often a verdict is reported to a queue whose store fails.
-const SETTLE_ATTEMPTS: u32 = 10;
-/// How long the durable state covers a granted request that has not started, in milliseconds.
+/// How long a stored state covers requests that were not written when it was stored, in
+/// milliseconds.
 const COVER_MS: u64 = 2_000;
 
 /// A queue whose jobs the target gets.
@@ -58,29 +60,26 @@ pub(super) struct Source {
 struct StoredState {
     version: u32,
     mode: Mode,
-    /// Times and numbers of starts.
+    /// Times by which requests arrive at the target, and the number of requests by each.
     starts: Vec<(u64, u32)>,
 }
 
-/// Whether a reserved request may be written.
+/// The answer to whether a reserved request may be written.
 pub(super) enum Begin {
     Now,
     At(u64),
-    /// As soon as requests that are being written have started.
+    /// Once other requests that are being written are written.
     AfterOthers,
     /// Once the durable state covers it.
     NotCovered,
 }
 
-struct Control {
-    window: Window,
-    health: Health,
-    in_flight: u32,
-    /// The queue that is asked first next time.
-    turn: usize,
-}
+/// A future that the task waits for besides others.
+pub(super) type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// Reserved jobs, and the length of their leases.
+type Jobs = Result<(Vec<Reserved>, Duration), Error>;
 
-/// The outcomes of requests since the server started.
+/// The numbers of requests since the server started, by outcome. Only committed outcomes count.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) delivered: AtomicU64,
@@ -88,13 +87,14 @@ pub(super) struct Counts {
     pub(super) held: AtomicU64,
 }
 
+/// One target and its deliveries.
 pub(super) struct Deliverer {
-    name: String,
-    queues: Queues,
+    pub(super) name: String,
+    pub(super) queues: Queues,
     connector: Arc<Connector>,
-    /// What requests and answers in flight may take, jobs on their way to a target included.
+    /// The memory of requests and answers in flight, to which jobs on their way are charged.
     memory: Memory,
-    telemetry: Telemetry,
+    pub(super) telemetry: Telemetry,
     clock: SteadyClock,
     definition: RwLock<Arc<Definition>>,
     sources: RwLock<Arc<[Source]>>,
@@ -103,8 +103,8 @@ pub(super) struct Deliverer {
     persisting: tokio::sync::Mutex<()>,
     /// Settings, queues or the health changed.
     changed: Notify,
-    /// A request ended or started.
-    freed: Notify,
+    /// There is something else for the task to do.
+    pub(super) news: Notify,
     pool: Arc<Pool>,
     pub(super) counts: Counts,
     pub(super) responses: Responses,
@@ -139,7 +139,7 @@ impl Deliverer {
             })
         };
         let mut window = Window::new(definition.window());
-        window.restore(&stored.starts, now + COVER_MS);
+        window.restore(&stored.starts, now);
         let health = Health::new(stored.mode, now);
         let pool = connector.pool();
         Arc::new(Self {
@@ -151,10 +151,10 @@ impl Deliverer {
             clock,
             definition: RwLock::new(Arc::new(definition)),
             sources: RwLock::new([].into()),
-            control: Mutex::new(Control { window, health, in_flight: 0, turn: 0 }),
+            control: Mutex::new(Control::new(window, health)),
             persisting: tokio::sync::Mutex::default(),
             changed: Notify::new(),
-            freed: Notify::new(),
+            news: Notify::new(),
             pool,
             counts: Counts::default(),
             responses: Responses::default(),
@@ -162,7 +162,7 @@ impl Deliverer {
         })
     }
 
-    fn control(&self) -> MutexGuard<'_, Control> {
+    pub(super) fn control(&self) -> MutexGuard<'_, Control> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -178,7 +178,7 @@ impl Deliverer {
     pub(super) fn redefine(&self, definition: Definition) {
         self.control().window.set_limit(definition.window());
         *self.definition.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(definition);
-        self.pool.clear();
+        self.pool.renew();
         self.changed.notify_one();
     }
 
@@ -198,87 +198,96 @@ impl Deliverer {
     /// Reads the health and the number of requests in flight, under the lock.
     pub(super) fn look<T>(&self, look: impl FnOnce(&Health, u32) -> T) -> T {
         let control = self.control();
-        look(&control.health, control.in_flight)
+        look(&control.health, control.in_flight())
     }
 
-    /// Delivers until `stop` is set, and then waits for the requests in flight.
+    fn bounds(&self) -> Bounds {
+        let definition = self.definition();
+        let lease = self.sources().iter().map(|source| source.lease).min().unwrap_or_default();
+        Bounds {
+            concurrency: definition.concurrency(),
+            is_paused: definition.is_paused,
+            lease_ms: u64::try_from(lease.as_millis()).unwrap_or(u64::MAX),
+            is_crowded: self.connector.is_crowded(),
+        }
+    }
+
+    /// Delivers until `stop` is set, and then waits for the requests in flight and reports them.
     pub(super) async fn run(self: Arc<Self>, mut stop: watch::Receiver<bool>) {
-        let mut requests = JoinSet::new();
+        let mut lanes = JoinSet::new();
+        let mut reserving: Option<Pending<Jobs>> = None;
+        let mut settling: Option<Pending<()>> = None;
         loop {
-            while requests.try_join_next().is_some() {}
-            let wait = match self.room() {
-                Grant::Now(room) => {
-                    let jobs = tokio::select! {
-                        biased;
-                        _ = stop.wait_for(|stop| *stop) => break,
-                        () = self.changed.notified() => continue,
-                        jobs = self.next_jobs(room) => jobs,
-                    };
-                    match jobs {
-                        Ok((jobs, lease)) => {
-                            self.start(jobs, lease, &mut requests).await;
-                            continue;
-                        }
-                        Err(Error::Closed) => break,
-                        Err(Error::NotAdmitted) => MEMORY_PAUSE,
-                        Err(error) => {
-                            tracing::warn!(target = self.name, %error, "no jobs can be reserved");
-                            STORE_PAUSE
-                        }
-                    }
-                }
-                Grant::At(time) => {
-                    Duration::from_millis(time.saturating_sub(self.clock.now_ms()).max(1))
-                }
-                Grant::Never => MAX_WAIT,
-            };
-            tokio::select! {
+            while lanes.try_join_next().is_some() {}
+            let plan = self.plan(reserving.is_none(), settling.is_none());
+            (0..plan.lanes).for_each(|_| drop(lanes.spawn(Arc::clone(&self).lane())));
+            self.give_back(plan.stale).await;
+            if !plan.settled.is_empty() {
+                settling = Some(Box::pin(Arc::clone(&self).settle(plan.settled)));
+            }
+            if plan.reserve > 0 {
+                let deliverer = Arc::clone(&self);
+                reserving = Some(Box::pin(async move { deliverer.next_jobs(plan.reserve).await }));
+            }
+            let jobs = tokio::select! {
+                biased;
                 _ = stop.wait_for(|stop| *stop) => break,
-                () = self.changed.notified() => {}
-                () = self.freed.notified() => {}
-                () = tokio::time::sleep(wait) => {}
+                () = self.changed.notified() => {
+                    // A reservation that waits may ask the wrong queues, or for too many jobs.
+                    reserving = None;
+                    continue;
+                }
+                () = ready(&mut settling) => continue,
+                jobs = ready(&mut reserving) => jobs,
+                () = self.news.notified() => continue,
+                () = self.sleep_until(plan.wake_at.unwrap_or(0)), if plan.wake_at.is_some() => {
+                    continue;
+                }
+            };
+            match jobs {
+                Ok((jobs, lease)) => self.accept(jobs, lease).await,
+                Err(Error::Closed) => break,
+                Err(error) => reserving = Some(self.pause(&error)),
             }
         }
-        while requests.join_next().await.is_some() {}
+        drop(reserving);
+        let waiting = self.control().stop();
+        tokio::join!(self.give_back(waiting), self.settle_last(lanes, settling));
         self.pool.clear();
+        if self.control().window.is_limited()
+            && let Err(error) = self.persist().await
+        {
+            tracing::debug!(target = self.name, %error, "the rate cannot be stored");
+        }
     }
 
-    /// Returns how many requests may be sent now, or when that may change.
-    fn room(&self) -> Grant {
-        let (now, definition) = (self.clock.now_ms(), self.definition());
-        let mut control = self.control();
-        let slots = definition.concurrency().saturating_sub(control.in_flight);
-        if definition.is_paused || slots == 0 {
-            return Grant::Never;
-        }
-        let in_flight = control.in_flight;
-        let healthy = match control.health.grant(now, in_flight) {
-            Grant::Now(requests) => requests,
-            later => return later,
+    pub(super) fn plan(&self, may_reserve: bool, may_settle: bool) -> Plan {
+        let bounds = self.bounds();
+        self.control().plan(self.clock.now_ms(), bounds, may_reserve, may_settle)
+    }
+
+    /// Returns a reservation that yields no jobs after a pause, because the last one failed.
+    fn pause(&self, error: &Error) -> Pending<Jobs> {
+        let pause = if matches!(error, Error::NotAdmitted) {
+            MEMORY_PAUSE
+        } else {
+            tracing::warn!(target = self.name, %error, "no jobs can be reserved");
+            STORE_PAUSE
         };
-        // What can wait is reserved later, together with more.
-        let lead = control.window.lead();
-        let urgent = lead / 4;
-        if control.window.allowance(now, now + urgent) == 0 {
-            let next = control.window.next();
-            return next.map_or(Grant::Never, |next| Grant::At(next.saturating_sub(urgent)));
-        }
-        let allowed = control.window.allowance(now, now + lead);
-        Grant::Now(allowed.min(slots).min(healthy).min(MAX_RESERVE))
+        Box::pin(async move {
+            tokio::time::sleep(pause).await;
+            Ok((Vec::new(), Duration::ZERO))
+        })
     }
 
     /// Reserves jobs of the next queue that has some, and waits if none has. Dropping the future
     /// releases the reserved jobs.
-    async fn next_jobs(&self, room: u32) -> Result<(Vec<Reserved>, Duration), Error> {
+    async fn next_jobs(&self, room: u32) -> Jobs {
         let sources = self.sources();
         if sources.is_empty() {
             return std::future::pending().await;
         }
-        let turn = {
-            let mut control = self.control();
-            control.turn = control.turn.wrapping_add(1);
-            control.turn
-        };
+        let turn = self.control().next_turn();
         self.pool.close_idle();
         let room = room as usize;
         let in_turn = || (0..sources.len()).map(|place| &sources[(turn + place) % sources.len()]);
@@ -304,45 +313,43 @@ impl Deliverer {
         .await
     }
 
-    /// Counts the requests, stores the count if the target has a rate, and sends the jobs.
-    async fn start(
-        self: &Arc<Self>,
-        jobs: Vec<Reserved>,
-        lease: Duration,
-        requests: &mut JoinSet<()>,
-    ) {
+    /// Counts the requests, stores the count if the target has a rate, and lets the jobs wait for
+    /// lanes.
+    async fn accept(&self, jobs: Vec<Reserved>, lease: Duration) {
         if jobs.is_empty() {
             return;
         }
-        let (mut permits, is_limited) = {
+        let (mut waiting, is_limited) = {
             let mut control = self.control();
-            let count = jobs.len() as u32;
-            control.health.granted(self.clock.now_ms(), count);
-            control.in_flight += count;
-            let epoch = control.health.epoch();
-            let mut permit = || Permit::new(self, control.window.reserve(), epoch);
-            let permits: Vec<_> = jobs.iter().map(|_| permit()).collect();
-            (permits, control.window.is_limited())
+            let waiting = control.permit(self.clock.now_ms(), jobs, lease);
+            (waiting, control.window.is_limited())
         };
         if is_limited {
             match self.persist().await {
-                Ok(until) => permits.iter_mut().for_each(|permit| permit.covered_until = until),
+                Ok(until) => waiting.iter_mut().for_each(|job| job.covered_until = until),
                 Err(error) => {
                     tracing::warn!(target = self.name, %error, "the rate cannot be stored");
-                    let leases = jobs.iter().map(|job| (job.delivery.lease, Duration::ZERO));
-                    let _ = self.queues.release_all(leases).await;
-                    drop(permits);
+                    self.control().forgo(waiting.len());
+                    self.give_back(waiting).await;
                     tokio::time::sleep(STORE_PAUSE).await;
                     return;
                 }
             }
         }
-        for (job, permit) in jobs.into_iter().zip(permits) {
-            requests.spawn(Arc::clone(self).deliver(job, lease, permit));
-        }
+        self.control().wait(self.clock.now_ms(), waiting);
     }
 
-    /// Writes health and starts to the store. Requests that are reserved now are covered until the
+    /// Releases jobs that are not sent and have no permit, back to their queues. If the store fails,
+    /// their leases expire.
+    async fn give_back(&self, jobs: Vec<Waiting>) {
+        if jobs.is_empty() {
+            return;
+        }
+        let leases = jobs.iter().map(|job| (job.reserved.delivery.lease, Duration::ZERO));
+        let _ = self.queues.release_all(leases).await;
+    }
+
+    /// Writes health and the window to the store. Requests that are reserved now are covered until the
     /// time that is returned.
     pub(super) async fn persist(&self) -> Result<u64, Error> {
         let _one_at_a_time = self.persisting.lock().await;
@@ -357,43 +364,51 @@ impl Deliverer {
         Ok(until)
     }
 
-    /// Grants a reserved request, which is about to be written.
+    /// Grants a request that is about to be written.
     pub(super) fn begin(&self, covered_until: u64) -> Begin {
         let mut control = self.control();
         let now = self.clock.now_ms();
         if control.window.is_limited() && now > covered_until {
             return Begin::NotCovered;
         }
-        match control.window.grant(now) {
+        match control.grant(now) {
             Ok(()) => Begin::Now,
             Err(Some(time)) => Begin::At(time),
             Err(None) => Begin::AfterOthers,
         }
     }
 
-    /// Returns whether the durable state covers a start now.
+    /// Returns whether the durable state covers a write now.
     pub(super) fn is_covered(&self, covered_until: u64) -> bool {
         self.clock.now_ms() <= covered_until || !self.control().window.is_limited()
     }
 
-    /// Notes that a granted request was written.
-    pub(super) fn note_start(&self) {
-        let mut control = self.control();
-        control.window.start(self.clock.now_ms());
-        let is_limited = control.window.is_limited();
-        drop(control);
-        if is_limited {
-            self.freed.notify_one();
+    /// Changes what is under way, and wakes the task if the change says so.
+    fn change(&self, change: impl FnOnce(&mut Control, u64) -> bool) {
+        let has_news = change(&mut self.control(), self.clock.now_ms());
+        if has_news {
+            self.news.notify_one();
         }
     }
 
-    pub(super) fn undo_grant(&self) {
-        self.control().window.undo();
+    /// Notes that a granted request was written. Returns the time by which it arrives.
+    pub(super) fn note_write(&self) -> u64 {
+        let mut arrives = 0;
+        self.change(|control, now| {
+            let (time, has_news) = control.written(now);
+            arrives = time;
+            has_news
+        });
+        arrives
     }
 
-    /// Returns whether the target has been neither held, stopped nor paused since an epoch.
-    pub(super) fn is_open(&self, epoch: u64) -> bool {
-        !self.definition().is_paused && self.control().health.epoch() == epoch
+    /// Notes that a written request, which was to arrive by a time, is answered.
+    pub(super) fn note_answer(&self, arrives: u64, took: Duration) {
+        self.change(|control, now| control.answered(arrives, now, took));
+    }
+
+    pub(super) fn undo_grant(&self) {
+        self.control().undo_grant();
     }
 
     pub(super) async fn sleep_until(&self, time: u64) {
@@ -404,31 +419,19 @@ impl Deliverer {
     }
 
     pub(super) fn permit_ended(&self, is_unused: bool) {
-        let mut control = self.control();
-        control.in_flight = control.in_flight.saturating_sub(1);
-        if is_unused {
-            control.window.forgo();
-        }
-        drop(control);
-        self.freed.notify_one();
+        self.change(|control, _| control.permit_ended(is_unused));
     }
 
-    /// Returns a permit for one request besides the jobs.
+    /// Returns a permit for a test request.
     ///
     /// # Errors
     ///
-    /// The time until the rate allows a request, in milliseconds, or why the start cannot be stored.
+    /// The time until the rate allows a request, in milliseconds, or why the count cannot be stored.
     pub(super) async fn permit_for_test(self: &Arc<Self>) -> Result<Permit, Result<u64, Error>> {
         let (mut permit, is_limited) = {
             let mut control = self.control();
-            let now = self.clock.now_ms();
-            if control.window.allowance(now, now) == 0 {
-                let next = control.window.next().unwrap_or(now + 1);
-                return Err(Ok(next.saturating_sub(now)));
-            }
-            control.in_flight += 1;
-            let free_at = control.window.reserve();
-            (Permit::new(self, free_at, control.health.epoch()), control.window.is_limited())
+            control.permit_for_test(self.clock.now_ms()).map_err(Ok)?;
+            (Permit::new(self, 0), control.window.is_limited())
         };
         if is_limited {
             permit.covered_until = self.persist().await.map_err(Err)?;
@@ -436,25 +439,43 @@ impl Deliverer {
         Ok(permit)
     }
 
+    /// Returns the definition for the next request on a connection.
+    pub(super) fn prepare(&self, kept: &mut Kept) -> Arc<Definition> {
+        self.pool.prepare(kept);
+        self.definition()
+    }
+
     pub(super) async fn send(
         &self,
         definition: &Definition,
         deadline: tokio::time::Instant,
         start: &mut Starting<'_>,
+        kept: &mut Kept,
     ) -> (Option<SocketAddr>, Result<Answer, NoAnswer>) {
-        self.pool.send(&self.connector, definition, deadline, start).await
+        self.pool.send(&self.connector, definition, deadline, start, kept).await
     }
 
-    /// Sends one job, and reports the outcome to its queue.
-    async fn deliver(self: Arc<Self>, job: Reserved, lease: Duration, mut permit: Permit) {
-        let Reserved { delivery, share } = job;
-        if !permit.is_free().await {
-            // Expires by itself if the store fails.
-            let _ = self.queues.release(delivery.lease, Duration::ZERO).await;
-            return;
+    /// Sends jobs one after the other, on one connection, as long as there are any.
+    async fn lane(self: Arc<Self>) {
+        let mut lane = Lane { deliverer: &self, is_running: true };
+        let mut kept = Kept::default();
+        loop {
+            let bounds = self.bounds();
+            let job = self.control().take(self.clock.now_ms(), bounds);
+            let Some(job) = job else { break };
+            self.deliver(job, &mut kept).await;
         }
+        lane.is_running = false;
+        self.pool.take_over(kept);
+    }
+
+    /// Sends one job, and adds the outcome to those that are reported to the queue.
+    async fn deliver(self: &Arc<Self>, job: Waiting, kept: &mut Kept) {
+        let Waiting { reserved: Reserved { delivery, share }, lease, covered_until, epoch, .. } =
+            job;
+        let mut permit = Permit::new(self, covered_until);
         self.telemetry.delivered([&delivery], Receiver::Target(&self.name));
-        let definition = self.definition();
+        let definition = self.prepare(kept);
         let began = tokio::time::Instant::now();
         let deadline = began + definition.timeout;
         let mut start = Starting {
@@ -462,26 +483,23 @@ impl Deliverer {
             definition: &definition,
             message: Message::of(&delivery.job),
             traceparent: self.telemetry.traceparent(&delivery),
-            attempt: None,
+            is_kept: false,
+            sent: None,
         };
-        let sending = self.send(&definition, deadline, &mut start);
+        let sending = self.send(&definition, deadline, &mut start, kept);
         let (_, outcome) = if definition.timeout <= lease / 3 {
             sending.await
         } else {
             self.keep_lease(delivery.lease, lease, sending).await
         };
         let took = began.elapsed();
-        let epoch = permit.epoch;
         let verdict = self.judge(&outcome, epoch).await;
         self.responses.add(super::wall_clock_ms(), took, &verdict, &outcome);
-        drop(permit);
-        self.settle(&delivery, &definition, verdict, took).await;
-        drop(share);
-        // The next job may have waited for this memory.
-        self.freed.notify_one();
+        let settled = Settled::new(&delivery, share, &definition, verdict, took);
+        self.change(|control, now| control.settle(now, settled));
     }
 
-    /// Extends a lease each third of its length while something runs.
+    /// Runs `work`, and extends the lease after each third of its length meanwhile.
     async fn keep_lease<T>(
         &self,
         lease: Lease,
@@ -517,19 +535,19 @@ impl Deliverer {
             let health = &mut control.health;
             let (before, state_before) = (health.mode().clone(), health.state());
             match &verdict {
-                Verdict::Failed { error, is_trouble: true, .. } => {
-                    health.troubled(now, epoch, error, random());
+                Verdict::Failed { why, is_trouble: true, .. } => {
+                    health.troubled(now, epoch, why, random());
                 }
                 // The target answers: a job that it refuses does not keep it held.
                 Verdict::Done(_) | Verdict::Failed { .. } => health.succeeded(now, epoch),
-                Verdict::Hold { wait_ms, reason } => {
-                    health.asked_to_wait(now, *wait_ms, reason, random());
+                Verdict::Hold { wait_ms, why } => {
+                    health.asked_to_wait(now, *wait_ms, why, random());
                 }
-                Verdict::Stop { reason } => health.stop(reason),
+                Verdict::Stop { why } => health.stop(why),
             }
             let state = health.state();
             let told =
-                (state != state_before).then(|| (state, health.reason().0.map(str::to_owned)));
+                (state != state_before).then(|| (state, health.why().map(|why| why.text.clone())));
             (before != *health.mode(), told)
         };
         if let Some((state, reason)) = told {
@@ -546,74 +564,26 @@ impl Deliverer {
         }
         verdict
     }
+}
 
-    /// Reports the outcome of a job to its queue.
-    async fn settle(
-        &self,
-        delivery: &Delivery,
-        definition: &Definition,
-        verdict: Verdict,
-        took: Duration,
-    ) {
-        let (lease, job) = (delivery.lease, &delivery.job);
-        let count = match &verdict {
-            Verdict::Done(_) => &self.counts.delivered,
-            Verdict::Failed { .. } => &self.counts.failed,
-            Verdict::Hold { .. } | Verdict::Stop { .. } => &self.counts.held,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
-        for attempt in 1..=SETTLE_ATTEMPTS {
-            let told = match &verdict {
-                Verdict::Done(None) => self.queues.ack(lease).await,
-                Verdict::Done(Some(result)) => {
-                    self.queues.ack_with_result(lease, result.clone()).await
-                }
-                Verdict::Failed { error, detail, is_final, .. } => {
-                    let is_last = job.max_attempts.is_none()
-                        && definition.max_attempts.is_some_and(|most| job.attempts >= most);
-                    let retry = match (&job.retry, &definition.retry) {
-                        _ if *is_final || is_last => Retry::Never,
-                        (None, Some(policy)) => Retry::After(policy.delay(job.id, job.attempts)),
-                        _ => Retry::ByPolicy,
-                    };
-                    let text = format!("{error} (after {} ms)", took.as_millis());
-                    let failing = match detail {
-                        Some(detail) => self.queues.fail_with_detail(lease, text, &**detail, retry),
-                        None => self.queues.fail(lease, text, retry),
-                    };
-                    failing.await.map(drop)
-                }
-                Verdict::Hold { .. } | Verdict::Stop { .. } => {
-                    self.queues.release(lease, Duration::ZERO).await
-                }
-            };
-            match told {
-                Ok(()) => {
-                    self.telemetry.ended(lease, &outcome(&verdict));
-                    return;
-                }
-                Err(error @ (Error::StaleLease { .. } | Error::NotFound(_))) => {
-                    tracing::debug!(target = self.name, %error, "a delivery came too late");
-                    return;
-                }
-                Err(error) => {
-                    tracing::warn!(target = self.name, job = %job.id, %error, attempt,
-                        "the outcome of a delivery was not reported to its queue");
-                    if matches!(error, Error::Closed) {
-                        return;
-                    }
-                    tokio::time::sleep(STORE_PAUSE).await;
-                }
-            }
+/// A guard that notices a lane that panics or is dropped.
+struct Lane<'a> {
+    deliverer: &'a Deliverer,
+    is_running: bool,
+}
+
+impl Drop for Lane<'_> {
+    fn drop(&mut self) {
+        if self.is_running {
+            self.deliverer.control().lane_lost();
         }
     }
 }
 
-/// How a verdict ends the attempt in its trace.
-fn outcome(verdict: &Verdict) -> Outcome {
-    match verdict {
-        Verdict::Done(_) => Outcome::Acked,
-        Verdict::Failed { error, .. } => Outcome::Failed(error.clone(), None),
-        Verdict::Hold { .. } | Verdict::Stop { .. } => Outcome::Released,
-    }
+/// Waits for a future, and removes it once it is ready. Never ends if there is none.
+pub(super) async fn ready<T>(pending: &mut Option<Pending<T>>) -> T {
+    let Some(future) = pending else { return std::future::pending().await };
+    let output = future.await;
+    *pending = None;
+    output
 }

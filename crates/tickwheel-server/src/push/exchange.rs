@@ -71,12 +71,21 @@ impl Stream {
 }
 
 /// A request as it goes over the wire.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Outgoing {
     /// The request line and the headers; a short body follows at once.
     pub(super) head: Vec<u8>,
+    /// The length of request line and headers.
+    pub(super) lines: usize,
     /// A long body.
     pub(super) body: Bytes,
+}
+
+impl Outgoing {
+    /// The body, wherever it is.
+    pub(super) fn content(&self) -> &[u8] {
+        if self.body.is_empty() { &self.head[self.lines..] } else { &self.body }
+    }
 }
 
 /// The beginning of a response.
@@ -371,7 +380,8 @@ mod tests {
             }
         });
         let mut wire = Wire::new(Stream::Plain(stream));
-        let request = Outgoing { head: b"GET / HTTP/1.1\r\n\r\n".to_vec(), body: Bytes::new() };
+        let request =
+            Outgoing { head: b"GET / HTTP/1.1\r\n\r\n".to_vec(), lines: 18, body: Bytes::new() };
         let written = wire.begin(&request, || true).await.unwrap().unwrap();
         let head = wire.finish(&request, written).await?;
         let mut body = BytesMut::new();
@@ -450,7 +460,7 @@ mod tests {
         let (mut other, _) = listener.accept().await.unwrap();
         let mut wire = Wire::new(Stream::Plain(stream));
         let body = Bytes::from(vec![b'x'; 64 << 20]);
-        let request = Outgoing { head: b"POST / HTTP/1.1\r\n\r\n".to_vec(), body };
+        let request = Outgoing { head: b"POST / HTTP/1.1\r\n\r\n".to_vec(), lines: 19, body };
         other.write_all(b"HTTP/1.1 413 X\r\ncontent-length: 0\r\n\r\n").await.unwrap();
         let written = wire.begin(&request, || true).await.unwrap().unwrap();
         let head = wire.finish(&request, written).await.unwrap();
@@ -464,7 +474,7 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut other, _) = listener.accept().await.unwrap();
         let mut wire = Wire::new(Stream::Plain(stream));
-        let request = Outgoing { head: b"GET /".to_vec(), body: Bytes::new() };
+        let request = Outgoing { head: b"GET /".to_vec(), lines: 5, body: Bytes::new() };
         assert_eq!(wire.begin(&request, || false).await.unwrap(), None);
         assert!(wire.is_idle());
         drop(wire);

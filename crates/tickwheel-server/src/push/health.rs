@@ -15,8 +15,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::why::Why;
 use super::window::Window;
-use crate::api::TargetState;
+use crate::api::{TargetCauseCode, TargetState};
 
 /// Failures in a row after which a target is held.
 const FAILURES_TO_HOLD: u32 = 5;
@@ -37,15 +38,18 @@ pub(super) enum Mode {
     Active,
     Slow {
         level: u32,
-        reason: String,
+        #[serde(flatten)]
+        why: Why,
     },
     Held {
         until_ms: u64,
         pause_ms: u64,
-        reason: String,
+        #[serde(flatten)]
+        why: Why,
     },
     Stopped {
-        reason: String,
+        #[serde(flatten)]
+        why: Why,
     },
 }
 
@@ -90,11 +94,11 @@ impl Health {
             recent: (0, 0, 0),
         };
         match mode {
-            Mode::Slow { level, reason } => health.slow_down_to(level, reason, now),
-            Mode::Held { until_ms, pause_ms, reason } => {
+            Mode::Slow { level, why } => health.slow_down_to(level, why, now),
+            Mode::Held { until_ms, pause_ms, why } => {
                 let until_ms = until_ms.min(now + MAX_RETRY_AFTER_MS * 11 / 10);
                 health.last_pause_ms = pause_ms.min(MAX_PAUSE_MS);
-                health.mode = Mode::Held { until_ms, pause_ms, reason };
+                health.mode = Mode::Held { until_ms, pause_ms, why };
             }
             mode => health.mode = mode,
         }
@@ -142,7 +146,7 @@ impl Health {
             _ => (second, requests, 0),
         };
         if matches!(self.mode, Mode::Slow { .. }) {
-            (0..requests).for_each(|_| self.ramp.start(now));
+            (0..requests).for_each(|_| self.ramp.arrives(now));
         }
     }
 
@@ -153,17 +157,17 @@ impl Health {
         }
         self.failures = 0;
         match &self.mode {
-            Mode::Held { reason, .. } => {
-                let reason = format!("recovering: {reason}");
-                self.slow_down_to(0, reason, now);
+            Mode::Held { why, .. } => {
+                let why = why.recovering();
+                self.slow_down_to(0, why, now);
             }
-            Mode::Slow { level, reason } if now >= self.since_ms + SECOND => {
-                let (level, reason) = (level + 1, reason.clone());
+            Mode::Slow { level, why } if now >= self.since_ms + SECOND => {
+                let (level, why) = (level + 1, why.clone());
                 if level >= ACTIVE_LEVEL {
                     self.mode = Mode::Active;
                     self.last_pause_ms = 0;
                 } else {
-                    self.slow_down_to(level, reason, now);
+                    self.slow_down_to(level, why, now);
                 }
             }
             _ => {}
@@ -171,7 +175,7 @@ impl Health {
     }
 
     /// A request of this epoch failed in a way that says something about the target.
-    pub(super) fn troubled(&mut self, now: u64, epoch: u64, why: &str, jitter: u64) {
+    pub(super) fn troubled(&mut self, now: u64, epoch: u64, why: &Why, jitter: u64) {
         if epoch != self.epoch {
             return;
         }
@@ -188,29 +192,29 @@ impl Health {
             Mode::Slow { level, .. } => Some(level.saturating_sub(1)),
         };
         if let Some(level) = level {
-            self.slow_down_to(level, why.to_owned(), now);
+            self.slow_down_to(level, why.clone(), now);
         } else {
             let pause = (self.last_pause_ms * 2).clamp(FIRST_PAUSE_MS, MAX_PAUSE_MS);
             self.last_pause_ms = pause;
-            self.hold(now + pause + jitter % (pause / 10 + 1), pause, why.to_owned());
+            self.hold(now + pause + jitter % (pause / 10 + 1), pause, why.clone());
         }
     }
 
     /// The target asked for a pause, with `Retry-After`.
-    pub(super) fn asked_to_wait(&mut self, now: u64, wait_ms: u64, why: &str, jitter: u64) {
+    pub(super) fn asked_to_wait(&mut self, now: u64, wait_ms: u64, why: &Why, jitter: u64) {
         let wait = wait_ms.clamp(FIRST_PAUSE_MS, MAX_RETRY_AFTER_MS);
         let until = now + wait + jitter % (wait / 10 + 1);
         match &mut self.mode {
             Mode::Stopped { .. } => {}
             // Several requests were out: the longest wait holds.
             Mode::Held { until_ms, .. } if *until_ms > now => *until_ms = until.max(*until_ms),
-            _ => self.hold(until, self.last_pause_ms, why.to_owned()),
+            _ => self.hold(until, self.last_pause_ms, why.clone()),
         }
     }
 
-    pub(super) fn stop(&mut self, why: &str) {
+    pub(super) fn stop(&mut self, why: &Why) {
         self.epoch += 1;
-        self.mode = Mode::Stopped { reason: why.to_owned() };
+        self.mode = Mode::Stopped { why: why.clone() };
     }
 
     /// Starts again, slowly.
@@ -219,29 +223,36 @@ impl Health {
             self.last_pause_ms = 0;
             self.failures = 0;
             self.epoch += 1;
-            self.slow_down_to(0, "resumed".to_owned(), now);
+            self.slow_down_to(0, Why::new(TargetCauseCode::Resumed, "", "resumed"), now);
         }
     }
 
-    fn hold(&mut self, until_ms: u64, pause_ms: u64, reason: String) {
+    fn hold(&mut self, until_ms: u64, pause_ms: u64, why: Why) {
         self.epoch += 1;
         self.failures = 0;
-        self.mode = Mode::Held { until_ms, pause_ms, reason };
+        self.mode = Mode::Held { until_ms, pause_ms, why };
     }
 
-    fn slow_down_to(&mut self, level: u32, reason: String, now: u64) {
+    fn slow_down_to(&mut self, level: u32, why: Why, now: u64) {
         let level = level.min(ACTIVE_LEVEL - 1);
         self.ramp.set_limit(Some((1 << level, SECOND)));
         self.since_ms = now;
-        self.mode = Mode::Slow { level, reason };
+        self.mode = Mode::Slow { level, why };
     }
 
-    /// Why it is not active, and when it is tried again.
-    pub(super) fn reason(&self) -> (Option<&str>, Option<u64>) {
+    /// Returns why it is not active.
+    pub(super) fn why(&self) -> Option<&Why> {
         match &self.mode {
-            Mode::Active => (None, None),
-            Mode::Slow { reason, .. } | Mode::Stopped { reason } => (Some(reason), None),
-            Mode::Held { reason, until_ms, .. } => (Some(reason), Some(*until_ms)),
+            Mode::Active => None,
+            Mode::Slow { why, .. } | Mode::Held { why, .. } | Mode::Stopped { why } => Some(why),
+        }
+    }
+
+    /// Returns when a held target is tried again.
+    pub(super) fn next_probe_ms(&self) -> Option<u64> {
+        match &self.mode {
+            Mode::Held { until_ms, .. } => Some(*until_ms),
+            _ => None,
         }
     }
 }
@@ -250,22 +261,26 @@ impl Health {
 mod tests {
     use super::*;
 
+    fn why(text: &str) -> Why {
+        Why::new(TargetCauseCode::Answered, text, text)
+    }
+
     fn held_until(health: &Health) -> u64 {
-        health.reason().1.expect("it is held")
+        health.next_probe_ms().expect("it is held")
     }
 
     #[test]
     fn pauses_grow_and_a_probe_goes_alone() {
         let mut health = Health::new(Mode::Active, 0);
         for failure in 1..FAILURES_TO_HOLD {
-            health.troubled(0, 0, "refused", 0);
+            health.troubled(0, 0, &why("refused"), 0);
             assert_eq!(health.state(), TargetState::Slow, "after failure {failure}");
         }
-        health.troubled(0, 0, "refused", 0);
+        health.troubled(0, 0, &why("refused"), 0);
         let mut now = held_until(&health);
         assert_eq!(now, FIRST_PAUSE_MS);
         // Answers to requests from before the hold change nothing.
-        health.troubled(1, 0, "refused", 0);
+        health.troubled(1, 0, &why("refused"), 0);
         health.succeeded(1, 0);
         assert_eq!(held_until(&health), now);
         assert_eq!(health.grant(now - 1, 0), Grant::At(now));
@@ -273,7 +288,7 @@ mod tests {
         for _ in 0..12 {
             assert_eq!(health.grant(now, 0), Grant::Now(1));
             assert_eq!(health.grant(now, 1), Grant::Never);
-            health.troubled(now, health.epoch(), "refused", 0);
+            health.troubled(now, health.epoch(), &why("refused"), 0);
             pause = (pause * 2).min(MAX_PAUSE_MS);
             assert_eq!(held_until(&health), now + pause);
             now += pause;
@@ -283,7 +298,7 @@ mod tests {
 
     #[test]
     fn the_rate_ramps_up_after_a_successful_probe() {
-        let held = Mode::Held { until_ms: 5, pause_ms: 1_000, reason: "refused".into() };
+        let held = Mode::Held { until_ms: 5, pause_ms: 1_000, why: why("refused") };
         let mut health = Health::new(held, 0);
         let mut now = 10;
         health.succeeded(now, 0);
@@ -305,19 +320,19 @@ mod tests {
     fn trouble_halves_the_rate() {
         let mut health = Health::new(Mode::Active, 0);
         health.granted(500, 64);
-        health.troubled(600, 0, "502", 0);
-        assert_eq!(health.mode(), &Mode::Slow { level: 5, reason: "502".into() });
+        health.troubled(600, 0, &why("502"), 0);
+        assert_eq!(health.mode(), &Mode::Slow { level: 5, why: why("502") });
         health.succeeded(700, 0);
-        health.troubled(800, 0, "502", 0);
-        assert_eq!(health.mode(), &Mode::Slow { level: 4, reason: "502".into() });
+        health.troubled(800, 0, &why("502"), 0);
+        assert_eq!(health.mode(), &Mode::Slow { level: 4, why: why("502") });
     }
 
     #[test]
     fn a_wait_is_capped_and_the_longest_holds() {
         let mut health = Health::new(Mode::Active, 0);
-        health.asked_to_wait(0, u64::MAX / 2, "429", 0);
+        health.asked_to_wait(0, u64::MAX / 2, &why("429"), 0);
         assert_eq!(held_until(&health), MAX_RETRY_AFTER_MS);
-        health.asked_to_wait(1, 5_000, "429", 0);
+        health.asked_to_wait(1, 5_000, &why("429"), 0);
         assert_eq!(held_until(&health), MAX_RETRY_AFTER_MS);
         let stored = health.mode().clone();
         assert_eq!(held_until(&Health::new(stored, 0)), MAX_RETRY_AFTER_MS);
@@ -326,12 +341,28 @@ mod tests {
     #[test]
     fn a_stopped_target_gets_nothing_until_it_is_resumed() {
         let mut health = Health::new(Mode::Active, 0);
-        health.stop("410");
+        health.stop(&why("410"));
         assert_eq!(health.grant(u64::MAX / 2, 0), Grant::Never);
         health.succeeded(9, 0);
-        health.troubled(9, health.epoch(), "502", 0);
+        health.troubled(9, health.epoch(), &why("502"), 0);
         assert_eq!(health.state(), TargetState::Stopped);
         health.resume(9);
         assert_eq!(health.grant(9, 0), Grant::Now(1));
+    }
+
+    #[test]
+    fn a_stored_mode_keeps_its_cause_and_one_without_a_cause_is_read() {
+        let mut health = Health::new(Mode::Active, 0);
+        health.asked_to_wait(0, 5_000, &why("429"), 0);
+        let stored = serde_json::to_string(health.mode()).unwrap();
+        let mut health = Health::new(serde_json::from_str(&stored).unwrap(), 0);
+        assert_eq!(health.why(), Some(&why("429")));
+        health.succeeded(9_000, 0);
+        let recovering = health.why().unwrap();
+        assert_eq!(recovering.text, "recovering: 429");
+        assert!(recovering.cause.as_ref().unwrap().recovering);
+        let old = r#"{"stopped": {"reason": "answered 410 Gone"}}"#;
+        let health = Health::new(serde_json::from_str(old).unwrap(), 0);
+        assert_eq!(health.why().unwrap().text, "answered 410 Gone");
     }
 }

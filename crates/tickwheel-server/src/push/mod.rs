@@ -5,13 +5,16 @@
 //! | `definition` | what a target is |
 //! | `url`, `request`, `signature` | the request of one attempt |
 //! | `response`, `responses` | what an answer means, and the last answers |
+//! | `why` | why a request failed, for people and for programs |
 //! | `allow`, `connection` | which addresses may be dialled, and dialling them |
 //! | `exchange` | HTTP on one connection |
-//! | `window` | requests in any window |
+//! | `window` | the rate: how many requests a target gets in any window |
 //! | `health` | holds, probes and the ramp after them |
 //! | `charge` | the memory of jobs on their way |
 //! | `permit` | the right to send one request |
-//! | `deliverer` | the task of one target |
+//! | `control` | what a target has under way, and what it may get next |
+//! | `deliverer` | the task of one target, and its lanes |
+//! | `settlement` | reporting outcomes to the queue |
 //! | `test` | one request by hand, with everything about it |
 //! | `watch` | streams of what happens to targets |
 //!
@@ -20,6 +23,7 @@
 pub(crate) mod allow;
 mod charge;
 mod connection;
+mod control;
 mod definition;
 mod deliverer;
 mod exchange;
@@ -28,20 +32,22 @@ mod permit;
 mod request;
 mod response;
 mod responses;
+mod settlement;
 mod signature;
 mod test;
 mod url;
 pub(crate) mod watch;
+mod why;
 mod window;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use tickwheel_queue::{Error, Queues};
 use tokio::sync::{broadcast, watch as watching};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::rustls::ClientConfig;
 
 pub(crate) use self::connection::tls_client_for_the_web;
@@ -61,12 +67,15 @@ use crate::telemetry::Telemetry;
 /// How long old secrets also sign after a new one was added: by default, and at most.
 const KEEP_OLD: Duration = Duration::from_secs(24 * 3_600);
 const MAX_KEEP_OLD: Duration = Duration::from_secs(30 * 24 * 3_600);
+/// How long a stop waits for the commit of the last outcomes after the grace. Closing the queue
+/// commits them as well.
+const MAX_LAST_REPORT: Duration = Duration::from_millis(250);
 /// Changes of states that are kept for a slow listener.
 const MAX_CHANGES: usize = 256;
 /// Secrets that sign at the same time.
 const MAX_SECRETS: usize = 8;
 
-/// Milliseconds since 1970 that grow steadily, whatever is done to the clock of the machine.
+/// A monotonic clock in milliseconds since 1970. Setting the wall clock does not change it.
 #[derive(Clone, Copy, Debug)]
 struct SteadyClock {
     began: Instant,
@@ -88,9 +97,16 @@ fn wall_clock_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Random bits for jitter and span ids. Predictable ones do no harm there.
+/// Returns random bits for jitter and span ids (`SplitMix64`). They may be predictable, so the system
+/// is asked only for the seed.
 fn random() -> u64 {
-    getrandom::u64().unwrap_or_else(|_| wall_clock_ms())
+    static STATE: OnceLock<AtomicU64> = OnceLock::new();
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+    let seed = || AtomicU64::new(getrandom::u64().unwrap_or_else(|_| wall_clock_ms()));
+    let mut bits = STATE.get_or_init(seed).fetch_add(STEP, Ordering::Relaxed);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
 }
 
 /// All targets, and the tasks that deliver to them.
@@ -158,7 +174,8 @@ impl Push {
         Ok(push)
     }
 
-    /// Stops all deliveries and waits for the requests in flight, at most until `grace` is ready.
+    /// Stops all deliveries and waits for the requests in flight, at most until `grace` is ready. Then
+    /// reports the outcomes that are known.
     pub(crate) async fn stop(&self, grace: impl Future<Output = ()>) {
         let mut running = {
             let mut running = self.running.write().unwrap_or_else(PoisonError::into_inner);
@@ -176,11 +193,17 @@ impl Push {
             () = all => return,
             () = grace => {}
         }
+        let mut reporting = JoinSet::new();
         for (_, target) in running {
             target.task.abort();
             if !target.task.is_finished() {
                 let _ = target.task.await;
             }
+            reporting.spawn(target.deliverer.settle_rest());
+        }
+        let reported = async { while reporting.join_next().await.is_some() {} };
+        if tokio::time::timeout(MAX_LAST_REPORT, reported).await.is_err() {
+            tracing::warn!("the commit of the last outcomes of push delivery takes long");
         }
     }
 
@@ -319,7 +342,7 @@ impl Push {
         Ok(Target { secret: Some(text), ..self.show(name)? })
     }
 
-    /// Pauses deliveries, or resumes them: also those to a target that is held or stopped.
+    /// Pauses or resumes deliveries. Resuming also ends a hold or a stop.
     pub(crate) async fn set_paused(&self, name: &str, paused: bool) -> Result<Target, Failure> {
         let _one_at_a_time = self.changing.lock().await;
         let mut stored = self.with(name, |target| target.stored.clone())?;
@@ -373,19 +396,19 @@ impl Running {
     }
 
     fn shown(&self, name: &str) -> Target {
-        let (state, reason, next_probe_ms, in_flight) = self.deliverer.look(|health, in_flight| {
-            let (reason, probe) = health.reason();
-            (health.state(), reason.map(str::to_owned), probe, u64::from(in_flight))
+        let (state, why, next_probe_ms, in_flight) = self.deliverer.look(|health, in_flight| {
+            (health.state(), health.why().cloned(), health.next_probe_ms(), u64::from(in_flight))
         });
         let is_paused = self.stored.paused;
-        let load = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let counts = &self.deliverer.counts;
         let now = wall_clock_ms();
         Target {
             name: name.to_owned(),
             settings: without_credentials(self.stored.settings.clone()),
             state: if is_paused { TargetState::Paused } else { state },
-            reason,
+            reason: why.as_ref().map(|why| why.text.clone()),
+            cause: why.and_then(|why| why.cause),
             next_probe: next_probe_ms.map(crate::api::rfc3339),
             next_probe_ms,
             queues: self.deliverer.sources().iter().map(|it| it.queue.clone()).collect(),

@@ -1,51 +1,46 @@
 //! The right to send one request: a place among those in flight, and one in the window.
 //!
-//! Dropping a permit frees its place. A request that was not written does not count in the window.
+//! Dropping a permit frees its place among the requests in flight. A request that was not written
+//! does not count in the window.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::connection::Start;
 use super::definition::Definition;
 use super::deliverer::{Begin, Deliverer};
 use super::exchange::Outgoing;
-use super::request::{Attempt, Message, traceparent};
+use super::request::{Message, request, traceparent};
 use super::response::NoAnswer;
+use super::why::Why;
 
 /// How long a request waits for others that are being written.
 const WRITE_PAUSE: Duration = Duration::from_millis(1);
 
+/// The right to send one request.
 pub(super) struct Permit {
     deliverer: Arc<Deliverer>,
     phase: Phase,
-    /// When its place in the window is free, in milliseconds.
-    free_at: u64,
-    /// The durable state counts the request as started up to this time, in milliseconds.
+    /// The durable state counts the request as written up to this time, in milliseconds.
     pub(super) covered_until: u64,
-    /// The epoch of the target's health in which it was given.
-    pub(super) epoch: u64,
 }
 
-/// The moments that `window` tells of.
+/// How far the request is: see `window`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Reserved,
     Granted,
-    Started,
+    /// With the time by which the request arrives unless it is answered before, and the time of the
+    /// write.
+    Written(u64, Instant),
+    Answered,
 }
 
 impl Permit {
-    /// A permit for a place that was reserved.
-    pub(super) fn new(deliverer: &Arc<Deliverer>, free_at: u64, epoch: u64) -> Self {
+    /// Creates a permit for a place that was reserved.
+    pub(super) fn new(deliverer: &Arc<Deliverer>, covered_until: u64) -> Self {
         let deliverer = Arc::clone(deliverer);
-        Self { deliverer, phase: Phase::Reserved, free_at, covered_until: 0, epoch }
-    }
-
-    /// Waits until the place in the window is free. Returns `false` if the target was held, stopped
-    /// or paused meanwhile.
-    pub(super) async fn is_free(&self) -> bool {
-        self.deliverer.sleep_until(self.free_at).await;
-        self.deliverer.is_open(self.epoch)
+        Self { deliverer, phase: Phase::Reserved, covered_until }
     }
 
     /// Takes the place, once the durable state covers it.
@@ -61,7 +56,9 @@ impl Permit {
                 // Connecting took longer than the state covers.
                 Begin::NotCovered => {
                     self.covered_until = self.deliverer.persist().await.map_err(|error| {
-                        NoAnswer::Unreachable(format!("the rate cannot be stored: {error}"))
+                        NoAnswer::Unreachable(Why::other(format!(
+                            "the rate cannot be stored: {error}"
+                        )))
                     })?;
                 }
             }
@@ -72,22 +69,23 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         if self.phase == Phase::Granted {
-            // It may have been written in part.
-            self.deliverer.note_start();
+            // A part of it may have been written.
+            self.deliverer.note_write();
         }
         self.deliverer.permit_ended(self.phase == Phase::Reserved);
     }
 }
 
-/// The start of one attempt: the request is built, signed and stamped at that moment.
+/// The start of one attempt, which builds and signs the request with the current time.
 pub(super) struct Starting<'a> {
     pub(super) permit: &'a mut Permit,
     pub(super) definition: &'a Definition,
     pub(super) message: Message<'a>,
     /// The header `traceparent`, if the delivery is traced.
     pub(super) traceparent: Option<String>,
-    /// What was sent.
-    pub(super) attempt: Option<Attempt>,
+    /// Whether the request is kept in `sent`.
+    pub(super) is_kept: bool,
+    pub(super) sent: Option<Outgoing>,
 }
 
 impl Start for Starting<'_> {
@@ -97,9 +95,12 @@ impl Start for Starting<'_> {
             Some(traceparent) => traceparent.clone(),
             None => traceparent(&self.message, super::random()),
         };
-        let attempt = Attempt::new(self.definition, &self.message, now, &traceparent)?;
-        let request = attempt.outgoing();
-        self.attempt = Some(attempt);
+        // Secrets that were replaced while the connection was made sign as well.
+        let latest = self.permit.deliverer.definition();
+        let request = request(self.definition, &latest.signer, &self.message, now, &traceparent)?;
+        if self.is_kept {
+            self.sent = Some(request.clone());
+        }
         self.permit.begin().await?;
         Ok(request)
     }
@@ -108,9 +109,15 @@ impl Start for Starting<'_> {
         self.permit.deliverer.is_covered(self.permit.covered_until)
     }
 
-    fn started(&mut self) {
-        self.permit.deliverer.note_start();
-        self.permit.phase = Phase::Started;
+    fn written(&mut self) {
+        self.permit.phase = Phase::Written(self.permit.deliverer.note_write(), Instant::now());
+    }
+
+    fn answered(&mut self) {
+        if let Phase::Written(arrives, written) = self.permit.phase {
+            self.permit.deliverer.note_answer(arrives, written.elapsed());
+            self.permit.phase = Phase::Answered;
+        }
     }
 
     fn undo(&mut self) {

@@ -1,20 +1,22 @@
 //! The request of one attempt.
 
-use std::io::Write;
-
-use axum::http::header::{CONTENT_TYPE, HOST, USER_AGENT};
+use axum::http::header::{CONTENT_TYPE, USER_AGENT};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use bytes::Bytes;
 use tickwheel_queue::{Job, JobId, Time};
 
-use super::definition::{Definition, HIDDEN, is_credential};
+use super::definition::{Definition, HIDDEN, MAX_HEADERS, is_credential};
 use super::exchange::Outgoing;
 use super::response::NoAnswer;
+use super::signature::Signer;
+use super::why::Why;
 use crate::api::HeaderLine;
 
 /// A body up to this size is written together with the headers.
 const MAX_COPIED_BYTES: usize = 16 << 10;
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+/// Bytes of a usual request before its body.
+const HEAD_BYTES: usize = 1 << 10;
+const TRACEPARENT: &str = "traceparent";
 
 /// The parts of a job that a request carries.
 #[derive(Clone, Copy, Debug)]
@@ -47,86 +49,98 @@ impl<'a> Message<'a> {
     }
 }
 
-/// A request as it is sent.
-#[derive(Clone, Debug)]
-pub(super) struct Attempt {
-    pub(super) method: Method,
-    pub(super) path: String,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+/// Builds the request for a job. `now_ms` is the time of the attempt.
+pub(super) fn request(
+    definition: &Definition,
+    signer: &Signer,
+    message: &Message<'_>,
+    now_ms: u64,
+    traceparent: &str,
+) -> Result<Outgoing, NoAnswer> {
+    let path = definition.endpoint.path_for(message);
+    let path = path.map_err(|why| NoAnswer::Impossible(Why::other(why)))?;
+    let is_get = definition.method == Method::GET;
+    let body = if is_get { &Bytes::new() } else { message.payload };
+    let mut lines = Lines(Vec::with_capacity(HEAD_BYTES + body.len().min(MAX_COPIED_BYTES)));
+    for part in [definition.method.as_str(), " ", &path, " HTTP/1.1\r\n"] {
+        lines.0.extend_from_slice(part.as_bytes());
+    }
+    lines.add("host", &definition.endpoint.authority)?;
+    // A header of the target replaces one of the job, and either replaces a default.
+    let is_fixed = |name: &str| definition.headers.iter().any(|(it, _)| it == name);
+    let is_given = |name: &str| {
+        let is_forwarded = definition.forward.iter().any(|it| it == name);
+        is_fixed(name) || is_forwarded && message.header(name).is_some()
+    };
+    if !is_given(USER_AGENT.as_str()) {
+        lines.add("user-agent", concat!("tickwheel/", env!("CARGO_PKG_VERSION")))?;
+    }
+    if !is_get && !is_given(CONTENT_TYPE.as_str()) {
+        let kind = message.header("content-type").unwrap_or("application/octet-stream");
+        lines.add("content-type", kind)?;
+    }
+    for (place, name) in definition.forward.iter().enumerate() {
+        let is_first = !definition.forward[..place].contains(name);
+        let is_wanted = is_first && !is_fixed(name.as_str()) && name != TRACEPARENT;
+        if let Some(text) = message.header(name.as_str()).filter(|_| is_wanted) {
+            lines.add(name.as_str(), text)?;
+        }
+    }
+    for (name, value) in definition.headers.iter().filter(|(name, _)| name != TRACEPARENT) {
+        for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+            lines.0.extend_from_slice(part);
+        }
+    }
+    let id = message.id.to_string();
+    lines.add(TRACEPARENT, traceparent)?;
+    lines.add("tickwheel-queue", message.queue)?;
+    lines.add("tickwheel-attempt", &message.attempt.to_string())?;
+    lines.add("tickwheel-due", &crate::api::rfc3339(message.due.as_millis()))?;
+    lines.add("webhook-timestamp", &(now_ms / 1_000).to_string())?;
+    lines.add("webhook-signature", &signer.sign(&id, now_ms, body))?;
+    lines.add("webhook-id", &id)?;
+    if !is_get {
+        lines.add("content-length", &body.len().to_string())?;
+    }
+    Ok(lines.end(body))
 }
 
-impl Attempt {
-    /// Builds the request for a job. `now_ms` is the time of the attempt.
-    pub(super) fn new(
-        definition: &Definition,
-        message: &Message<'_>,
-        now_ms: u64,
-        traceparent: &str,
-    ) -> Result<Self, NoAnswer> {
-        let path = definition.endpoint.path_for(message).map_err(NoAnswer::Impossible)?;
-        let body =
-            if definition.method == Method::GET { Bytes::new() } else { message.payload.clone() };
-        let mut headers = HeaderMap::with_capacity(16 + definition.headers.len());
-        headers.insert(HOST, value("host", &definition.endpoint.authority)?);
-        headers.insert(
-            USER_AGENT,
-            HeaderValue::from_static(concat!("tickwheel/", env!("CARGO_PKG_VERSION"))),
-        );
-        if definition.method != Method::GET {
-            let kind = message.header("content-type").unwrap_or("application/octet-stream");
-            headers.insert(CONTENT_TYPE, value("content-type", kind)?);
+/// The lines of a request before its body.
+struct Lines(Vec<u8>);
+
+impl Lines {
+    fn add(&mut self, name: &str, value: &str) -> Result<(), NoAnswer> {
+        if value.bytes().any(|byte| byte < b' ' && byte != b'\t' || byte == 0x7f) {
+            let why = format!("header {name} of the job has control characters");
+            return Err(NoAnswer::Impossible(Why::other(why)));
         }
-        for name in &definition.forward {
-            if let Some(text) = message.header(name.as_str()) {
-                headers.insert(name.clone(), value(name.as_str(), text)?);
-            }
+        for part in [name, ": ", value, "\r\n"] {
+            self.0.extend_from_slice(part.as_bytes());
         }
-        for (name, text) in &definition.headers {
-            headers.insert(name.clone(), text.clone());
-        }
-        headers.insert(TRACEPARENT, value("traceparent", traceparent)?);
-        let id = message.id.to_string();
-        let own = [
-            ("tickwheel-queue", message.queue.to_owned()),
-            ("tickwheel-attempt", message.attempt.to_string()),
-            ("tickwheel-due", crate::api::rfc3339(message.due.as_millis())),
-            ("webhook-timestamp", (now_ms / 1_000).to_string()),
-            ("webhook-signature", definition.signer.sign(&id, now_ms, &body)),
-            ("webhook-id", id),
-        ];
-        for (name, text) in own {
-            headers.insert(HeaderName::from_static(name), value(name, &text)?);
-        }
-        Ok(Self { method: definition.method.clone(), path, headers, body })
+        Ok(())
     }
 
-    pub(super) fn outgoing(&self) -> Outgoing {
-        let mut head = Vec::with_capacity(1 << 10);
-        for part in [self.method.as_str(), " ", &self.path, " HTTP/1.1\r\n"] {
-            head.extend_from_slice(part.as_bytes());
+    fn end(mut self, body: &Bytes) -> Outgoing {
+        self.0.extend_from_slice(b"\r\n");
+        let (lines, mut head) = (self.0.len(), self.0);
+        if body.len() > MAX_COPIED_BYTES {
+            return Outgoing { head, lines, body: body.clone() };
         }
-        for (name, value) in &self.headers {
-            for part in [name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
-                head.extend_from_slice(part);
-            }
-        }
-        if self.method != Method::GET {
-            let _ = write!(head, "content-length: {}\r\n", self.body.len());
-        }
-        head.extend_from_slice(b"\r\n");
-        if self.body.len() > MAX_COPIED_BYTES {
-            return Outgoing { head, body: self.body.clone() };
-        }
-        head.extend_from_slice(&self.body);
-        Outgoing { head, body: Bytes::new() }
+        head.extend_from_slice(body);
+        Outgoing { head, lines, body: Bytes::new() }
     }
 }
 
-fn value(name: &str, text: &str) -> Result<HeaderValue, NoAnswer> {
-    HeaderValue::from_bytes(text.as_bytes()).map_err(|_| {
-        NoAnswer::Impossible(format!("header {name} of the job has control characters"))
-    })
+/// The headers of a request, as it goes over the wire.
+pub(super) fn headers_of(request: &Outgoing) -> HeaderMap {
+    let mut lines = [httparse::EMPTY_HEADER; 2 * MAX_HEADERS];
+    let mut parsed = httparse::Request::new(&mut lines);
+    let _ = parsed.parse(&request.head[..request.lines]);
+    let header = |line: &httparse::Header<'_>| {
+        let name = HeaderName::from_bytes(line.name.as_bytes()).ok()?;
+        Some((name, HeaderValue::from_bytes(line.value).ok()?))
+    };
+    parsed.headers.iter().filter_map(header).collect()
 }
 
 /// The trace of the job, with a span of its own for the attempt. A job without a trace gets one
@@ -174,7 +188,7 @@ mod tests {
     use super::*;
     use crate::api::TargetSettings;
 
-    fn attempt(settings: TargetSettings, job: NewJob) -> Result<Attempt, NoAnswer> {
+    fn attempt(settings: TargetSettings, job: NewJob) -> Result<Outgoing, NoAnswer> {
         let queues = Queues::in_memory();
         let queue = job.queue.clone();
         queues.put(job).wait().unwrap();
@@ -183,7 +197,13 @@ mod tests {
         let web: Arc<_> = tls_client_for_the_web().unwrap();
         let definition = Definition::new(&stored, &web).unwrap();
         let message = Message::of(&job);
-        Attempt::new(&definition, &message, 1_700_000_000_999, &traceparent(&message, 7))
+        request(
+            &definition,
+            &definition.signer,
+            &message,
+            1_700_000_000_999,
+            &traceparent(&message, 7),
+        )
     }
 
     #[test]
@@ -197,10 +217,10 @@ mod tests {
             .header("x-tenant", "blue")
             .header("x-private", "no")
             .header("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
-        let attempt = attempt(settings, job).unwrap();
-        assert_eq!(attempt.path, "/hook/order%2042");
-        assert_eq!(&attempt.body[..], b"{}");
-        let header = |name: &str| attempt.headers.get(name).map(|value| value.to_str().unwrap());
+        let request = attempt(settings, job).unwrap();
+        assert_eq!(request.content(), b"{}");
+        let headers = headers_of(&request);
+        let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap());
         assert_eq!(header("host"), Some("partner.example"));
         assert_eq!(header("content-type"), Some("application/json"));
         assert_eq!(header("authorization"), Some("Bearer abc"));
@@ -214,21 +234,43 @@ mod tests {
             header("traceparent"),
             Some("00-0af7651916cd43dd8448eb211c80319c-0000000000000007-01")
         );
-        let shown = shown(&attempt.headers);
+        let shown = shown(&headers);
         let hidden = HeaderLine { name: "authorization".into(), value: HIDDEN.into() };
         assert!(shown.contains(&hidden));
-        let sent = String::from_utf8(attempt.outgoing().head).unwrap();
-        assert!(sent.starts_with(&format!("{} {} HTTP/1.1\r\n", attempt.method, attempt.path)));
-        let length = attempt.body.len();
-        assert!(sent.contains(&format!("\r\ncontent-length: {length}\r\n\r\n")), "{sent}");
-        assert!(sent.as_bytes().ends_with(&attempt.body));
+        let sent = String::from_utf8(request.head).unwrap();
+        assert!(sent.starts_with("POST /hook/order%2042 HTTP/1.1\r\nhost: partner.example\r\n"));
+        assert!(sent.ends_with("\r\ncontent-length: 2\r\n\r\n{}"), "{sent}");
+    }
+
+    /// Each header is sent once: the target's own before the job's, and the job's before a default.
+    #[test]
+    fn a_header_of_the_target_replaces_others() {
+        let mut settings = TargetSettings::new("http://partner.example/");
+        for (name, value) in [("User-Agent", "robot"), ("x-tenant", "red"), ("X-Tenant", "green")] {
+            settings.headers.insert(name.into(), value.into());
+        }
+        settings.forward =
+            ["X-Tenant", "content-type", "Content-Type", "traceparent"].map(str::to_owned).to_vec();
+        let job = NewJob::new("orders", "{}")
+            .header("content-type", "text/plain")
+            .header("x-tenant", "blue")
+            .header("traceparent", "nonsense");
+        let headers = headers_of(&attempt(settings, job).unwrap());
+        for (name, value) in
+            [("user-agent", "robot"), ("x-tenant", "red"), ("content-type", "text/plain")]
+        {
+            let values: Vec<_> = headers.get_all(name).iter().collect();
+            assert_eq!(values, [value], "{name}");
+        }
+        let traces: Vec<_> = headers.get_all("traceparent").iter().collect();
+        assert!(matches!(traces[..], [trace] if trace.as_bytes().starts_with(b"00-")));
     }
 
     #[test]
     fn a_job_that_cannot_be_sent_says_why() {
         let settings = TargetSettings::new("http://partner.example/{key}");
         let refused = attempt(settings, NewJob::new("orders", "")).unwrap_err();
-        assert!(matches!(refused, NoAnswer::Impossible(why) if why.contains("{key}")));
+        assert!(matches!(refused, NoAnswer::Impossible(why) if why.text.contains("{key}")));
         let mut settings = TargetSettings::new("http://partner.example/");
         settings.forward = vec!["x-note".into()];
         let job = NewJob::new("orders", "").header("x-note", "a\nb");

@@ -4,6 +4,9 @@ use axum::http::header::RETRY_AFTER;
 use axum::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 
+use super::why::Why;
+use crate::api::TargetCauseCode;
+
 /// The response header that ends the retries of a job: `tickwheel-retry: never`.
 pub(super) const RETRY_HEADER: &str = "tickwheel-retry";
 /// Bytes of an answer that an error text shows.
@@ -23,9 +26,9 @@ pub(super) struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NoAnswer {
     /// The request cannot be made of this job, now or later.
-    Impossible(String),
+    Impossible(Why),
     /// The target cannot be reached, or did not answer in time.
-    Unreachable(String),
+    Unreachable(Why),
 }
 
 /// What becomes of the job, and what the answer says about the target.
@@ -35,7 +38,7 @@ pub(super) enum Verdict {
     Done(Option<Bytes>),
     /// The attempt failed.
     Failed {
-        error: String,
+        why: Why,
         /// An excerpt of the answer, for the history of the job.
         detail: Option<String>,
         /// The job dies without further attempts.
@@ -44,9 +47,9 @@ pub(super) enum Verdict {
         is_trouble: bool,
     },
     /// The job goes back unused, and the target is held for this many milliseconds.
-    Hold { wait_ms: u64, reason: String },
+    Hold { wait_ms: u64, why: Why },
     /// The job goes back unused, and the target gets nothing until it is resumed.
-    Stop { reason: String },
+    Stop { why: Why },
 }
 
 impl Verdict {
@@ -56,32 +59,32 @@ impl Verdict {
         let answer = match outcome {
             Ok(answer) => answer,
             Err(NoAnswer::Impossible(why)) => {
-                let error = why.clone();
-                return Self::Failed { error, detail: None, is_final: true, is_trouble: false };
+                let why = why.clone();
+                return Self::Failed { why, detail: None, is_final: true, is_trouble: false };
             }
             Err(NoAnswer::Unreachable(why)) => {
-                let error = why.clone();
-                return Self::Failed { error, detail: None, is_final: false, is_trouble: true };
+                let why = why.clone();
+                return Self::Failed { why, detail: None, is_final: false, is_trouble: true };
             }
         };
         let status = answer.status;
         if status.is_success() {
             return Self::Done(result_of(&answer.body));
         }
-        let error = describe(answer);
+        let why = describe(answer);
         if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE)
             && let Some(wait_ms) = retry_after(&answer.headers, now_ms)
         {
-            return Self::Hold { wait_ms, reason: error };
+            return Self::Hold { wait_ms, why };
         }
         if status == StatusCode::GONE {
-            return Self::Stop { reason: error };
+            return Self::Stop { why };
         }
         let asks = answer.headers.get(RETRY_HEADER).and_then(|value| value.to_str().ok());
         let is_final = asks.is_some_and(|asks| asks.trim().eq_ignore_ascii_case("never"));
         let is_trouble = status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS;
         let detail = Some(excerpt(&answer.body, DETAIL_BYTES)).filter(|text| !text.is_empty());
-        Self::Failed { error, detail, is_final, is_trouble: is_trouble && !is_final }
+        Self::Failed { why, detail, is_final, is_trouble: is_trouble && !is_final }
     }
 
     /// Its name in the report of a test request.
@@ -122,19 +125,25 @@ fn result_of(body: &Bytes) -> Option<Bytes> {
 }
 
 /// The status, and the beginning of the body.
-fn describe(answer: &Answer) -> String {
+fn describe(answer: &Answer) -> Why {
     let status = answer.status;
-    let what = if status.is_redirection() {
+    let mut detail = status.to_string();
+    let (code, mut text) = if status.is_redirection() {
         let location = answer.headers.get("location").and_then(|it| it.to_str().ok());
         let location: String = location.unwrap_or("nowhere").chars().take(200).collect();
-        format!("redirects are not followed: {status} to {location:?}")
+        let text = format!("redirects are not followed: {status} to {location:?}");
+        (TargetCauseCode::Redirected, text)
     } else {
-        format!("answered {status}")
+        (TargetCauseCode::Answered, format!("answered {status}"))
     };
-    match excerpt(&answer.body, EXCERPT_BYTES) {
-        text if text.is_empty() => what,
-        text => format!("{what}: {text}"),
+    let excerpt = excerpt(&answer.body, EXCERPT_BYTES);
+    if !excerpt.is_empty() {
+        for line in [&mut detail, &mut text] {
+            line.push_str(": ");
+            line.push_str(&excerpt);
+        }
     }
+    Why::new(code, detail, text)
 }
 
 pub(super) fn excerpt(body: &[u8], most: usize) -> String {
@@ -219,13 +228,15 @@ mod tests {
             Some((false, false))
         );
         assert!(
-            matches!(answer(410, &[], "moved"), Verdict::Stop { reason } if reason.contains("moved"))
+            matches!(answer(410, &[], "moved"), Verdict::Stop { why } if why.text.contains("moved"))
         );
     }
 
     #[test]
     fn an_error_shows_a_bounded_excerpt_in_one_line() {
-        let Verdict::Failed { error, .. } = answer(500, &[], &"é\n".repeat(1_000)) else {
+        let Verdict::Failed { why: Why { text: error, .. }, .. } =
+            answer(500, &[], &"é\n".repeat(1_000))
+        else {
             panic!()
         };
         assert!(error.starts_with("answered 500 Internal Server Error: é é"), "{error}");

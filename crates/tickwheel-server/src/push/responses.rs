@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use super::response::{Answer, EXCERPT_BYTES, NoAnswer, Verdict, excerpt};
+use super::why::Why;
 use crate::api::TargetResponse;
 
 /// Answers that are kept.
@@ -22,7 +23,7 @@ struct Response {
     took: Duration,
     verdict: &'static str,
     /// The status and the beginning of the body, or why there is no answer.
-    outcome: Result<(u16, Box<[u8]>), String>,
+    outcome: Result<(u16, Box<[u8]>), Why>,
 }
 
 impl Responses {
@@ -55,9 +56,9 @@ impl Responses {
 
 impl Response {
     fn shown(&self) -> TargetResponse {
-        let (status, body, error) = match &self.outcome {
+        let (status, body, why) = match &self.outcome {
             Ok((status, body)) => (Some(*status), excerpt(body, EXCERPT_BYTES), None),
-            Err(why) => (None, String::new(), Some(why.clone())),
+            Err(why) => (None, String::new(), Some(why)),
         };
         TargetResponse {
             at: crate::api::rfc3339(self.at_ms),
@@ -66,7 +67,8 @@ impl Response {
             verdict: self.verdict.to_owned(),
             status,
             excerpt: Some(body).filter(|text| !text.is_empty()),
-            error,
+            error: why.map(|why| why.text.clone()),
+            cause: why.and_then(|why| why.cause.clone()),
         }
     }
 }
@@ -98,7 +100,7 @@ mod tests {
     #[test]
     fn a_request_without_an_answer_says_why() {
         let responses = Responses::default();
-        let outcome = Err(NoAnswer::Unreachable("connection refused".to_owned()));
+        let outcome = Err(NoAnswer::Unreachable(Why::other("connection refused")));
         responses.add(1, Duration::ZERO, &Verdict::of(&outcome, 0), &outcome);
         let [shown] = &responses.list()[..] else { panic!() };
         assert_eq!((shown.status, shown.excerpt.as_deref()), (None, None));

@@ -6,8 +6,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tickwheel_queue::{JobId, Time};
 
+use super::connection::Kept;
 use super::permit::Starting;
-use super::request::{Message, shown};
+use super::request::{Message, headers_of, shown};
 use super::response::Verdict;
 use super::{Push, wall_clock_ms};
 use crate::api::{Code, TargetTest};
@@ -31,7 +32,8 @@ impl Push {
             }
             Err(error) => error.into(),
         })?;
-        let definition = deliverer.definition();
+        let mut kept = Kept::default();
+        let definition = deliverer.prepare(&mut kept);
         let now = Time::from_millis(wall_clock_ms());
         let id = JobId::new(now);
         let headers: Vec<(String, String)> = ["content-type"]
@@ -54,13 +56,14 @@ impl Push {
             definition: &definition,
             message,
             traceparent: None,
-            attempt: None,
+            is_kept: true,
+            sent: None,
         };
         let began = tokio::time::Instant::now();
-        let (address, outcome) =
-            deliverer.send(&definition, began + definition.timeout, &mut start).await;
+        let deadline = began + definition.timeout;
+        let (address, outcome) = deliverer.send(&definition, deadline, &mut start, &mut kept).await;
         let took = began.elapsed();
-        let attempt = start.attempt;
+        let sent = start.sent;
         let verdict = Verdict::of(&outcome, wall_clock_ms());
         let path = definition.endpoint.path_for(&message).unwrap_or_default();
         let scheme = if definition.endpoint.is_tls { "https" } else { "http" };
@@ -68,23 +71,27 @@ impl Push {
         let text = |bytes: &[u8]| {
             String::from_utf8_lossy(&bytes[..bytes.len().min(SHOWN_BYTES)]).into_owned()
         };
+        let name = verdict.name();
+        let why = match verdict {
+            Verdict::Done(_) => None,
+            Verdict::Failed { why, .. } | Verdict::Hold { why, .. } | Verdict::Stop { why } => {
+                Some(why)
+            }
+        };
         Ok(TargetTest {
             id: id.into_wire(),
             method: definition.method.to_string(),
             url: format!("{scheme}://{}{path}", definition.endpoint.authority),
             address: address.map(|address| address.to_string()),
-            request_headers: attempt.as_ref().map(|it| shown(&it.headers)).unwrap_or_default(),
-            request_body: attempt.as_ref().map(|it| text(&it.body)).unwrap_or_default(),
+            request_headers: sent.as_ref().map(|it| shown(&headers_of(it))).unwrap_or_default(),
+            request_body: sent.as_ref().map(|it| text(it.content())).unwrap_or_default(),
             duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-            verdict: verdict.name().to_owned(),
+            verdict: name.to_owned(),
             status: answer.map(|answer| answer.status.as_u16()),
             response_headers: answer.map(|answer| shown(&answer.headers)).unwrap_or_default(),
             response_body: answer.map(|answer| text(&answer.body)),
-            error: match verdict {
-                Verdict::Done(_) => None,
-                Verdict::Failed { error, .. } => Some(error),
-                Verdict::Hold { reason, .. } | Verdict::Stop { reason } => Some(reason),
-            },
+            error: why.as_ref().map(|why| why.text.clone()),
+            cause: why.and_then(|why| why.cause),
         })
     }
 }

@@ -118,7 +118,8 @@ pub(crate) async fn put_settings(
 ) -> Result<Json<Queue>, Failure> {
     let queues = named(&app, &caller, &name)?;
     let settings = settings_of(settings)?;
-    queues.configure(name.clone(), settings).await.map_err(about_target)?;
+    let configured = queues.configure(name.clone(), settings).await;
+    configured.map_err(|error| about_target(&app, error))?;
     app.push().queues_changed().await;
     shown(&queues, name).await
 }
@@ -139,7 +140,7 @@ pub(crate) async fn patch_settings(
 ) -> Result<Json<Queue>, Failure> {
     let queues = named(&app, &caller, &name)?;
     let patched = queues.patch_settings(name.clone(), patch_of(patch)?).await;
-    patched.map_err(about_target)?;
+    patched.map_err(|error| about_target(&app, error))?;
     app.push().queues_changed().await;
     shown(&queues, name).await
 }

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::response::Response;
 use tickwheel_queue::{Error, Queues};
 use utoipa::IntoParams;
 
@@ -10,6 +11,7 @@ use crate::api::{NextRun, NextRuns, Schedule, ScheduleList, ScheduleRequest};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::extract::{Body, ScheduleName};
+use crate::http::answer;
 use crate::problem::Failure;
 use crate::query::{Number, Params, query};
 use crate::tokens::Scope;
@@ -26,12 +28,8 @@ async fn find(queues: &Queues, name: &str) -> Result<tickwheel_queue::Schedule, 
     get, path = "/v1/schedules", tag = "schedules", operation_id = "listSchedules",
     responses((status = 200, description = "The schedules, by name", body = ScheduleList))
 )]
-pub(crate) async fn list(
-    State(app): State<App>,
-    caller: Caller,
-) -> Result<Json<ScheduleList>, Failure> {
-    let schedules = app.queues_for(&caller, Scope::Read)?.schedules().await?;
-    Ok(Json(ScheduleList { schedules: schedules.into_iter().map(IntoWire::into_wire).collect() }))
+pub(crate) async fn list(State(app): State<App>, caller: Caller) -> Result<Response, Failure> {
+    answer::schedules(&app, &caller).await
 }
 
 /// Add or replace a schedule.

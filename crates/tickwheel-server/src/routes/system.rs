@@ -16,7 +16,7 @@ use crate::auth::Caller;
 use crate::extract::{PathCode, off_thread};
 use crate::http::answer;
 use crate::problem::Failure;
-use crate::query::{Params, invalid, query};
+use crate::query::{Number, Params, invalid, query};
 use crate::tokens::Scope;
 use crate::wire::{IntoWire, activity};
 use crate::{docs_page, metrics};
@@ -112,20 +112,58 @@ pub(crate) async fn metrics(State(app): State<App>, caller: Caller) -> Result<Re
     } else {
         let stats = metrics::stats(&app, &queues).await?;
         let targets = app.push().list();
-        metrics::text(&stats, &queues, app.now(), app.counts(), app.memory().used(), &targets)
+        let (counts, memory) = (app.counts(), app.memory().used());
+        let mut text = metrics::text(&stats, &queues, app.now(), counts, memory, &targets);
+        add_partition(&app, &mut text);
+        text
     };
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 
+/// Adds the metrics of the partition of a cluster that the queues are.
+fn add_partition(app: &App, text: &mut String) {
+    let (Some((number, status)), Some(cluster)) = (app.partition(), app.cluster()) else { return };
+    metrics::add_partition(text, number, &cluster.node, &status);
+    if let Some(partition) = cluster.partitions.iter().find(|it| it.partition == number) {
+        metrics::add_lag(text, partition);
+    }
+}
+
+/// What a backup holds.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct BackupQuery {
+    /// The partition of a cluster; required if there are several
+    #[param(
+        value_type = Option<String>,
+        pattern = "^([0-9]|[1-9][0-9]|1[0-9][0-9]|2[0-4][0-9]|25[0-5])$",
+    )]
+    partition: Option<Number<0, 255>>,
+}
+query!(BackupQuery { partition });
+
 /// Download a consistent backup of everything.
 ///
 /// It holds jobs, queues, settings, schedules and idempotency keys, for `tickwheel restore`. The
-/// last block of the stream says that it is complete. Needs the scope `admin` for all queues.
+/// last block of the stream says that it is complete. A cluster with several partitions has a backup
+/// for each. Needs the scope `admin` for all queues.
 #[utoipa::path(
     get, path = "/v1/backup", tag = "system", operation_id = "backup",
-    responses((status = 200, description = "The backup", body = String, content_type = "application/octet-stream"))
+    params(BackupQuery),
+    responses(
+        (status = 200, description = "The backup", body = String, content_type = "application/octet-stream"),
+        (status = 404, description = "There is no such partition"),
+    )
 )]
-pub(crate) async fn backup(State(app): State<App>, caller: Caller) -> Result<Response, Failure> {
+pub(crate) async fn backup(
+    State(app): State<App>,
+    caller: Caller,
+    Params(query): Params<BackupQuery>,
+) -> Result<Response, Failure> {
+    let partition = app.partition().map_or(0, |(number, _)| number);
+    if query.partition.is_some_and(|wanted| wanted.0 != partition as usize) {
+        return Err(Failure::new(Code::NotFound, "there is no such partition"));
+    }
     let queues = app.queues_for(&caller, Scope::Admin)?;
     if caller.access().is_limited() {
         let why = "a backup holds all queues: use a token with the scope admin for all of them";

@@ -46,7 +46,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// Bytes of an error that a span shows.
 const MAX_ERROR_BYTES: usize = 1_024;
 
-/// Who gets a job.
+/// The receiver of a job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Receiver<'a> {
     Worker,

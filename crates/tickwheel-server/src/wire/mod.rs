@@ -28,7 +28,7 @@ use crate::problem::Failure;
 pub(crate) use group::group_patch_of;
 pub(crate) use job::{encoded_len, imported_job, new_job, result_of, when_of};
 pub(crate) use queue::{pacing_of, patch_of, settings_of};
-pub(crate) use schedule::new_schedule;
+pub(crate) use schedule::{new_schedule, schedule_encoded_len};
 pub(crate) use stats::activity;
 
 /// A value of the API that the queue has a type for.

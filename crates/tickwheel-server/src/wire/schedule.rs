@@ -4,9 +4,9 @@ use tickwheel_queue::cron::Misfire as QueueMisfire;
 use tickwheel_queue::{self as queue, NewJob, NewSchedule, Time, Timing, When};
 
 use super::job::Traits;
-use super::payload::{Parcel, content_fields, headers_of};
+use super::payload::{Parcel, content_fields, content_type, headers_of};
 use super::{IntoWire, invalid, missing, not_zero, rfc3339};
-use crate::api::{Delay, Misfire, Schedule, ScheduleRequest};
+use crate::api::{Content, Delay, Misfire, Schedule, ScheduleRequest, escaped_len};
 use crate::extract::{NAME_RULE, is_name};
 use crate::problem::Failure;
 
@@ -87,6 +87,19 @@ pub(crate) fn new_schedule(
         schedule = schedule.grace(grace.0);
     }
     Ok(schedule)
+}
+
+/// Returns an upper bound for the bytes of a schedule as JSON.
+pub(crate) fn schedule_encoded_len(schedule: &queue::Schedule) -> usize {
+    /// Field names, times, numbers and the timing in words.
+    const FIXED: usize = 2_048;
+    let job = &schedule.job;
+    let text = |text: &str| escaped_len(text.as_bytes());
+    let optional = |it: &Option<String>| it.as_deref().map_or(0, text);
+    let headers = job.headers.iter().map(|(name, value)| text(name) + text(value) + 6);
+    let payload = Content::max_encoded_len(&job.payload, content_type(&job.headers));
+    let texts = optional(&job.key) + optional(&job.group) + optional(&schedule.problem);
+    FIXED + schedule.name.len() + job.queue.len() + headers.sum::<usize>() + texts + payload
 }
 
 impl IntoWire for queue::Schedule {

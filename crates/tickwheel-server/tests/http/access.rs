@@ -1,5 +1,5 @@
-//! The authorization matrix: every route, with every scope, on what is the token's, on what is
-//! another tenant's and on what is not there. The last two have to look the same.
+//! The authorization matrix: every route with every scope, on the token's own objects, on those of
+//! another tenant, and on missing ones. The answers for the last two must be equal.
 
 use serde_json::{Value, json};
 use tickwheel_queue::{JobId, Time};
@@ -12,8 +12,8 @@ const THEIRS: &str = "b-secret";
 const NONE: &str = "b-nowhere";
 const LEASE: &str = "00000000000000ff";
 
-/// A route: the scope that it needs, its method, its path and its body. `ID`, `QUEUE` and `NAME`
-/// stand for what it is about.
+/// A route: the scope that it needs, its method, path and body. `ID`, `QUEUE` and `NAME` stand for
+/// the object of the request.
 type Route = (Scope, &'static str, &'static str, Value);
 
 fn routes_by_id() -> Vec<Route> {
@@ -79,7 +79,7 @@ fn routes_by_schedule() -> Vec<Route> {
     ]
 }
 
-/// Sends a request of a route, with what it is about in place.
+/// Sends a request of a route with this object.
 async fn ask(
     service: &Service,
     (_, method, path, body): &Route,
@@ -95,14 +95,15 @@ async fn ask(
     let mut client = service.connect().await;
     client.write(&request.bytes()).await;
     if path.ends_with("/events") {
-        // A stream has no end: its head says all.
+        // A stream has no end, so only the head of the answer is read.
         let (status, _) = client.head().await.unwrap();
         return Seen { status, body: String::new() };
     }
     Seen::of(&client.answer(false).await.unwrap(), what, value)
 }
 
-/// What a caller sees of an answer, without what it gave itself and what differs each time.
+/// The parts of an answer that can tell a caller something: neither its own input nor values that
+/// differ each time.
 #[derive(Debug, PartialEq)]
 struct Seen {
     status: u16,
@@ -118,7 +119,7 @@ impl Seen {
         Self { status: answer.status, body: body.to_string().replace(value, what) }
     }
 
-    /// The codes of its problems: of a batch those of its items.
+    /// Returns the codes of its problems; for a batch, those of its items.
     fn code(&self) -> Option<String> {
         let body: Value = serde_json::from_str(&self.body).unwrap_or_default();
         let problem = if body["results"].is_array() { &body["results"][0]["error"] } else { &body };
@@ -129,7 +130,7 @@ impl Seen {
 struct Tenants {
     service: Service,
     admin: String,
-    /// Tokens for `a-*`, by scope.
+    /// The tokens for `a-*`, by scope.
     tokens: Vec<(Scope, String)>,
 }
 
@@ -152,7 +153,7 @@ impl Tenants {
         &found.unwrap().1
     }
 
-    /// Puts a job due tomorrow; its id.
+    /// Puts a job due tomorrow and returns its id.
     async fn put(&self, queue: &str) -> String {
         self.put_with(queue, json!({"text": "", "delay": "1d"})).await.json()["id"]
             .as_str()
@@ -172,7 +173,7 @@ impl Tenants {
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 async fn until(is_so: impl AsyncFn() -> bool) {
     let poll = async {
         while !is_so().await {
@@ -201,7 +202,7 @@ async fn by_id_what_is_not_ours_is_like_what_is_not_there() {
             assert_eq!(foreign.code().as_deref(), Some(wanted), "{route:?} with {scope}");
             let is_refused = matches!(own.code().as_deref(), Some("forbidden" | "not-found"));
             assert_eq!(is_refused, !has_scope, "{route:?} with {scope}: {own:?}");
-            // What was not ours is as it was; for a token for all queues it is there.
+            // The other tenant's job is unchanged, as a token for all queues can see.
             let job = tenants.get(&tenants.admin, &format!("/v1/jobs/{theirs}")).await.json();
             assert_eq!(
                 (job["state"].as_str(), job["attempts"].as_u64()),
@@ -262,7 +263,7 @@ async fn a_schedule_that_is_not_ours_is_like_one_that_is_not_there() {
             assert_eq!(own.status, if has_scope { 200 } else { 403 }, "{own:?}");
         }
     }
-    // Names are global: one that is taken cannot be had, but whose it is stays untold.
+    // Names are global: a name in use is refused, but the answer does not tell whose it is.
     assert!(put("sched-theirs", THEIRS, &tenants.admin).await.status < 300);
     let taken = put("sched-theirs", OURS, tenants.token(Scope::Admin)).await;
     assert_eq!(taken.problem(400, "invalid-parameter").as_deref(), Some("name"));
@@ -316,7 +317,7 @@ async fn lists_numbers_and_metrics_leave_other_tenants_out() {
     }
     let metrics = tenants.get(reader, "/metrics").await.body;
     assert!(metrics.contains(&format!("queue=\"{OURS}\"")));
-    // The other tenant's queue is not counted among those without metrics.
+    // The count of queues without metrics does not include the other tenant's queue.
     let of_all = "tickwheel_queues_without_metrics 0";
     for line in metrics.lines().filter(|line| !line.starts_with('#')) {
         assert!(line == of_all || line.contains(&format!("queue=\"{OURS}\"")), "{line}");
@@ -329,7 +330,7 @@ async fn lists_numbers_and_metrics_leave_other_tenants_out() {
     tenants.service.stop().await;
 }
 
-/// One tenant sends batches with ids that come into being in another tenant's queue meanwhile.
+/// A tenant sends batches with ids that another tenant's queue creates at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_batch_that_races_with_its_ids_touches_nothing() {
     const ROUNDS: usize = 10;
@@ -341,7 +342,7 @@ async fn a_batch_that_races_with_its_ids_touches_nothing() {
         let cancel = Request::new("POST", "/v1/jobs/batch/cancel").json(&json!({"items": items}));
         let mut attacker = tenants.service.connect().await;
         attacker.write(&cancel.token(tenants.token(Scope::Produce)).bytes()).await;
-        // The last of them come into being while the batch is on its way.
+        // The last jobs are created while the batch is in flight.
         for id in ids.iter().rev().take(5) {
             tenants.put_with(THEIRS, json!({"text": "", "delay": "1d", "id": id})).await;
         }
@@ -357,8 +358,8 @@ async fn a_batch_that_races_with_its_ids_touches_nothing() {
     tenants.service.stop().await;
 }
 
-/// Pages, answers to `reserve` and backups are made as the client reads them. A client that reads
-/// on after its token was removed gets at most what was on its way.
+/// Pages, answers to `reserve` and backups are produced while the client reads them. A client whose
+/// token is removed gets at most the data that was already in flight.
 #[tokio::test]
 async fn a_long_answer_breaks_off_when_its_token_is_removed() {
     const JOBS: usize = 15;
@@ -366,7 +367,7 @@ async fn a_long_answer_breaks_off_when_its_token_is_removed() {
     let service = Service::start().await;
     let root = token(&service.folder, "root", &[Scope::Admin], &["*"]);
     let put = json!({"text": "x".repeat(PAYLOAD)});
-    // As long as the service does not know the token, it serves everyone.
+    // Until the service has read the token, it accepts requests without one.
     until(async || service.get("/v1/queues").await.status == 401).await;
     for _ in 0..JOBS {
         let request = Request::new("POST", "/v1/queues/q/jobs").json(&put).token(&root);
@@ -410,7 +411,7 @@ async fn a_worker_whose_token_is_removed_gets_no_job() {
     waiting.write(&reserve(worker, "60s").bytes()).await;
     until(async || {
         let metrics = tenants.get(&tenants.admin, "/metrics").await.body;
-        // The one that asks, and the one that waits.
+        // This request and the waiting one.
         metrics.contains("tickwheel_http_requests_in_flight 2")
     })
     .await;
@@ -418,7 +419,7 @@ async fn a_worker_whose_token_is_removed_gets_no_job() {
     until(async || tenants.get(worker, "/v1/queues").await.status == 401).await;
     let id = tenants.put_with(OURS, json!({"text": ""})).await.json()["id"].clone();
     waiting.answer(false).await.unwrap().problem(401, "unauthorized");
-    // It was not leased and taken back: the next delivery is the first.
+    // The job was never leased to the removed worker: the next delivery is its first.
     let next = service.send(reserve(&tenants.admin, "10s")).await.json()["deliveries"][0].clone();
     assert_eq!((&next["job"]["id"], &next["job"]["attempts"]), (&id, &json!(1)));
     let stats = tenants.get(&tenants.admin, "/v1/stats").await.json();

@@ -1,4 +1,4 @@
-//! The beanstalkd protocol on a real socket: putting, looking, tokens, limits.
+//! The beanstalkd protocol on a real socket: puts, inspection, tokens and limits.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use crate::client::{PATIENCE, Service, config, token};
 
-/// A service that speaks the protocol.
+/// Starts a service that speaks the protocol.
 pub(crate) async fn service() -> Service {
     Service::with(listen).await
 }
@@ -22,11 +22,11 @@ pub(crate) fn listen(config: &mut Config) {
     config.beanstalk = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
 }
 
-/// A service whose time the test moves.
+/// Starts a service with a manual clock.
 pub(crate) async fn service_with_clock() -> (Service, ManualClock) {
     let clock = ManualClock::new();
-    // Due times are whole milliseconds, rounded up: with a fraction in the clock, they would come a
-    // little later than the clock is advanced.
+    // Due times are rounded up to whole milliseconds. If the clock had a fraction, jobs would be
+    // due slightly later than the test advances it.
     clock.set_wall(tickwheel_queue::Time::from(clock.wall()).into());
     let own = clock.clone();
     let service = Service::with(|config| {
@@ -36,7 +36,7 @@ pub(crate) async fn service_with_clock() -> (Service, ManualClock) {
     (service.await, clock)
 }
 
-/// A client that says exactly what it is told to say.
+/// A client that sends exactly the given bytes.
 pub(crate) struct Client(BufReader<TcpStream>);
 
 impl Client {
@@ -48,7 +48,7 @@ impl Client {
         self.0.write_all(text.as_bytes()).await.unwrap();
     }
 
-    /// The next line, without its end; empty at the end of the connection.
+    /// Returns the next line without its line break; empty at the end of the connection.
     pub(crate) async fn line(&mut self) -> String {
         let mut line = String::new();
         let read = tokio::time::timeout(PATIENCE, self.0.read_line(&mut line));
@@ -56,7 +56,7 @@ impl Client {
         line.trim_end_matches("\r\n").to_owned()
     }
 
-    /// Sends a command; its answer, with data if it has any.
+    /// Sends a command and returns its answer, with data if there is any.
     pub(crate) async fn ask(&mut self, command: &str) -> String {
         self.send(&format!("{command}\r\n")).await;
         self.answer().await
@@ -75,20 +75,20 @@ impl Client {
         format!("{line}\n{}", data.strip_suffix("\r\n").expect("data ends with a line's end"))
     }
 
-    /// Puts a job; its number.
+    /// Puts a job and returns its number.
     pub(crate) async fn put(&mut self, terms: &str, body: &str) -> u64 {
         let answer = self.ask(&format!("put {terms} {}\r\n{body}", body.len())).await;
         answer.strip_prefix("INSERTED ").unwrap_or_else(|| panic!("{answer}")).parse().unwrap()
     }
 
-    /// A field of a document.
+    /// Returns a field of a YAML answer.
     pub(crate) async fn field(&mut self, command: &str, name: &str) -> String {
         let answer = self.ask(command).await;
         let value = answer.lines().find_map(|line| line.strip_prefix(&format!("{name}: ")));
         value.unwrap_or_else(|| panic!("{name} is not in {answer}")).to_owned()
     }
 
-    /// Closes the sending side; what still comes.
+    /// Closes the sending side and returns what the server still sends.
     pub(crate) async fn hang_up(mut self) -> String {
         self.0.shutdown().await.unwrap();
         let mut rest = String::new();
@@ -118,7 +118,7 @@ async fn pipelined_puts_share_commits_and_are_answered_in_order() {
     assert_eq!(client.line().await, "UNKNOWN_COMMAND");
     let taken = commits().await - before;
     assert!(taken < 50, "{taken} commits for 201 puts");
-    // Requests are carried out one after the other: what was put before can be reserved after.
+    // Requests are executed in order: a job can be reserved by a request that follows its put.
     client.send("watch other\r\nput 0 0 60 1\r\ny\r\nreserve\r\nreserve\r\n").await;
     assert_eq!(client.line().await, "WATCHING 2");
     assert!(client.line().await.starts_with("INSERTED "));
@@ -165,7 +165,7 @@ async fn what_is_malformed_is_refused_and_the_connection_stays() {
         ("list-tube-used", "USING default"),
     ] {
         let given = client.ask(request).await;
-        // The byte too many before the line's end begins the next line.
+        // The extra byte before the line break begins the next command.
         if answer == "EXPECTED_CRLF" {
             assert_eq!(given, "EXPECTED_CRLF");
             assert_eq!(client.line().await, "UNKNOWN_COMMAND");
@@ -205,7 +205,7 @@ async fn jobs_of_http_have_numbers_and_jobs_of_the_port_are_seen_over_http() {
     let reserved = client.ask("reserve").await;
     let number = reserved.split(' ').nth(1).unwrap().to_owned();
     assert_eq!(reserved, format!("RESERVED {number} 7\nby http"));
-    // A connection that has never seen the job finds it by its number.
+    // Another connection finds the job by its number.
     let mut other = Client::of(&service).await;
     assert_eq!(other.ask(&format!("peek {number}")).await, format!("FOUND {number} 7\nby http"));
     assert_eq!(other.ask(&format!("delete {number}")).await, "NOT_FOUND");
@@ -289,7 +289,7 @@ async fn an_address_that_others_reach_needs_tokens() {
     assert!(Server::bind(Config { insecure: true, ..open }).await.is_ok());
 }
 
-/// A service with tokens: for everything, for producers of `a-*`, and for readers of `a-*`.
+/// Starts a service with tokens for everything, for producers of `a-*` and for readers of `a-*`.
 async fn service_with_tokens() -> (Service, [String; 3]) {
     let folder: TempDir = tempfile::tempdir().unwrap();
     let tokens = [
@@ -325,7 +325,7 @@ async fn a_token_comes_first_and_bounds_what_a_connection_may_do() {
 
     let mut work = Client::of(&service).await;
     assert_eq!(work.ask(&format!("auth {worker}")).await, "OK");
-    // Of the tubes that it watches, those count that it has access to.
+    // Only the watched tubes that the token may access count.
     assert_eq!(work.ask("reserve-with-timeout 0").await, "FORBIDDEN");
     work.ask("watch a-1").await;
     work.ask("watch secret").await;
@@ -403,7 +403,7 @@ async fn a_request_that_does_not_arrive_is_given_up() {
         client.send(begun).await;
         assert_eq!(client.line().await, "", "{begun}");
     }
-    // One that sends nothing waits as long as it likes.
+    // A connection that sends nothing may stay open.
     let mut quiet = Client::of(&service).await;
     let mut late = Client::of(&service).await;
     late.send("put").await;

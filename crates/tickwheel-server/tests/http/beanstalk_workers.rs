@@ -1,4 +1,4 @@
-//! The beanstalkd protocol on a real socket: reserving, and what becomes of jobs.
+//! The beanstalkd protocol on a real socket: reserving, and the ways in which jobs end.
 
 use std::time::Duration;
 
@@ -7,8 +7,9 @@ use tickwheel::ManualClock;
 use crate::beanstalk::{Client, service, service_with_clock};
 use crate::client::{PATIENCE, Service};
 
-/// Advances the clock from one alarm to the next, and waits each time until the queue has done what
-/// is due: each answer takes a turn of its writer, which sets the alarm after a turn without work.
+/// Advances the clock from one alarm to the next. After each step it waits until the queue has
+/// handled what is due: each answer takes a turn of the writer, which sets the alarm after a turn
+/// without work.
 async fn advance(clock: &ManualClock, client: &mut Client, seconds: u64) {
     let settle = async |client: &mut Client| {
         for _ in 0..8 {
@@ -21,7 +22,7 @@ async fn advance(clock: &ManualClock, client: &mut Client, seconds: u64) {
     }
 }
 
-/// Waits until a connection waits for a job.
+/// Returns once a connection waits for a job.
 async fn somebody_waits(service: &Service) {
     let mut client = Client::of(service).await;
     let waits = async {
@@ -104,17 +105,17 @@ async fn the_last_second_of_a_reserved_job_ends_a_wait() {
     let mut work = Client::of(&service).await;
     let number = client.put("0 0 5", "x").await;
     assert!(work.ask("reserve").await.starts_with("RESERVED "));
-    // The margin comes while it waits.
+    // The safety margin of the lease begins while the worker waits.
     work.send("reserve\r\n").await;
     somebody_waits(&service).await;
     advance(&clock, &mut client, 4).await;
     assert_eq!(work.line().await, "DEADLINE_SOON");
-    // Within the margin it is not made to wait, but gets what is ready.
+    // Within the margin, a reserve does not wait, but still returns ready jobs.
     assert_eq!(work.ask("reserve").await, "DEADLINE_SOON");
     let second = client.put("0 0 5", "y").await;
     assert_eq!(work.ask("reserve").await, format!("RESERVED {second} 1\ny"));
     assert_eq!(work.ask(&format!("delete {second}")).await, "DELETED");
-    // A touch begins the time anew.
+    // A touch restarts the time to run.
     assert_eq!(work.ask(&format!("touch {number}")).await, "TOUCHED");
     assert_eq!(client.field(&format!("stats-job {number}"), "time-left").await, "4");
     assert_eq!(work.ask("reserve-with-timeout 0").await, "TIMED_OUT");
@@ -156,7 +157,7 @@ async fn a_connection_that_ends_gives_its_jobs_back() {
     somebody_waits(&service).await;
     assert_eq!(gone.hang_up().await, "");
     assert_eq!(work.answer().await, format!("RESERVED {first} 1\nx"));
-    // One that hangs up while it waits is told so, and loses no job.
+    // A worker that hangs up while it waits gets an answer, and no job is lost.
     let mut waits = Client::of(&service).await;
     waits.ask("watch empty").await;
     waits.ask("ignore default").await;
@@ -206,7 +207,7 @@ async fn a_released_job_has_its_new_priority_and_delay() {
     let service = service.await;
     let mut client = Client::of(&service).await;
     assert_eq!(client.field(&job, "pri").await, "7");
-    // The other one was released when its connection ended.
+    // The other job was released when its connection ended.
     assert!(client.ask("reserve").await.starts_with(&format!("RESERVED {second} ")));
     service.stop().await;
 }
@@ -316,8 +317,8 @@ async fn a_service_that_stops_takes_no_jobs_and_gives_reserved_ones_back() {
 #[tokio::test]
 async fn connections_that_reserve_are_the_workers_of_the_tubes_they_watch() {
     let service = service().await;
-    // Of the tubes mail and default, and of all together. Without a worker the number may be
-    // unknown, because jobs were delivered lately.
+    // Returns the numbers of workers of the tubes mail and default, and of all tubes. Without a
+    // worker the number may be unknown, because jobs were delivered recently.
     let workers = async || {
         let overview = service.get("/v1/overview").await.json();
         let queues = overview["queues"].as_array().unwrap();
@@ -336,7 +337,7 @@ async fn connections_that_reserve_are_the_workers_of_the_tubes_they_watch() {
     first.ask("ignore default").await;
     assert_eq!(first.ask("reserve").await, format!("RESERVED {number} 1\nx"));
     assert_eq!(workers().await, [1, 0, 1]);
-    // The same connection is the same worker, also while it waits without a limit.
+    // A connection counts as one worker, even while it waits without a limit.
     first.send("reserve\r\n").await;
     somebody_waits(&service).await;
     assert_eq!(workers().await, [1, 0, 1]);

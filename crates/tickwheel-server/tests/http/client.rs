@@ -1,4 +1,4 @@
-//! A service on a free port, and a client that says exactly what it is told to say.
+//! A service on a free port, and a client that sends exactly the given bytes.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-/// Nothing here takes so long.
+/// The limit after which a test fails instead of hanging.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Service {
     pub(crate) address: std::net::SocketAddr,
-    /// Where the beanstalkd protocol is spoken, if it is.
+    /// The address for the beanstalkd protocol, if it is enabled.
     pub(crate) beanstalk: Option<std::net::SocketAddr>,
     pub(crate) shutdown: Shutdown,
     serving: JoinHandle<()>,
@@ -42,7 +42,7 @@ impl Service {
         Self::run(folder, Server::bind(config).await.unwrap())
     }
 
-    /// Runs a service that listens.
+    /// Runs a service that is already bound to its port.
     pub(crate) fn run(folder: TempDir, server: Server) -> Self {
         let (address, shutdown) = (server.local_addr(), Shutdown::new());
         let beanstalk = server.beanstalk_addr();
@@ -50,7 +50,7 @@ impl Service {
         Self { address, beanstalk, shutdown, serving, folder }
     }
 
-    /// Stops it properly; its folder can be used again.
+    /// Stops the service and returns its folder, which can be used again.
     pub(crate) async fn stop(self) -> TempDir {
         self.shutdown.begin();
         tokio::time::timeout(PATIENCE, self.serving).await.expect("it stops").unwrap();
@@ -61,12 +61,12 @@ impl Service {
         Client::new(TcpStream::connect(self.address).await.unwrap())
     }
 
-    /// One request on a connection of its own.
+    /// Sends one request on a new connection.
     pub(crate) async fn send(&self, request: Request) -> Answer {
         self.connect().await.send(request).await
     }
 
-    /// Waits until so many requests are in flight, besides the one that asks for the number.
+    /// Waits until `count` requests are in flight, not counting the one that asks.
     pub(crate) async fn in_flight(&self, count: u64) {
         let line = format!("tickwheel_http_requests_in_flight {}\n", count + 1);
         let reached = async {
@@ -89,7 +89,7 @@ impl Service {
         self.send(Request::new("POST", path).json(&json)).await
     }
 
-    /// A post without a body.
+    /// Sends a POST without a body.
     pub(crate) async fn poke(&self, path: &str) -> Answer {
         self.send(Request::new("POST", path)).await
     }
@@ -98,7 +98,7 @@ impl Service {
         self.send(Request::new("PUT", path).json(&json)).await
     }
 
-    /// Puts a job that is due at once; its id.
+    /// Puts a job that is due at once, and returns its id.
     pub(crate) async fn put_text(&self, queue: &str, text: &str) -> String {
         let path = format!("/v1/queues/{queue}/jobs");
         let answer = self.post(&path, serde_json::json!({"text": text})).await;
@@ -106,7 +106,7 @@ impl Service {
         answer.json()["id"].as_str().unwrap().to_owned()
     }
 
-    /// Reserves one job; its id and the token of the delivery.
+    /// Reserves one job, and returns its id and the token of the delivery.
     pub(crate) async fn reserve_one(&self, queue: &str) -> (String, String) {
         let path = format!("/v1/queues/{queue}/reserve");
         let answer = self.post(&path, serde_json::json!({"wait": "10s"})).await.json();
@@ -116,7 +116,7 @@ impl Service {
     }
 }
 
-/// A token that the service knows when it starts.
+/// Creates a token, which a service that starts afterwards knows.
 pub(crate) fn token(folder: &TempDir, name: &str, scopes: &[Scope], queues: &[&str]) -> String {
     let queues: Vec<_> = queues.iter().map(|queue| queue.parse().unwrap()).collect();
     TokenStore::new(folder.path()).create(name, scopes, &queues).unwrap().secret
@@ -181,7 +181,8 @@ impl Answer {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The problem, which is whole and has this status and code; and its field.
+    /// Checks that the answer is a complete problem with this status and code, and returns its
+    /// field.
     #[track_caller]
     pub(crate) fn problem(&self, status: u16, code: &str) -> Option<String> {
         assert_eq!(self.status, status, "{self:?}");
@@ -218,13 +219,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         self.answer(head_only).await.expect("an answer")
     }
 
-    /// The next answer; `None` if the connection was closed instead.
+    /// Returns the next answer; `None` if the connection was closed instead.
     pub(crate) async fn answer(&mut self, head_only: bool) -> Option<Answer> {
         let (status, headers) = self.head().await?;
         Some(self.rest(status, headers, head_only).await)
     }
 
-    /// The rest of an answer whose head was read.
+    /// Returns the rest of an answer whose head was read.
     pub(crate) async fn rest(
         &mut self,
         status: u16,
@@ -248,7 +249,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         answer
     }
 
-    /// Status and headers; what follows stays to be read.
+    /// Returns the status and headers; the body is read separately.
     pub(crate) async fn head(&mut self) -> Option<(u16, Vec<(String, String)>)> {
         let end = loop {
             if let Some(end) = find(&self.buffer, b"\r\n\r\n") {
@@ -268,7 +269,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         Some((status, lines.map(header).collect()))
     }
 
-    /// The next chunk of a chunked body; `None` after the last.
+    /// Returns the next chunk of a chunked body; `None` after the last.
     pub(crate) async fn chunk(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some(end) = find(&self.buffer, b"\r\n") {
@@ -294,7 +295,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         count
     }
 
-    /// Waits until the other side closes.
+    /// Waits until the server closes the connection.
     pub(crate) async fn closed(&mut self) {
         while self.read().await > 0 {}
     }

@@ -1,4 +1,4 @@
-//! The manual clock: time moves when a request says so.
+//! The manual clock: only requests advance the time.
 
 use serde_json::json;
 use tickwheel_server::clock::ClockError;
@@ -85,7 +85,7 @@ async fn a_directory_keeps_its_kind_of_clock() {
     manual.manual_clock = true;
     let error = Server::bind(manual).await.unwrap_err();
     assert!(matches!(error, StartError::Clock(ClockError::UsedRealTime(_))), "{error}");
-    // Nothing was changed by the refusal.
+    // The refused request changed nothing.
     Service::on(folder, |_| {}).await.stop().await;
 }
 
@@ -119,5 +119,37 @@ async fn a_distance_that_makes_no_sense_is_refused() {
     let missing = service.post("/v1/clock/advance", json!({})).await;
     assert_eq!(missing.problem(422, "missing-field").as_deref(), Some("/by"));
     service.send(Request::new("GET", "/v1/clock/advance")).await.problem(405, "method-not-allowed");
+    service.stop().await;
+}
+
+/// Jobs that are late by seconds fall into different buckets of their queue's histogram.
+#[tokio::test]
+async fn the_lateness_of_a_queue_is_told_apart_between_one_second_and_a_minute() {
+    let service = start().await;
+    let late_ms = [1_500, 2_500, 4_000, 7_000, 12_000, 17_000, 25_000, 40_000, 50_000];
+    for late in late_ms {
+        service.put_text("q", "x").await;
+        advance(&service, &format!("{late}ms")).await;
+        let (id, token) = service.reserve_one("q").await;
+        let acked = service.post(&format!("/v1/jobs/{id}/ack"), json!({"token": token})).await;
+        assert_eq!(acked.status, 200, "{acked:?}");
+    }
+    let metrics = service.get("/metrics").await.body;
+    let name = "tickwheel_queue_delivery_lateness_seconds";
+    let buckets: Vec<(f64, u64)> = metrics
+        .lines()
+        .filter_map(|line| line.strip_prefix(&format!("{name}_bucket{{queue=\"q\",le=\"")))
+        .filter_map(|line| line.split_once("\"} "))
+        .filter_map(|(bound, count)| Some((bound.parse().ok()?, count.parse().ok()?)))
+        .filter(|(bound, _)| (1.0..=60.0).contains(bound))
+        .collect();
+    let bounds = [1.0, 2.0, 3.0, 5.0, 10.0, 15.0, 20.0, 30.0, 45.0, 60.0];
+    assert_eq!(buckets, bounds.into_iter().zip(0..).collect::<Vec<_>>(), "{metrics}");
+    let sum = late_ms.iter().sum::<u64>() / 1_000;
+    for line in
+        [format!("{name}_sum{{queue=\"q\"}} {sum}"), format!("{name}_count{{queue=\"q\"}} 9")]
+    {
+        assert!(metrics.lines().any(|it| it == line), "{line} is not in {metrics}");
+    }
     service.stop().await;
 }

@@ -1,8 +1,10 @@
-//! Three services that are one: on a simulated log, with real HTTP between them.
+//! A cluster of three services, on a simulated log and with real HTTP between them.
+
+use std::sync::Arc;
 
 use serde_json::{Value, json};
-use tickwheel_cluster::LocalNetwork;
-use tickwheel_cluster::log::SimulatedLog;
+use tickwheel_cluster::log::{Log, SimulatedLog};
+use tickwheel_cluster::{Layout, LocalNetwork};
 use tickwheel_server::config::{Cluster, NatsSecurity};
 use tickwheel_server::tokens::{Scope, TokenStore};
 use tickwheel_server::{ClusterBackend, Config, Server};
@@ -10,19 +12,24 @@ use tickwheel_server::{ClusterBackend, Config, Server};
 use crate::client::{Request, Service, config, token};
 use crate::tls;
 
-const NAMES: [&str; 3] = ["a", "b", "c"];
+pub(crate) const NAMES: [&str; 3] = ["a", "b", "c"];
 
-struct Rig {
-    log: SimulatedLog,
+pub(crate) struct Rig {
+    logs: Vec<SimulatedLog>,
     network: LocalNetwork,
 }
 
 impl Rig {
     fn new() -> Self {
-        Self { log: SimulatedLog::new(1), network: LocalNetwork::new() }
+        Self::with_partitions(1)
     }
 
-    async fn start(&self, name: &str, folder: tempfile::TempDir) -> Service {
+    pub(crate) fn with_partitions(count: u64) -> Self {
+        let logs = (1..=count).map(SimulatedLog::new).collect();
+        Self { logs, network: LocalNetwork::new() }
+    }
+
+    pub(crate) async fn start(&self, name: &str, folder: tempfile::TempDir) -> Service {
         self.start_with(name, folder, |_| {}).await
     }
 
@@ -38,6 +45,7 @@ impl Rig {
             monitors: Vec::new(),
             name: "test".into(),
             create: true,
+            partitions: None,
             allow_lazy_sync: false,
             node: name.into(),
             address: None,
@@ -45,14 +53,16 @@ impl Rig {
             nats: NatsSecurity::default(),
         });
         change(&mut config);
+        let connect = |log: &SimulatedLog| -> Arc<dyn Log> { Arc::new(log.connect()) };
         let backend = ClusterBackend {
-            log: std::sync::Arc::new(self.log.connect()),
+            layout: Layout::even(self.logs.len() as u32).unwrap(),
+            logs: self.logs.iter().map(connect).collect(),
             transport: Box::new(self.network.connect(name)),
         };
         Service::run(folder, Server::bind_on(config, Some(backend)).await.unwrap())
     }
 
-    async fn start_all(&self) -> Vec<Service> {
+    pub(crate) async fn start_all(&self) -> Vec<Service> {
         let mut nodes = Vec::new();
         for name in NAMES {
             nodes.push(self.start(name, tempfile::tempdir().unwrap()).await);
@@ -61,12 +71,12 @@ impl Rig {
     }
 }
 
-/// The partition, as a node sees it.
+/// Returns the partition as a node sees it.
 async fn partition(node: &Service) -> Value {
     node.get("/v1/cluster").await.json()["partitions"][0].clone()
 }
 
-/// Waits until all nodes know the same owner; its name.
+/// Waits until all nodes know the same owner, and returns its name.
 async fn owner(nodes: &[Service]) -> String {
     loop {
         let mut known = Vec::new();
@@ -119,7 +129,7 @@ async fn every_node_serves_the_whole_api() {
     assert_eq!(acked.status, 200, "{acked:?}");
     let list = nodes[other].get("/v1/queues/mail/jobs").await;
     assert_eq!(list.json()["jobs"].as_array().map(Vec::len), Some(2), "{list:?}");
-    // Problems come from the owner as they are.
+    // The owner's problems are forwarded unchanged.
     let missing = nodes[other].get(&format!("/v1/jobs/{id}/nothing")).await;
     missing.problem(404, "not-found");
     let wrong = nodes[other].post("/v1/queues/mail/jobs", json!({"dealy": "1s"})).await;
@@ -151,7 +161,7 @@ async fn what_was_acknowledged_survives_its_node() {
     let folder = nodes.remove(first).stop().await;
     let job = nodes[0].get(&format!("/v1/jobs/{id}")).await;
     assert_eq!(job.status, 200, "{job:?}");
-    // The node returns, without its disk, and follows.
+    // The node returns with an empty disk and catches up.
     drop(folder);
     nodes.push(rig.start(NAMES[first], tempfile::tempdir().unwrap()).await);
     owner(&nodes).await;
@@ -184,7 +194,7 @@ async fn the_partition_moves_when_it_is_asked_to() {
     assert_eq!(owner(&nodes).await, target);
     let job = nodes[first].get(&format!("/v1/jobs/{id}")).await;
     assert_eq!(job.status, 200, "{job:?}");
-    // Moving it where it is does nothing.
+    // Moving the partition to its owner does nothing.
     let again = last.post("/v1/cluster/move", json!({"partition": 0, "to": target})).await;
     assert_eq!(again.json()["partitions"][0]["epoch"], moved.json()["partitions"][0]["epoch"]);
     for (order, field) in [
@@ -231,7 +241,7 @@ async fn a_partition_is_recovered_from_a_replica_after_its_log_was_lost() {
     let refused = nodes[0].post("/v1/cluster/recover", recover.clone()).await;
     refused.problem(409, "wrong-state");
 
-    rig.log.recreate();
+    rig.logs[0].recreate();
     loop {
         let seen = partition(&nodes[0]).await;
         let replicas = seen["replicas"].as_array().unwrap();
@@ -288,7 +298,7 @@ async fn a_token_of_one_node_is_valid_on_all() {
     TokenStore::new(nodes[2].folder.path()).remove("goes").unwrap();
     answers(&nodes, &goes, 401).await;
 
-    // A node that lost its disk gets the tokens back, also those that were made on it.
+    // A node that lost its disk gets all tokens back, including those that were created on it.
     drop(nodes.remove(0).stop().await);
     nodes.push(rig.start("a", tempfile::tempdir().unwrap()).await);
     answers(&nodes, &stays, 200).await;
@@ -313,7 +323,7 @@ async fn nodes_that_serve_tls_forward_over_it() {
         };
         nodes.push(rig.start_with(name, tempfile::tempdir().unwrap(), change).await);
     }
-    // One of them is the owner, and the others forward.
+    // One node is the owner, and the others forward requests.
     for node in &nodes {
         let put = Request::new("POST", "/v1/queues/mail/jobs").json(&json!({"text": "hello"}));
         let answer = tls::connect(node, &trusted).await.unwrap().send(put).await;

@@ -1,4 +1,4 @@
-//! Streams of what happens.
+//! Streams of events.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ pub(crate) struct Stream {
 
 /// A server-sent event: its name, its id and its data.
 #[derive(Debug, PartialEq)]
-struct Sent {
-    event: String,
-    id: String,
-    data: Value,
+pub(crate) struct Sent {
+    pub(crate) event: String,
+    pub(crate) id: String,
+    pub(crate) data: Value,
 }
 
 impl Stream {
@@ -34,12 +34,12 @@ impl Stream {
 
     async fn of(service: &Service, path: &str) -> Self {
         let mut stream = Self::open(service, Request::new("GET", path)).await;
-        // What the stream begins with says where it is.
+        // The stream begins with its position.
         assert!(stream.block().await.unwrap().starts_with("retry: 1000\nid: "));
         stream
     }
 
-    /// The next block of lines; `None` at the end.
+    /// Returns the next block of lines; `None` at the end.
     pub(crate) async fn block(&mut self) -> Option<String> {
         loop {
             if let Some((block, rest)) = self.text.split_once("\n\n") {
@@ -51,7 +51,7 @@ impl Stream {
         }
     }
 
-    async fn next(&mut self) -> Sent {
+    pub(crate) async fn next(&mut self) -> Sent {
         loop {
             let block = self.block().await.expect("an event");
             let field = |name: &str| {
@@ -180,7 +180,8 @@ async fn a_stream_ends_when_its_token_is_removed() {
     put().await;
     assert_eq!(removed.next().await.event, "put");
     TokenStore::new(service.folder.path()).remove("reader").unwrap();
-    // It is told nothing any more soon after the tokens were read again: each put gives it a turn.
+    // The stream ends soon after the tokens are read again. It checks its token with each event, so
+    // the test keeps putting jobs.
     let ended = async {
         while tokio::time::timeout(Duration::from_millis(100), removed.block()).await != Ok(None) {
             put().await;

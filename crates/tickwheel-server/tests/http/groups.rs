@@ -15,7 +15,7 @@ async fn patch(service: &Service, group: &str, body: Value) -> crate::client::An
     service.send(Request::new("PATCH", &path).json(&body)).await
 }
 
-/// The texts of the jobs that can be reserved now.
+/// Returns the texts of the jobs that can be reserved now.
 async fn reserved(service: &Service) -> Vec<Value> {
     let answer = service.post("/v1/queues/q/reserve", json!({"limit": 10})).await.json();
     let deliveries = answer["deliveries"].as_array().cloned().unwrap_or_default();
@@ -41,7 +41,7 @@ async fn groups_are_listed_paused_and_limited() {
     assert_eq!((&counts["held"], &page["next"]), (&json!(2), &json!(null)));
     let page = service.get("/v1/queues/q/groups?prefix=d").await.json();
     assert_eq!(page["groups"][0]["name"], "d");
-    // As the queue has it.
+    // The limits of the queue apply again.
     let unlimited = patch(&service, "d", json!({"pacing": null})).await.json();
     let none = json!({"name": "d", "paused": false, "waiting": 2, "running": 1, "held": 0});
     assert_eq!(unlimited, none);

@@ -1,4 +1,4 @@
-//! Puts that can be repeated.
+//! Puts with an idempotency key.
 
 use std::time::Duration;
 
@@ -188,13 +188,13 @@ async fn a_key_is_forgotten_after_a_day() {
     service.stop().await;
 }
 
-/// A version before format 2 kept keys as jobs of a queue of their own.
+/// Versions before format 2 stored keys as jobs of a queue of their own.
 #[tokio::test]
 async fn a_key_of_an_earlier_version_is_refused_until_it_expires() {
     let clock = ManualClock::new();
     let folder = tempfile::tempdir().unwrap();
     let queues = Queues::builder().clock(clock.clone()).open(folder.path().join("queue")).unwrap();
-    // The hash of a caller without a token and the key `k`.
+    // The hash of the key `k` of a caller without a token.
     let name = "f6dc1034b093dd79d1b96f328cb1e489ff00868c9a1fdb2f1f929e5bf31f9e51";
     let marker = NewJob::new("tickwheel:idempotency", "{}").key(name);
     queues.put(marker.delay(Duration::from_secs(24 * 3_600))).wait().unwrap();

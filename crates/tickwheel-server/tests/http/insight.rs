@@ -8,7 +8,7 @@ use tickwheel_server::tokens::{Scope, TokenStore};
 use crate::client::{PATIENCE, Request, Service, token};
 use crate::events::Stream;
 
-/// Asks again and again until an answer is as wanted.
+/// Repeats a request until its answer is as wanted.
 async fn until(service: &Service, request: &Request, wanted: impl Fn(&Value) -> bool) -> Value {
     let asking = async {
         loop {
@@ -54,7 +54,7 @@ async fn an_overview_shows_every_queue_at_one_glance() {
     for range in ["ready", "minute", "hour", "day", "month", "later"] {
         assert_eq!(mail["upcoming"][range], 1, "{range}");
     }
-    // Nothing was delivered, so nothing is known about lateness.
+    // Nothing was delivered, so there is no lateness.
     assert_eq!(mail["lateness_p99_ms"], Value::Null);
     assert_eq!((&mail["workers"], &mail["pacing_utilisation"]), (&json!(0), &Value::Null));
     assert!(mail["waiting_ms"].is_u64() && mail["oldest_ready_ms"].is_u64());
@@ -82,7 +82,7 @@ async fn health_says_which_queue_waits_and_how_many_workers_it_has() {
     service.post("/v1/clock/advance", json!({"by": "4m"})).await;
     let overview = service.get("/v1/overview").await.json();
     let health = overview["health"].as_array().unwrap();
-    // A paused queue is no trouble.
+    // A paused queue is not reported as a problem.
     assert_eq!(health.len(), 1, "{overview}");
     assert_eq!((&health[0]["code"], &health[0]["queue"]), (&json!("jobs-wait"), &json!("mail")));
     let told = "mail: the oldest ready job has waited for 4 min, and no worker asked for jobs in \
@@ -129,7 +129,7 @@ async fn the_history_has_columns_of_one_length() {
     service.stop().await;
 }
 
-/// The number of jobs and leases in all slots.
+/// Returns the number of jobs and leases in all slots.
 fn on_wheel(wheel: &Value) -> (u64, u64) {
     let sum = |column: &str| {
         let levels = wheel["levels"].as_array().unwrap().iter();
@@ -164,7 +164,7 @@ async fn the_wheel_holds_what_is_due_within_the_horizon() {
 
     service.reserve_one("mail").await;
     assert_eq!(on_wheel(&service.get("/v1/wheel").await.json()), (3, 1));
-    // The jobs stay on the wheel until their time has come.
+    // The jobs stay on the wheel until they are due.
     service.post("/v1/clock/advance", json!({"by": "59990ms"})).await;
     let wheel = service.get("/v1/wheel").await.json();
     assert_eq!(on_wheel(&wheel).0, 3, "{wheel}");
@@ -174,7 +174,7 @@ async fn the_wheel_holds_what_is_due_within_the_horizon() {
     service.stop().await;
 }
 
-/// The data of the next event `live`.
+/// Returns the data of the next event `live`.
 pub(crate) async fn next_live(stream: &mut Stream) -> Value {
     loop {
         let block = stream.block().await.expect("an event");
@@ -254,7 +254,7 @@ async fn a_restricted_token_sees_its_own_queues_alone() {
     service.stop().await;
 }
 
-/// Puts a job and has it fail; dead, or tried again in an hour.
+/// Puts a job and lets it fail: it is dead, or retried in an hour.
 async fn fail(service: &Service, queue: &str, key: &str, error: &str, dead: bool) {
     let job = json!({"text": "x", "key": key});
     let put = service.post(&format!("/v1/queues/{queue}/jobs"), job).await;
@@ -270,7 +270,7 @@ async fn fail(service: &Service, queue: &str, key: &str, error: &str, dead: bool
     assert_eq!(failed.status, 200, "{failed:?}");
 }
 
-/// The keys in a list.
+/// Returns the keys of the jobs in a list.
 async fn keys(service: &Service, path: &str) -> Vec<String> {
     let answer = service.get(path).await;
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -309,7 +309,7 @@ async fn lists_say_why_jobs_fail_and_are_filtered_by_it() {
     service.stop().await;
 }
 
-/// Does all steps of a bulk change; gives the sums of matched, changed and skipped jobs.
+/// Performs all steps of a bulk change, and returns the sums of matched, changed and skipped jobs.
 async fn bulk(service: &Service, queue: &str, mut request: Value) -> (u64, u64, u64) {
     let mut sums = (0, 0, 0);
     for _ in 0..100 {

@@ -1,4 +1,4 @@
-//! Putting, seeing, cancelling and moving jobs.
+//! Putting, reading, cancelling and rescheduling jobs.
 
 use serde_json::{Value, json};
 use tickwheel_server::tokens::Scope;
@@ -17,7 +17,7 @@ async fn a_short_id_stands_for_the_jobs_that_the_caller_may_see() {
     let find = async |token: &str, short: &str| {
         service.send(Request::new("GET", &format!("/v1/ids/{short}")).token(token)).await
     };
-    // Jobs of one batch have the same beginning.
+    // The ids of one batch have a common prefix.
     let items: Vec<_> = ["a", "a", "b"].map(|queue| json!({"queue": queue, "text": ""})).into();
     let put = Request::new("POST", "/v1/jobs/batch").token(&boss).json(&json!({"items": items}));
     let put = service.send(put).await.json();
@@ -359,7 +359,8 @@ async fn a_payload_that_parsers_refuse_does_not_spoil_its_neighbours() {
         let put = Request::new("POST", "/v1/jobs/batch").body("application/json", batch.as_bytes());
         let verdict = &service.send(put).await.json()["results"][0];
         assert_eq!(verdict["error"]["field"], "/jobs/0/payload", "{json}");
-        // As a text it is taken. With the type of JSON it is stored as older versions stored it.
+        // As a text the payload is accepted. With the content type of JSON it is stored as older
+        // versions stored it.
         let headers = json!({"content-type": "application/json"});
         let put =
             json!({"text": json, "headers": headers, "key": format!("\u{0}\u{2028}{number}")});

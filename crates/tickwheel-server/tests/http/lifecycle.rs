@@ -27,7 +27,8 @@ async fn what_is_in_flight_is_answered_before_the_end() {
     service.stop().await;
 }
 
-/// A client that has asked for more than the connection's buffers hold, and does not read it yet.
+/// Returns a client that has requested more than the connection's buffers hold, and does not read
+/// it yet.
 async fn stalled(service: &Service) -> (Client<TcpStream>, Vec<(String, String)>) {
     for _ in 0..16 {
         let job = json!({"text": "x".repeat(1_000_000), "delay": "1h"});
@@ -59,7 +60,7 @@ async fn whoever_waits_for_its_client_does_not_delay_the_end() {
     for mut client in [silent, idle, half_head, half_body] {
         client.closed().await;
     }
-    // Within less time than headers, bodies and the grace have.
+    // Stopping takes less time than the limits for headers and bodies and the grace period.
     let service = Service::on(service.stop().await, |_| {}).await;
     assert_eq!(service.get("/v1/queues").await.json(), json!({"queues": []}));
     service.stop().await;
@@ -70,7 +71,7 @@ async fn a_second_signal_hurries() {
     let service = Service::start().await;
     let (mut client, _) = stalled(&service).await;
     service.shutdown.begin();
-    // The second signal. Without it the client has 30 seconds to read.
+    // Sends the second signal. Without it, the client would have 30 seconds to read.
     service.stop().await;
     client.closed().await;
 }
@@ -124,14 +125,14 @@ async fn a_new_data_directory_is_for_its_owner_alone() {
     };
     drop(Server::bind(config(&folder.path().join("new"))).await.unwrap());
     assert_eq!(mode("new"), 0o700);
-    // One that is there stays as it is.
+    // An existing directory keeps its mode.
     std::fs::create_dir(folder.path().join("old")).unwrap();
     let before = mode("old");
     drop(Server::bind(config(&folder.path().join("old"))).await.unwrap());
     assert_eq!(mode("old"), before);
 }
 
-/// Asks until the answer has this status.
+/// Repeats a request until the answer has this status.
 async fn await_status(service: &Service, path: &str, status: u16) -> Answer {
     let asking = async {
         loop {
@@ -158,7 +159,7 @@ async fn a_service_whose_volume_is_gone_is_not_ready_until_it_is_back() {
     await_status(&service, "/readyz", 503).await;
     let put = service.post("/v1/queues/q/jobs", json!({"text": "lost"})).await;
     assert_eq!(put.status, 503);
-    // Long enough for an attempt to open it again.
+    // Long enough for an attempt to open the store again.
     for _ in 0..30 {
         tokio::time::sleep(Duration::from_millis(50)).await;
         let ready = service.get("/readyz").await;
@@ -171,5 +172,28 @@ async fn a_service_whose_volume_is_gone_is_not_ready_until_it_is_back() {
     std::fs::rename(&aside, &data).unwrap();
     await_status(&service, "/readyz", 200).await;
     assert_eq!(service.get(&format!("/v1/jobs/{id}")).await.status, 200);
+    service.stop().await;
+}
+
+/// A body often arrives after its head, in a packet of its own. An answer that comes before it would
+/// end the connection, and with it the next request of the client.
+#[tokio::test]
+async fn a_connection_outlives_a_refusal_whose_body_arrives_late() {
+    let service = Service::start().await;
+    for (method, path) in [
+        ("POST", "/v1/queues/none/resume"),
+        ("POST", "/v1/queues/none/cancel-waiting"),
+        ("POST", "/v1/nowhere"),
+        ("DELETE", "/v1/queues/none"),
+    ] {
+        let mut client = service.connect().await;
+        let request = Request::new(method, path).json(&json!({})).bytes();
+        let (head, body) = request.split_at(request.len() - 2);
+        client.write(head).await;
+        service.in_flight(1).await;
+        client.write(body).await;
+        client.answer(false).await.expect("an answer").problem(404, "not-found");
+        assert_eq!(client.send(Request::new("GET", "/v1/queues")).await.status, 200, "{path}");
+    }
     service.stop().await;
 }

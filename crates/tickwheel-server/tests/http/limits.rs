@@ -1,4 +1,4 @@
-//! What is too large, too slow, too much, or malformed.
+//! Requests that are too large, too slow, too many or malformed.
 
 use std::time::{Duration, Instant};
 
@@ -97,7 +97,7 @@ async fn connections_over_the_limit_are_told_so() {
     let mut second = service.connect().await;
     second.write(&wait.bytes()).await;
     service.in_flight(2).await;
-    // Where one waits for its client, it makes room.
+    // A connection that waits for its client is closed to make room.
     let mut idle = service.connect().await;
     assert_eq!(idle.send(Request::new("GET", "/healthz")).await.status, 200);
     let mut busy = service.connect().await;
@@ -129,7 +129,7 @@ async fn a_flood_of_connections_without_requests_disturbs_nobody() {
     for number in 0..4 * LIMIT {
         let client = service.connect().await;
         if number % 2 == 0 {
-            // The flood may lose a connection while it writes.
+            // The server may close a connection of the flood while the client writes.
             let _ = client.stream.try_write(b"GET /healthz HTTP/1.1\r\nx-slow: ");
         }
         flood.push(client);
@@ -138,7 +138,7 @@ async fn a_flood_of_connections_without_requests_disturbs_nobody() {
             assert_eq!(service.send(put.clone()).await.status, 201);
         }
     }
-    // The first of the flood are closed; the connection that sent requests is not.
+    // The first connections of the flood are closed; the connection that sent requests is not.
     for client in &mut flood[..LIMIT] {
         client.closed().await;
     }
@@ -206,7 +206,7 @@ async fn what_will_be_refused_is_refused_before_it_is_sent() {
     let mut client = service.connect().await;
     client.write(&announce((4 << 20) + 1)).await;
     client.answer(false).await.expect("an answer").problem(413, "too-large");
-    // A body that is there takes memory twice, so that of these two one finds no room.
+    // A body that has arrived counts twice, so only one of these two fits.
     let mut holding = service.connect().await;
     holding.write(&announce(1 << 20)).await;
     assert_eq!(holding.head().await.expect("an answer").0, 100);
@@ -224,7 +224,7 @@ async fn what_will_be_refused_is_refused_before_it_is_sent() {
     let (status, headers) = tokio::time::timeout(PATIENCE, refused).await.expect("no room");
     assert_eq!(status, 503);
     assert!(headers.contains(&("retry-after".to_owned(), "1".to_owned())));
-    // What is small has room all the time.
+    // There is always room for small requests.
     service.put_text("q", "small").await;
     service.stop().await;
 }
@@ -240,7 +240,7 @@ async fn unfinished_bodies_take_a_bounded_part_of_the_memory() {
     for _ in 0..20 {
         let mut client = service.connect().await;
         client.write(&head).await;
-        // Those for which there is no room are answered and closed.
+        // A connection without room gets an answer and is closed, so this write may fail.
         let _ = client.stream.write_all(&vec![b' '; 2 << 20]).await;
         clients.push(client);
         service.put_text("q", "small").await;
@@ -260,7 +260,7 @@ async fn unfinished_bodies_take_a_bounded_part_of_the_memory() {
     service.stop().await;
 }
 
-/// All jobs of a queue, page by page, and how many each page had.
+/// Returns all jobs of a queue, read page by page, and the number of jobs on each page.
 async fn pages(service: &Service, queue: &str) -> (Vec<Value>, Vec<usize>) {
     let (mut jobs, mut sizes, mut page) = (Vec::new(), Vec::new(), String::new());
     loop {
@@ -279,7 +279,7 @@ async fn pages(service: &Service, queue: &str) -> (Vec<Value>, Vec<usize>) {
 #[tokio::test]
 async fn answers_are_limited_by_what_they_are_as_json() {
     let service = Service::start().await;
-    // As JSON each has 6 MiB.
+    // As JSON each payload takes 6 MiB.
     let zeros = "\0".repeat(1 << 20);
     for _ in 0..5 {
         service.put_text("q", &zeros).await;
@@ -330,15 +330,15 @@ async fn a_page_that_is_made_in_steps_is_whole() {
     service.stop().await;
 }
 
-/// The bytes that requests and answers in flight take together.
+/// Returns the bytes that requests and answers in flight take together.
 async fn memory_in_use(service: &Service) -> usize {
     let metrics = service.get("/metrics").await.body;
     let bytes = metrics.lines().find_map(|line| line.strip_prefix("tickwheel_http_memory_bytes "));
     bytes.expect("the metric").parse().expect("a number")
 }
 
-/// Sends the same request on many connections and reads only the heads of the answers, so that
-/// the server has to hold the rest.
+/// Sends the same request on many connections and reads only the heads of the answers, so that the
+/// server must hold the rest.
 async fn unread_answers(
     service: &Service,
     request: &Request,
@@ -363,7 +363,7 @@ async fn concurrent_reserves_stay_within_the_memory() {
     const LIMIT: usize = 24 << 20;
     const JOBS: usize = 24;
     let service = Service::with(|config| config.limits.memory = LIMIT).await;
-    // As JSON each has 6 MiB, so two answers fit beside their payloads.
+    // As JSON each payload takes 6 MiB, so two answers fit beside their payloads.
     let zeros = "\0".repeat(1 << 20);
     for _ in 0..JOBS {
         service.put_text("q", &zeros).await;
@@ -424,6 +424,34 @@ async fn concurrent_pages_stay_within_the_memory() {
     assert!(whole > 0);
     let (jobs, _) = pages(&service, "q").await;
     assert_eq!(jobs.len(), 2);
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_of_schedules_is_made_in_steps() {
+    const LIMIT: usize = 32 << 20;
+    const SCHEDULES: usize = 12;
+    let service = Service::with(|config| config.limits.memory = LIMIT).await;
+    // As JSON each has 6 MiB.
+    let zeros = "\0".repeat(1 << 20);
+    for number in 0..SCHEDULES {
+        let schedule = json!({"queue": "q", "every": "1h", "text": zeros});
+        let path = format!("/v1/schedules/s{number:02}");
+        assert_eq!(service.send(Request::new("PUT", &path).json(&schedule)).await.status, 201);
+    }
+    let list = Request::new("GET", "/v1/schedules");
+    let mut answers = unread_answers(&service, &list, 2).await;
+    let used = memory_in_use(&service).await;
+    assert!(used > 12 << 20 && used <= LIMIT, "{used} of {LIMIT} bytes");
+    answers.truncate(1);
+    let (mut client, status, headers) = answers.remove(0);
+    let answer = client.rest(status, headers, false).await.json();
+    let schedules = answer["schedules"].as_array().expect("a list");
+    assert_eq!(schedules.len(), SCHEDULES);
+    for (number, schedule) in schedules.iter().enumerate() {
+        assert_eq!(schedule["name"], format!("s{number:02}"));
+        assert!(schedule["text"] == zeros[..], "the payload is whole");
+    }
     service.stop().await;
 }
 

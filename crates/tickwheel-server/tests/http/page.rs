@@ -7,7 +7,7 @@ use crate::client::{Answer, PATIENCE, Request, Service, token};
 use crate::events::Stream;
 use crate::insight::next_live;
 
-/// All views that need nothing but a server.
+/// All views that exist on every server.
 const VIEWS: [&str; 10] = [
     "/",
     "/wheel",
@@ -31,7 +31,7 @@ fn with_cookie(request: Request, secret: &str) -> Request {
     request.header("cookie", &format!("tickwheel_token={secret}"))
 }
 
-/// A form whose answer is a redirect; where to.
+/// Sends a form whose answer is a redirect, and returns the location.
 async fn redirected(service: &Service, request: Request) -> String {
     let answer = service.send(request).await;
     assert_eq!(answer.status, 303, "{answer:?}");
@@ -104,7 +104,7 @@ async fn a_token_opens_the_dashboard_and_only_that() {
     assert_eq!(cookie, format!("tickwheel_token={secret}; Path=/; HttpOnly; SameSite=Strict"));
     let page = service.send(with_cookie(Request::new("GET", "/queues"), &secret)).await;
     has(&page, "Token ops");
-    // The API takes the header alone: a browser does not add that by itself.
+    // The API accepts a token only in the header, which a browser does not add by itself.
     let api = service.send(with_cookie(Request::new("GET", "/v1/queues"), &secret)).await;
     api.problem(401, "unauthorized");
     let out = service.send(with_cookie(form("/logout", ""), &secret)).await;
@@ -358,7 +358,7 @@ async fn schedules_are_checked_put_and_removed() {
     service.stop().await;
 }
 
-/// Text as it is in an attribute.
+/// Returns a text as it is escaped in an attribute.
 fn escaped(text: &str) -> String {
     let marks = [('&', "&#38;"), ('"', "&#34;"), ('\'', "&#39;"), ('<', "&#60;"), ('>', "&#62;")];
     marks.iter().fold(text.to_owned(), |text, (mark, code)| text.replace(*mark, code))
@@ -381,7 +381,7 @@ async fn hostile_content_stays_text() {
     {
         let page = service.get(&view).await;
         assert_eq!(page.status, 200, "{view}");
-        // A hidden field sends the name of a group back as it is.
+        // A hidden field contains the exact name of a group, so it is left out.
         let shown = page.body.replace(&format!("value=\"{}\"", escaped(script)), "");
         for harm in ["<script>alert", "<img src=x", "<b>bold", "\u{202e}", "\u{0}"] {
             assert!(!shown.contains(harm), "{view} contains {harm:?}");

@@ -11,7 +11,7 @@ fn put(text: &str) -> Request {
     Request::new("POST", PATH).json(&json!({"text": text, "delay": "1h"}))
 }
 
-/// The same request, which is served through the router because of this header.
+/// Returns the same request with a header that makes it go through the router.
 fn routed(request: Request) -> Request {
     request.header("te", "trailers")
 }
@@ -24,7 +24,7 @@ async fn answers(client: &mut Client<tokio::net::TcpStream>, count: usize) -> Ve
     answers
 }
 
-/// Everything in an answer that does not differ from request to request.
+/// Returns the parts of an answer that are the same for every request.
 fn comparable(answer: &Answer) -> (u16, Vec<(String, String)>, serde_json::Value) {
     let varies = ["date", "x-request-id", "content-length"];
     let mut headers = answer.headers.clone();

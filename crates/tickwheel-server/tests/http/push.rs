@@ -1,4 +1,4 @@
-//! Push delivery: what targets get, and what becomes of jobs.
+//! Push delivery: the requests that targets get, and the outcomes of jobs.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn service() -> Service {
     Service::with(allow_loopback).await
 }
 
-/// Adds target `partner`, and aims the queue `orders` at it; the secret.
+/// Adds the target `partner`, lets the queue `orders` deliver to it, and returns the secret.
 async fn aim(service: &Service, target: &HttpTarget, more: Value) -> String {
     let mut settings = json!({"url": target.url("/hook")});
     settings.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -139,7 +139,7 @@ async fn a_single_job_names_its_target() {
     assert_eq!(queue["settings"]["max_attempts"], 3, "the settings of the queue that was named");
     assert_eq!(service.get("/v1/queues/orders").await.json()["jobs"]["ready"], 1);
 
-    // In a batch, and with an idempotency key.
+    // The same in a batch, with an idempotency key.
     let item = |target: &str| json!({"queue": "orders", "text": "x", "target": target});
     let items = json!({"items": [item("partner"), item("nobody"), item("no/name")]});
     let batch =
@@ -167,7 +167,7 @@ async fn a_failed_attempt_is_retried_with_the_same_id() {
     let id = service.put_text("orders", "x").await;
     let job = job_becomes(&service, &id, "done").await;
     assert_eq!(job["attempts"], 5);
-    // Every attempt is recorded: who, when, what came of it, and what the target said.
+    // The history records every attempt: worker, time, outcome and the target's answer.
     let history = job["history"].as_array().unwrap();
     let errors: Vec<_> = history[..4].iter().map(|attempt| text(&attempt["error"])).collect();
     let parts = ["answered 500", "redirects are not followed", "no answer", "answered 400"];
@@ -189,6 +189,58 @@ async fn a_failed_attempt_is_retried_with_the_same_id() {
 }
 
 #[tokio::test]
+async fn a_redirect_to_this_machine_is_not_followed() {
+    let (service, target) = (service().await, HttpTarget::start().await);
+    // Its address is allowed: nothing but the redirect keeps requests away from it.
+    let inner = HttpTarget::start().await;
+    let statuses = [301, 302, 303, 307, 308];
+    target.next(statuses.map(|status| with_header(status, "location", &inner.url("/admin"))));
+    aim(&service, &target, json!({"max_attempts": 5})).await;
+    let id = service.put_text("orders", "x").await;
+    let job = job_becomes(&service, &id, "dead").await;
+    let history = job["history"].as_array().unwrap();
+    assert_eq!(history.len(), statuses.len(), "{job}");
+    for (attempt, status) in history.iter().zip(statuses) {
+        let error = text(&attempt["error"]);
+        let is_told = error.contains("redirects are not followed");
+        assert!(is_told && error.contains(&status.to_string()), "{error}");
+    }
+    target.next([with_header(302, "location", &inner.url("/admin"))]);
+    assert_eq!(service.poke("/v1/targets/partner/test").await.json()["status"], 302);
+    assert_eq!((target.count(), inner.count()), (statuses.len() + 1, 0));
+    service.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_is_cut_off_counts_from_its_status_line_on() {
+    let (service, target) = (service().await, HttpTarget::start().await);
+    let cut = |text: &str| Reply::Cut(text.to_owned());
+    let half =
+        |status: u16| cut(&format!("HTTP/1.1 {status} X\r\ncontent-length: 100\r\n\r\nhalf"));
+    // A 2xx acknowledges the job, with what came of the body.
+    aim(&service, &target, json!({})).await;
+    let chunked = "HTTP/1.1 200 X\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n64\r\nth";
+    for reply in [half(200), cut(chunked)] {
+        target.next([reply]);
+        let id = service.put_text("orders", "x").await;
+        let job = job_becomes(&service, &id, "done").await;
+        assert_eq!(job["attempts"], 1, "{job}");
+        assert!(text(&job["result"]).starts_with("half"), "{job}");
+    }
+    // Any other status is a failed attempt with that excerpt, and half a head is no answer.
+    target.next([half(400), cut("HTTP/1.1 200 X\r\ncontent-len")]);
+    let id = service.put_text("orders", "x").await;
+    let job = job_becomes(&service, &id, "done").await;
+    assert_eq!(job["attempts"], 3, "{job}");
+    let history = job["history"].as_array().unwrap();
+    assert_eq!(history[0]["detail"], "half", "{job}");
+    assert!(text(&history[0]["error"]).contains("answered 400"), "{job}");
+    assert!(text(&history[1]["error"]).contains("no answer"), "{job}");
+    assert_eq!(target.count(), 2 + 3);
+    service.stop().await;
+}
+
+#[tokio::test]
 async fn a_job_whose_target_says_never_dies_at_once() {
     let (service, target) = (service().await, HttpTarget::start().await);
     target.next([with_header(422, "tickwheel-retry", "never")]);
@@ -197,7 +249,7 @@ async fn a_job_whose_target_says_never_dies_at_once() {
     let job = job_becomes(&service, &id, "dead").await;
     assert_eq!(job["attempts"], 1);
     assert!(text(&job["last_error"]).contains("answered 422"), "{job}");
-    // The target's own bound of attempts, where the job has none.
+    // The target's limit of attempts applies to jobs without one.
     let answer = Request::new("PATCH", "/v1/targets/partner").json(&json!({"max_attempts": 2}));
     assert_eq!(service.send(answer).await.status, 200);
     target.next([status(400), status(400)]);
@@ -240,9 +292,41 @@ async fn a_hold_survives_a_restart() {
     assert_eq!((&after["state"], &after["reason"]), (&before["state"], &before["reason"]));
     assert_eq!(after["next_probe_ms"], before["next_probe_ms"]);
     assert_eq!(target.arrived().len(), 1);
-    // Resumed by hand, it gets the job at once.
+    // A target that is resumed by hand gets the job at once.
     assert_eq!(service.poke("/v1/targets/partner/resume").await.json()["state"], "slow");
     assert_eq!(target.wait_for(2).await[0].id(), target.arrived()[1].id());
+    service.stop().await;
+}
+
+/// A target that failed once is sent its backlog slowly, and a restart neither forgets that nor
+/// starts again at the full rate. The rate doubles each second at most and a restart may repeat one
+/// second of it, so fewer than `3 * 2^n` requests come in the first `n + 1` seconds, however late
+/// this test looks.
+#[tokio::test]
+async fn a_ramp_survives_a_restart() {
+    const JOBS: usize = 400;
+    let (service, target) = (service().await, HttpTarget::start().await);
+    target.next([status(502)]);
+    aim(&service, &target, json!({"pacing": {"concurrency": 64}})).await;
+    service.put_text("orders", "x").await;
+    let slow = target_becomes(&service, "slow").await;
+    assert!(text(&slow["reason"]).contains("502"), "{slow}");
+    let items = vec![json!({"queue": "orders", "text": "x"}); JOBS];
+    let answer = service.post("/v1/jobs/batch", json!({"items": items})).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    // The second level of the ramp.
+    target.wait_for(1 + 1 + 2).await;
+    let folder = service.stop().await;
+    let before = target.count();
+    let service = Service::on(folder, allow_loopback).await;
+    let again = service.get("/v1/targets/partner").await.json();
+    assert_eq!((&again["state"], &again["reason"]), (&json!("slow"), &slow["reason"]), "{again}");
+    let arrived = target.wait_for(before + 30).await;
+    let failed = arrived[0].at;
+    for (count, request) in (1_u64..).zip(&arrived[1..]) {
+        let second = (request.at - failed).as_secs().min(32);
+        assert!(count < 3 << second, "{count} requests within {:?}", request.at - failed);
+    }
     service.stop().await;
 }
 
@@ -354,7 +438,7 @@ async fn a_test_shows_everything_but_credentials() {
     let arrived = target.arrived();
     assert_eq!(arrived[0].header("authorization"), Some("Bearer abc"));
     assert_eq!(arrived[0].id(), text(&test["id"]));
-    // It neither changes the target nor exceeds its rate.
+    // A test request neither changes the target's state nor exceeds its rate.
     assert_eq!(service.get("/v1/targets/partner").await.json()["state"], "active");
     service.poke("/v1/targets/partner/test").await.problem(429, "rate-limited");
     service.stop().await;

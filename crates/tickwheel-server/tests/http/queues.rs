@@ -36,7 +36,7 @@ async fn settings_are_set_whole_and_in_part() {
     assert_eq!(settings["retention"]["dead"], json!({"count": 5}));
     assert_eq!(settings["retention"]["done"], json!({"age": "1h", "count": 100}));
     assert_eq!(service.get("/v1/queues/q").await.json(), patched.json());
-    // What is shown can be put back as it is.
+    // The settings in an answer can be sent back unchanged.
     assert_eq!(service.put(path, settings.clone()).await.json()["settings"], settings);
     assert_eq!(service.put(path, json!({})).await.json()["settings"]["max_attempts"], 10);
     for (body, code, field) in [
@@ -109,7 +109,7 @@ async fn queues_are_listed_with_their_counts() {
     service.get("/v1/queues/b").await.problem(404, "not-found");
     service.put_text("b", "x").await;
     service.post("/v1/queues/a/jobs", json!({"text": "", "delay": "1h"})).await;
-    // Its marker is a job of nobody's.
+    // The idempotency key adds no job to any count.
     let put = Request::new("POST", "/v1/queues/a/jobs").json(&json!({"text": "", "delay": "1h"}));
     service.send(put.header("idempotency-key", "k")).await;
     let queues = service.get("/v1/queues").await.json()["queues"].clone();
@@ -162,7 +162,7 @@ async fn a_queue_is_removed_when_it_is_empty_or_by_force() {
     assert_eq!(remove("?force=true").await.json(), json!({"count": 2}));
     service.get("/v1/queues/q").await.problem(404, "not-found");
     assert_eq!(service.get("/v1/queues").await.json(), json!({"queues": []}));
-    // The name can be used again, and nothing of the old queue is there.
+    // The name can be used again, and the new queue is empty.
     service.put_text("q", "z").await;
     assert_eq!(service.get("/v1/queues/q").await.json()["jobs"]["ready"], 1);
     service.poke("/v1/queues/q/drain").await;
@@ -191,7 +191,7 @@ async fn dead_jobs_are_kicked_or_removed_and_waiting_ones_cancelled() {
     let cancelled = service.poke("/v1/queues/q/cancel-waiting").await;
     assert_eq!(cancelled.json(), json!({"count": 1}));
     assert_eq!(service.get("/v1/queues/q").await.json()["jobs"]["ready"], 0);
-    // The earlier names.
+    // The earlier names of these routes still work.
     let removed = service.post("/v1/queues/q/purge", json!({"state": "dead"})).await;
     assert_eq!(removed.json(), json!({"count": 0}));
     assert_eq!(service.poke("/v1/queues/q/drain").await.json(), json!({"count": 0}));

@@ -1,4 +1,4 @@
-//! Tokens, scopes, patterns, and what browsers can be made to send.
+//! Tokens, scopes, patterns, and requests that a browser can be tricked into sending.
 
 use serde_json::json;
 use tickwheel_server::tokens::{Scope, TokenStore};
@@ -83,7 +83,8 @@ async fn scopes_and_patterns_bound_what_a_token_can_do() {
     let text = json!({"text": ""});
     let delay = json!({"delay": 1});
     let lease = json!({"token": "00000000000000ff"});
-    // Who, what, and the status on ours; what the other scopes get is 403 each time.
+    // The token, the request, and the status for the tenant's own queue. Other scopes always get
+    // 403.
     let cases = [
         (&reader, "GET", "/v1/queues/{q}", json!({}), 200),
         (&reader, "GET", "/v1/queues/{q}/jobs", json!({}), 200),
@@ -118,7 +119,7 @@ async fn scopes_and_patterns_bound_what_a_token_can_do() {
         let theirs = path.replace("{q}", "b").replace("{id}", &theirs);
         let answer = send(who, method, &ours, body.clone()).await;
         assert_eq!(answer.status, wanted, "{method} {ours}: {answer:?}");
-        // A queue that the caller names is refused; a job of such a queue is not there.
+        // A request that names a foreign queue is forbidden; a job of such a queue is not found.
         let (status, code) =
             if path.contains("{q}") { (403, "forbidden") } else { (404, "not-found") };
         send(who, method, &theirs, body.clone()).await.problem(status, code);
@@ -236,7 +237,7 @@ async fn whoever_guesses_tokens_is_slowed_down_and_nobody_else() {
     let answer = client.send(Request::new("GET", "/v1/queues")).await;
     answer.problem(429, "rate-limited");
     assert_eq!(answer.header("retry-after"), Some("1"));
-    // Whoever shares the address, behind a proxy, goes on working.
+    // A client with a valid token at the same address, for example behind a proxy, is still served.
     let answer = client.send(Request::new("GET", "/v1/queues").token(&right)).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     service.stop().await;

@@ -1,4 +1,5 @@
-//! A real HTTP target: it notes every request with its time, and answers as it is told.
+//! A real HTTP target: it records every request with its time, and sends the replies that a test
+//! sets.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -31,21 +32,23 @@ impl Arrived {
     }
 }
 
-/// How the target answers.
+/// A reply of the target.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    /// A whole response, as it goes over the wire.
+    /// A complete response, byte for byte.
     Raw(String),
-    /// The same after a while.
+    /// The same after a delay.
     Slow(Duration, String),
     /// A response whose body comes byte by byte, without end.
     Trickle,
     /// 200, once the test adds a permit for the request.
     Gated(Arc<Semaphore>),
-    /// Nothing, for ever.
+    /// No answer, for ever.
     Silence,
     /// The connection is closed without an answer.
     Close,
+    /// The beginning of a response, after which the connection is closed.
+    Cut(String),
 }
 
 pub(crate) fn status(status: u16) -> Reply {
@@ -67,7 +70,18 @@ struct Shared {
     /// Answers to the next requests; then `otherwise`.
     script: Mutex<VecDeque<Reply>>,
     otherwise: Mutex<Option<Reply>>,
+    /// How long requests lie before they are looked at, in turn.
+    lags: Mutex<VecDeque<Duration>>,
     news: Notify,
+}
+
+impl Shared {
+    fn next_lag(&self) -> Option<Duration> {
+        let mut lags = self.lags.lock().unwrap();
+        let lag = lags.pop_front()?;
+        lags.push_back(lag);
+        Some(lag)
+    }
 }
 
 /// A target on a free port of this machine.
@@ -78,7 +92,7 @@ pub(crate) struct HttpTarget {
 }
 
 impl HttpTarget {
-    /// A target that answers 200 to everything.
+    /// Starts a target that answers 200 to every request.
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -96,14 +110,24 @@ impl HttpTarget {
         format!("http://{}{path}", self.address)
     }
 
-    /// Answers the next requests like this, one after the other.
+    /// Sets the replies to the next requests, in this order.
     pub(crate) fn next(&self, replies: impl IntoIterator<Item = Reply>) {
         self.shared.script.lock().unwrap().extend(replies);
     }
 
-    /// Answers all other requests like this.
+    /// Sets the reply to all other requests.
     pub(crate) fn always(&self, reply: Reply) {
         *self.shared.otherwise.lock().unwrap() = Some(reply);
+    }
+
+    /// How many requests have arrived.
+    pub(crate) fn count(&self) -> usize {
+        self.shared.arrived.lock().unwrap().len()
+    }
+
+    /// Looks at requests, and notes their time, this long after they came, in turn.
+    pub(crate) fn lag(&self, lags: impl IntoIterator<Item = Duration>) {
+        self.shared.lags.lock().unwrap().extend(lags);
     }
 
     pub(crate) fn arrived(&self) -> Vec<Arrived> {
@@ -117,21 +141,24 @@ impl HttpTarget {
                 let news = self.shared.news.notified();
                 tokio::pin!(news);
                 news.as_mut().enable();
-                let arrived = self.arrived();
-                if arrived.len() >= count {
-                    return arrived;
+                if self.count() >= count {
+                    return self.arrived();
                 }
                 news.await;
             }
         };
         let waited = tokio::time::timeout(3 * PATIENCE, reached).await;
-        waited.unwrap_or_else(|_| panic!("{} of {count} requests came", self.arrived().len()))
+        waited.unwrap_or_else(|_| panic!("{} of {count} requests came", self.count()))
     }
 }
 
 async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
     let mut buffer = Vec::new();
-    while let Some(arrived) = read_request(&mut stream, &mut buffer).await {
+    while let Some(mut arrived) = read_request(&mut stream, &mut buffer).await {
+        if let Some(lag) = shared.next_lag() {
+            tokio::time::sleep(lag).await;
+            arrived.at = Instant::now();
+        }
         shared.arrived.lock().unwrap().push(arrived);
         shared.news.notify_waiters();
         let next = shared.script.lock().unwrap().pop_front();
@@ -157,6 +184,12 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
             }
             Reply::Silence => std::future::pending().await,
             Reply::Close => return,
+            Reply::Cut(text) => {
+                // What was written arrives before the end of the connection.
+                let _ = stream.write_all(text.as_bytes()).await;
+                let _ = stream.shutdown().await;
+                return;
+            }
         };
         if written.is_err() {
             return;
@@ -193,7 +226,7 @@ async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> Option<Ar
     Some(Arrived { at, line, headers, body })
 }
 
-/// A field of JSON as text.
+/// Returns a field of JSON as text.
 pub(crate) fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
 }

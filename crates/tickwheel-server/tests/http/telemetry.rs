@@ -1,4 +1,4 @@
-//! Traces, as a collector gets them: real protobuf over real HTTP.
+//! Traces as a collector receives them: protobuf over HTTP.
 
 use std::fmt::Write as _;
 
@@ -28,7 +28,7 @@ async fn service(collector: &HttpTarget) -> Service {
     Service::with(sending_to(collector.url(""), 100)).await
 }
 
-/// All spans that the collector has, by their start.
+/// Returns all spans of the collector, in order of their start.
 fn spans(collector: &HttpTarget) -> Vec<Span> {
     let mut spans = Vec::new();
     for request in collector.arrived() {
@@ -46,7 +46,7 @@ fn spans(collector: &HttpTarget) -> Vec<Span> {
     spans
 }
 
-/// Waits until the collector has a span that is as it should be.
+/// Waits until the collector has a span that passes the check.
 async fn span_with(collector: &HttpTarget, is_wanted: impl Fn(&Span) -> bool) -> Span {
     let reached = async {
         loop {
@@ -96,7 +96,7 @@ async fn a_job_is_one_trace_from_put_to_ack_and_retries_are_linked() {
     let (_, token) = service.reserve_one("orders").await;
     let items = json!({"items": [{"id": id, "token": token}]});
     assert_eq!(service.post("/v1/jobs/batch/ack", items).await.status, 200);
-    // What is not sent yet is sent when the service stops.
+    // Spans that were not sent yet are sent when the service stops.
     service.stop().await;
 
     let spans = spans(&collector);
@@ -151,7 +151,7 @@ async fn a_job_without_a_trace_begins_one_with_its_id() {
     assert!(job["headers"].get("traceparent").is_none(), "nothing is added to the job: {job}");
     let (_, token) = service.reserve_one("mail").await;
     let folder = service.stop().await;
-    // The trace goes on after a restart, although the delivery began before it.
+    // The trace continues after a restart, although the delivery began before it.
     let service = Service::on(folder, sending_to(collector.url(""), 100)).await;
     service.post(&format!("/v1/jobs/{id}/release"), json!({"token": token})).await;
     let (_, token) = service.reserve_one("mail").await;
@@ -252,13 +252,13 @@ async fn a_collector_that_is_gone_or_fails_holds_nothing_up() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let service = Service::with(sending_to(format!("http://{gone}"), 100)).await;
     let items = json!({"items": vec![json!({"queue": "q", "text": "x"}); 10_000]});
-    // More spans than may wait.
+    // Creates more spans than the buffer holds.
     let answer = service.post("/v1/jobs/batch", items).await;
     assert_eq!(answer.status, 200);
     assert_eq!(answer.json()["results"].as_array().map(Vec::len), Some(10_000));
     service.stop().await;
 
-    // A batch that is refused for now is sent again.
+    // A batch that is refused temporarily is sent again.
     let collector = HttpTarget::start().await;
     collector.next([status(503)]);
     let service = Service::with(sending_to(collector.url(""), 100)).await;

@@ -1,4 +1,4 @@
-//! TLS, and certificates that are exchanged.
+//! TLS, and the replacement of certificates.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::client::{Client, PATIENCE, Request, Service, config};
 
-/// A new certificate for this machine in the two files.
+/// Writes a new certificate and key for this machine.
 pub(crate) fn certify(folder: &Path) -> CertificateDer<'static> {
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()])
         .unwrap();
@@ -74,13 +74,13 @@ async fn a_new_certificate_is_taken_over_and_a_broken_one_is_not() {
     };
     assert_eq!(tokio::time::timeout(PATIENCE, taken_over).await.expect("it is taken over"), 200);
     assert!(connect(&service, &old).await.is_err());
-    // A connection that was there before goes on.
+    // An existing connection stays open.
     assert_eq!(before.send(Request::new("GET", "/healthz")).await.status, 200);
 
     let plain = service.connect().await.send(Request::new("GET", "/healthz")).await;
     assert_eq!((plain.status, &plain.json()["code"]), (400, &"tls-required".into()));
     assert!(plain.body.contains("https://"), "{}", plain.body);
-    // What is neither HTTP nor TLS gets no answer.
+    // Bytes that are neither HTTP nor TLS get no answer.
     let mut garbage = service.connect().await;
     garbage.write(b"\0\0\0\0\0\0").await;
     garbage.closed().await;

@@ -1,4 +1,4 @@
-//! The examples of `docs/PUSH.md` that verify a signature, each run by its own language against a
+//! The examples of `docs/PUSH.md` that verify a signature, each run in its own language against a
 //! request that the server has signed.
 //!
 //! A language that is not installed is left out, unless `TICKWHEEL_EVERY_LANGUAGE` is set:
@@ -62,22 +62,22 @@ foreach (["webhook-id", "webhook-timestamp", "webhook-signature"] as $name) {
 verify(getenv("secret"), $headers, getenv("body"));
 "#;
 
-// The example for Rust, to the letter.
+// A literal copy of the example for Rust.
 fn verify(secret: &str, headers: &HeaderMap, body: &[u8]) -> Result<(), WebhookError> {
     standardwebhooks::Webhook::new(secret)?.verify(body, headers)
 }
 
 const DOCUMENT: &str = include_str!("../../../../docs/PUSH.md");
 
-/// The code block of a language.
+/// Returns the code block of a language.
 fn example(language: &str) -> &'static str {
     let start = format!("```{language}\n");
     let (_, rest) = DOCUMENT.split_once(&start).expect("the language has an example");
     rest.split_once("```").expect("the example ends").0
 }
 
-/// How an example is run: the program that checks for the language, the one that runs the files, and
-/// the files.
+/// The commands for an example: one that checks whether the language is installed, one that runs
+/// the files, and the files.
 struct Program {
     language: &'static str,
     version: [&'static str; 2],

@@ -1,4 +1,4 @@
-//! Reserving jobs, and saying what became of them.
+//! Reserving jobs, and reporting their outcome.
 
 use std::time::{Duration, Instant};
 
@@ -91,7 +91,7 @@ async fn puts_that_replace_each_other_cannot_postpone_a_job_for_ever() {
     let second = service.post("/v1/queues/q/jobs", put).await.json();
     assert_eq!(second["outcome"], "replaced");
     let between = second["due_ms"].as_u64().unwrap() - first["due_ms"].as_u64().unwrap();
-    // One hour, and the time that the first put took to be applied.
+    // The difference is one hour plus the time until the first put was applied.
     assert!(between < 2 * 3_600_000, "{between} ms");
     let wrong =
         service.post("/v1/queues/q/jobs", json!({"text": "", "max_total_delay": "2h"})).await;
@@ -164,7 +164,8 @@ async fn a_client_that_goes_away_while_it_waits_takes_nothing_with_it() {
         tokio::time::sleep(Duration::from_millis(5)).await;
         drop(gone);
     }
-    // Whoever is still taken for waiting would get it; nobody may keep it.
+    // A worker that the service still considered waiting would get the job; none of them may keep
+    // it.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let id = service.put_text("q", "x").await;
     let answer = service.post("/v1/queues/q/reserve", json!({"wait": "10s"})).await.json();

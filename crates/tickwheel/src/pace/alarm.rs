@@ -18,8 +18,10 @@ use super::{Attempt, PaceKey};
 use crate::ScheduleError;
 use crate::timer::{Job, JobKey, Nanos, Nudge, nanos};
 
-/// After so long or so many tasks, the timer has its thread back: other tasks are due as well.
+/// How long the alarm runs tasks before it returns the timer's thread, on which other tasks may be
+/// due.
 const MAX_SLICE: Nanos = 500_000;
+/// How many tasks it runs before that.
 const MAX_BATCH: usize = 1024;
 
 /// How long the alarm waits, at least, before it tries an executor again that dropped it.

@@ -90,6 +90,7 @@ macro_rules! wheel_api {
             drop(Wheel::drain(self));
         }
 
+        #[track_caller]
         fn reserve(&mut self, additional: usize) {
             self.entries.reserve(additional);
             self.lists.reserve(additional);
@@ -296,6 +297,7 @@ macro_rules! wheel_api {
             /// # Panics
             ///
             /// Panics if the wheel would hold 2³² timers, or memory runs out.
+            #[track_caller]
             pub fn reserve(&mut self, additional: usize) {
                 Wheel::reserve(self, additional);
             }

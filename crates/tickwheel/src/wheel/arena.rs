@@ -309,6 +309,7 @@ impl<E: Record> Arena<E> {
     /// # Panics
     ///
     /// Panics if an arena cannot hold as many.
+    #[track_caller]
     pub(super) fn reserve(&mut self, additional: usize) {
         let wanted = self.len.saturating_add(additional);
         assert!(wanted < NIL as usize, "a wheel holds fewer than 2^32 timers, not {wanted}");

@@ -365,6 +365,7 @@ impl<T> Entries<T> {
         Iter { entries: self, next: 0, left: self.len() }
     }
 
+    #[track_caller]
     pub(super) fn reserve(&mut self, additional: usize) {
         self.arena.reserve(additional);
     }

@@ -262,7 +262,7 @@ impl<T> HierarchicalWheel<T> {
 
     #[cold]
     fn pop_overdue(&mut self) -> Option<Due<T>> {
-        while let Some(late) = self.overdue.pop(|_| ()) {
+        while let Some(late) = self.overdue.pop_until(u64::MAX, |_| ()) {
             let due = self.follow(late.index, late.stamp, late.deadline);
             if due.is_some() {
                 return due;
@@ -277,11 +277,11 @@ impl<T> HierarchicalWheel<T> {
     fn prepare(&mut self, budget: usize) -> Advance {
         let mut left = budget.max(1);
         while left > 0 {
-            if let Some(late) = self.overdue.first() {
+            if let Some(late) = self.overdue.first_until(u64::MAX) {
                 if self.entries.is_due(late.index, late.stamp, late.deadline) {
                     return Advance::Due;
                 }
-                self.overdue.pop(|_| ());
+                self.overdue.pop_until(u64::MAX, |_| ());
                 self.follow(late.index, late.stamp, late.deadline);
                 left -= 1;
             } else if let Some(reference) = self.batch.first() {
@@ -460,7 +460,7 @@ impl<T> Wheel<T> for HierarchicalWheel<T> {
             return None;
         }
         if !self.overdue.is_empty() {
-            return self.overdue.first().map(|late| late.deadline);
+            return self.overdue.earliest();
         }
         if self.batch.first().is_some() {
             return Some(self.cursor);

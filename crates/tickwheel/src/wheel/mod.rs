@@ -248,6 +248,7 @@ pub trait Wheel<T>: sealed::Sealed {
     /// See [`HierarchicalWheel::iter`].
     fn iter(&self) -> Iter<'_, T>;
     /// See [`HierarchicalWheel::reserve`].
+    #[track_caller]
     fn reserve(&mut self, additional: usize);
     /// See [`HierarchicalWheel::shrink_to_fit`].
     fn shrink_to_fit(&mut self);

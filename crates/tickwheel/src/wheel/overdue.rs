@@ -1,12 +1,12 @@
-//! Timers without a slot: their tick has passed.
+//! Overdue timers: their tick has passed, so they have no slot.
 //!
-//! These are timers that were inserted with a deadline in the past or reset to one. They are ordered
-//! by deadline, then by insertion, and cost O(log n). They are in a tree, not in a heap: the vector
-//! of a heap with ten million timers would take too long to copy when it grows, and to sweep. As in
-//! the slots, these are references, which may be stale.
+//! Most of them were inserted with a deadline in the past or reset to one. They are ordered by
+//! deadline, then by insertion, and an operation costs O(log n). They are in a tree, not in a heap:
+//! a heap with ten million timers would take too long to copy when its vector grows, and to sweep.
+//! As in the slots, only references are stored, which may be stale.
 //!
-//! In a hashed wheel that is more than a round behind, there are also timers of the rounds that it
-//! has missed. They are in a [`Backlog`], ordered by deadline only.
+//! If a hashed wheel is more than a round late, the timers of the missed rounds are overdue as
+//! well. They are in a [`Backlog`], ordered by deadline only.
 
 use alloc::collections::BTreeMap;
 use core::ops::Bound::{Excluded, Unbounded};
@@ -25,6 +25,7 @@ pub(super) struct Late {
 /// The deadline and the number of the insertion.
 type Rank = (u64, u64);
 
+/// The overdue timers of a wheel.
 pub(super) struct Overdue {
     timers: BTreeMap<Rank, (u32, u8)>,
     /// Counts insertions, to keep their order among equal deadlines.
@@ -53,46 +54,62 @@ impl Overdue {
         self.timers.insert((deadline, self.sequence), (index, stamp));
     }
 
-    /// Adds a timer of a round that the wheel has missed. Not inlined, so that the walks are, which
-    /// rarely find one.
+    /// Prepares for timers of the rounds between two ticks, which the wheel has missed.
+    pub(super) fn expect_missed(&mut self, start: u64, end: u64) {
+        self.backlog.divide(start, end);
+    }
+
+    /// Adds a timer of a round that the wheel has missed. It is not inlined, because the walks over
+    /// the slots are inlined and rarely call it.
     #[inline(never)]
     pub(super) fn push_missed(&mut self, deadline: u64, index: u32, stamp: u8) {
         self.len += 1;
         self.backlog.push(Late { deadline, index, stamp });
     }
 
-    /// Returns the reference with the smallest deadline.
+    /// Returns a tick before which no timer is due.
     #[inline]
-    pub(super) fn first(&self) -> Option<Late> {
-        let missed = self.backlog.first();
-        match self.timers.first_key_value().map(late) {
-            Some(late) if missed.is_none_or(|missed| late.deadline <= missed.deadline) => {
-                Some(late)
-            }
-            _ => missed,
+    pub(super) fn earliest(&self) -> Option<u64> {
+        let missed = self.backlog.earliest();
+        match self.timers.first_key_value() {
+            Some((&(deadline, _), _)) => Some(missed.map_or(deadline, |tick| tick.min(deadline))),
+            None => missed,
         }
     }
 
-    /// Takes out the reference that [`first`](Self::first) returns. Calls `prefetch` with the index
-    /// of one that will be needed later.
-    #[inline]
-    pub(super) fn pop(&mut self, prefetch: impl FnOnce(u32)) -> Option<Late> {
-        self.len = self.len.saturating_sub(1);
-        if self.timers.is_empty() {
-            return self.backlog.pop(prefetch);
-        }
-        self.pop_either(prefetch)
+    /// Returns the reference that [`pop_until`](Self::pop_until) takes out.
+    pub(super) fn first_until(&mut self, tick: u64) -> Option<Late> {
+        let Some(late) = self.timers.first_key_value().map(late) else {
+            return self.backlog.first_until(tick);
+        };
+        let missed = self.backlog.first_until(tick.min(late.deadline));
+        missed
+            .filter(|missed| missed.deadline < late.deadline)
+            .or(Some(late))
+            .filter(|first| first.deadline <= tick)
     }
 
-    fn pop_either(&mut self, prefetch: impl FnOnce(u32)) -> Option<Late> {
-        let missed = self.backlog.first();
-        match self.timers.first_entry() {
-            Some(first) if missed.is_none_or(|missed| first.key().0 <= missed.deadline) => {
-                let (rank, reference) = first.remove_entry();
-                Some(late((&rank, &reference)))
-            }
-            _ => self.backlog.pop(prefetch),
+    /// Takes out the reference with the smallest deadline, if that is at most `tick`. Calls `prefetch`
+    /// with the index of one that will be needed later.
+    #[inline]
+    pub(super) fn pop_until(&mut self, tick: u64, prefetch: impl FnOnce(u32)) -> Option<Late> {
+        let late = if self.timers.is_empty() {
+            self.backlog.pop_until(tick, prefetch)
+        } else {
+            self.pop_either(tick, prefetch)
+        };
+        self.len -= usize::from(late.is_some());
+        late
+    }
+
+    fn pop_either(&mut self, tick: u64, prefetch: impl FnOnce(u32)) -> Option<Late> {
+        let first = self.timers.first_entry()?;
+        let deadline = first.key().0;
+        if self.backlog.first_until(tick).is_some_and(|missed| missed.deadline < deadline) {
+            return self.backlog.pop_until(tick, prefetch);
         }
+        let (rank, reference) = (deadline <= tick).then(|| first.remove_entry())?;
+        Some(late((&rank, &reference)))
     }
 
     /// Examines as many references as a chunk holds, and drops those that are not `live`. Each call
@@ -134,7 +151,7 @@ impl Overdue {
         self.timers.iter().map(late).chain(self.backlog.iter())
     }
 
-    /// Returns about the number of bytes that it takes. Nodes of the tree are at least half full.
+    /// Returns an estimate of the memory in bytes. Nodes of the tree are at least half full.
     pub(super) fn memory_usage(&self) -> usize {
         self.timers.len() * 2 * size_of::<(Rank, (u32, u8))>() + self.backlog.memory_usage()
     }

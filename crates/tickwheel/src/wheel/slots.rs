@@ -1,7 +1,7 @@
 //! The occupied slots of a hierarchical wheel, for displays and diagnosis.
 //!
-//! Nothing is counted while the wheel works. A slot's references are walked when somebody asks, and
-//! stale ones are left out.
+//! Nothing is counted while the wheel works. The iterator walks the references of a slot and
+//! leaves stale ones out.
 
 use core::iter::FusedIterator;
 

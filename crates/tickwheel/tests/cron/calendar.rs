@@ -1,6 +1,6 @@
-//! A plain model of the calendar: it walks real time in small steps, looks at the clock on the
-//! wall after each, and compares what that shows with every field. It shares no code with the
-//! library, and asks the time zone only what the clock shows at a moment.
+//! A plain model of the calendar: it advances in small steps of real time, reads the local time
+//! after each step, and compares it with every field. It shares no code with the library, and uses
+//! the time zone only to convert an instant to local time.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::collections::HashSet;
@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp, Zoned};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// One item of a field, with the text that says it.
+/// One item of a field, with its text.
 #[derive(Clone, Debug)]
 pub(crate) enum Item {
     One(i8),
@@ -37,7 +37,7 @@ pub(crate) struct Expression {
     pub(crate) day: Field,
     pub(crate) month: Field,
     pub(crate) weekday: Field,
-    /// Whether a day must match both fields for days.
+    /// Whether a day must match both day fields.
     pub(crate) both: bool,
 }
 
@@ -80,12 +80,12 @@ impl Expression {
         (0..24).all(|hour| has(&self.hour, hour, 0))
     }
 
-    /// The times after `start`, up to and including `end`, in a time zone.
+    /// Returns the times after `start`, up to and including `end`, in a time zone.
     pub(crate) fn walk(&self, zone: &TimeZone, start: Timestamp, end: Timestamp) -> Vec<Zoned> {
         let step = SignedDuration::from_secs(if self.second.is_some() { 1 } else { 60 });
         let seconds = step.as_secs();
         let shown = |time: Timestamp| zone.to_datetime(time);
-        // From well before the start, so that it is known what was shown before it.
+        // Starts well before `start`, so that the local times before it are known.
         let first = start.as_second().div_euclid(seconds) * seconds - 26 * 3600;
         let mut time = Timestamp::from_second(first).unwrap();
         let mut seen: HashSet<DateTime> = HashSet::new();
@@ -137,7 +137,7 @@ fn item_text(item: &Item) -> String {
     text
 }
 
-/// Whether a field that begins at `first` has a number, as far as plain items go.
+/// Returns `true` if the plain items of a field that begins at `first` contain a number.
 fn has(field: &Field, number: i8, first: i8) -> bool {
     field.is_empty() || field.iter().any(|item| is_number(item, number, first))
 }
@@ -162,7 +162,7 @@ fn is_day_of_month(item: &Item, date: Date) -> bool {
     }
 }
 
-/// The day from Monday to Friday that is nearest to a day, in the month of a date.
+/// Returns the weekday nearest to a day, in the month of a date.
 fn nearest_workday(date: Date, day: i8) -> i8 {
     let is_workday = |day: i8| {
         let weekday = date.with().day(day).build().map(Date::weekday);
@@ -178,7 +178,7 @@ fn is_weekday(item: &Item, date: Date) -> bool {
         Item::Nth(weekday, nth) => is(weekday) && (date.day() - 1) / 7 + 1 == nth,
         Item::LastOf(weekday) => is(weekday) && date.day() + 7 > date.days_in_month(),
         Item::One(weekday) => is(weekday),
-        // Ranges are of numbers, of which Sunday has two.
+        // Ranges contain numbers, and Sunday has two numbers.
         Item::StarSteps(_) => is_number(item, date.weekday().to_sunday_zero_offset(), 0),
         ref plain => {
             let number = date.weekday().to_sunday_zero_offset();

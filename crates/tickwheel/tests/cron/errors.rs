@@ -1,5 +1,5 @@
 //! Errors in an expression or a time zone name the place, the value and what to write instead. No
-//! input can do harm.
+//! input causes a panic.
 
 use crate::calendar::expressions;
 use proptest::prelude::*;
@@ -9,7 +9,7 @@ fn error(expression: &str) -> CronError {
     Schedule::new(expression, "Europe/Berlin").unwrap_err()
 }
 
-/// The text of an error, with its lines as they would be printed.
+/// Returns the text of an error, with its lines as they are printed.
 fn said(expression: &str) -> Vec<String> {
     error(expression).to_string().lines().map(str::to_owned).collect()
 }
@@ -201,7 +201,7 @@ fn a_schedule_as_text_is_read_back() {
     assert!(matches!(error, CronError::Zone { .. }));
 }
 
-/// Text that is nearly an expression.
+/// Generates text that is nearly an expression.
 fn nearly() -> impl Strategy<Value = String> {
     let letters = r"[0-9*/,#?LW+@a-zA-Z -]{0,40}";
     let word = prop_oneof![

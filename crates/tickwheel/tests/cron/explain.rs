@@ -1,4 +1,4 @@
-//! Schedules in words: what each kind of expression is called.
+//! Schedules in words: the description of each kind of expression.
 
 use tickwheel::cron::Schedule;
 

@@ -1,5 +1,4 @@
-//! Tasks by the calendar, on a clock that is moved by hand: when they run, what they do about
-//! times that they missed, and how they end.
+//! Calendar tasks on a manual clock: when they run, how they handle missed times, and how they end.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,7 +19,7 @@ fn wall(time: &str) -> SystemTime {
     time.parse::<Zoned>().unwrap().into()
 }
 
-/// A wall clock that a test reads off and sets, with a timer on it and a log of runs.
+/// A wall clock that a test reads and sets, with a timer on it and a log of runs.
 struct Office {
     rig: Rig,
     runs: Arc<Mutex<Vec<SystemTime>>>,
@@ -41,7 +40,7 @@ impl Office {
         &self.rig.timer
     }
 
-    /// A task that notes what the clock shows.
+    /// Returns a task that logs the time on the clock.
     fn note(&self) -> impl FnMut() + Send + use<> {
         let (clock, runs) = (self.clock().clone(), self.runs.clone());
         move || runs.lock().unwrap().push(clock.wall())
@@ -52,7 +51,7 @@ impl Office {
         self.timer().calendar(schedule).misfire(misfire).start(self.note()).unwrap()
     }
 
-    /// What was noted since this was last asked, as the clock in Berlin shows it.
+    /// Returns the runs since the last call, in local time of Berlin.
     fn runs(&self) -> Vec<String> {
         let runs = std::mem::take(&mut *self.runs.lock().unwrap());
         let berlin = jiff::tz::TimeZone::get("Europe/Berlin").unwrap();
@@ -174,7 +173,7 @@ fn it_does_not_repeat_when_the_clock_is_set_back_a_little(rig: &Rig) {
         assert_eq!(report.remaining(), Some(HOUR + S));
         office.clock().advance(HOUR + S);
         assert_eq!(office.runs(), ["13 10:00:00"], "{misfire:?}");
-        // Also while it runs.
+        // The same while the task runs.
         let clock = office.clock().clone();
         let mut note = office.note();
         let slow = move || {
@@ -238,7 +237,7 @@ fn missed_times_are_made_up_for_up_to_a_limit(rig: &Rig) {
         office.sleep(slept * HOUR);
         assert_eq!(office.runs().len(), runs, "after {slept} hours");
         assert_eq!(hourly.remaining(), Some(HOUR / 2));
-        // And another time the count begins again.
+        // The limit applies to each gap separately.
         office.sleep(slept * HOUR);
         assert_eq!(office.runs().len(), runs, "after {slept} more hours");
     }
@@ -260,7 +259,7 @@ fn times_missed_before_the_start_are_up_to_the_policy(rig: &Rig) {
         assert_eq!(office.runs().len(), runs, "{misfire:?}");
         assert_eq!(report.remaining(), Some(23 * HOUR + 1_799_999 * MS));
     }
-    // A time to come makes it begin then.
+    // A future start delays the first run until then.
     let office = Office::at(rig, "2026-11-13T08:30[Europe/Berlin]");
     let schedule = Schedule::new("0 * * * *", "Europe/Berlin").unwrap();
     let later = wall("2026-11-13T10:00[Europe/Berlin]");
@@ -280,7 +279,7 @@ fn what_is_to_begin_later_does_so_whatever_comes_before(rig: &Rig) {
     office.set_back(5 * HOUR);
     office.clock().advance(3 * HOUR);
     assert!(office.runs().is_empty(), "it is not to begin yet");
-    // Nor does a run of its own bring the others forward.
+    // An additional run does not bring the others forward.
     assert!(task.reset(MINUTE));
     office.clock().advance(HOUR);
     assert_eq!(office.runs(), ["13 09:30:59"]);
@@ -488,7 +487,7 @@ fn a_time_beyond_the_clock_is_never(rig: &Rig) {
     assert!(task.cancel());
 }
 
-/// The number of runs that each policy owes for times that were missed, by plain counting.
+/// Returns the number of runs that each policy must make for missed times, by plain counting.
 fn owed(misfire: Misfire, missed: &[SystemTime], now: SystemTime, grace: Duration) -> usize {
     let Some(&last) = missed.last() else { return 0 };
     match misfire {

@@ -1,6 +1,6 @@
-//! Tasks by the calendar with a timer's threads, by the clock of the machine. A schedule has no
-//! times closer than a second, so the load comes from times that were missed: those of an hour
-//! that is over, made up for one right after the other.
+//! Calendar tasks with a timer's threads and the real clock. A schedule has no times closer than a
+//! second, so the load comes from missed times: those of a past hour, which are caught up on
+//! without a pause.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ fn hour_that_is_over() -> (Schedule, SystemTime) {
     (schedule, UNIX_EPOCH + Duration::from_secs(hours * 3600))
 }
 
-/// Counts its runs, and notes if one starts while another is at it.
+/// Counts its runs, and records whether two overlap.
 #[derive(Clone, Default)]
 struct Counter {
     runs: Arc<AtomicUsize>,
@@ -151,7 +151,7 @@ fn by_the_clock_of_the_machine_no_second_has_two_runs_and_none_is_early() {
 fn a_run_that_the_executor_drops_is_followed_by_the_next() {
     let given = AtomicUsize::new(0);
     let execute = move |task: tickwheel::Task| {
-        // Every third is dropped.
+        // Every third task is dropped.
         if given.fetch_add(1, Ordering::SeqCst) % 3 != 2 {
             task.run();
         }

@@ -10,14 +10,14 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tickwheel::cron::{CronError, Schedule};
 
-/// The next times after one that is written without its zone, written the same way.
+/// Returns the next times after a local time, as local times.
 fn times(expression: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
     let schedule = Schedule::new(expression, zone).unwrap();
     let after: Zoned = format!("{after}[{zone}]").parse().unwrap();
     schedule.after(after).take(count).map(|time| written(&time)).collect()
 }
 
-/// What the clock shows, and how far it is from UTC.
+/// Returns the local time and its offset from UTC.
 fn written(time: &Zoned) -> String {
     time.strftime("%m-%d %H:%M %:z").to_string()
 }
@@ -42,7 +42,7 @@ fn a_time_that_is_shown_twice_is_due_the_first_time() {
         times("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00", 2),
         ["10-25 02:30 +02:00", "10-26 02:30 +01:00"]
     );
-    // Asked between the two, and exactly at the first.
+    // Asks for the time after a moment between the two, and after the first itself.
     for after in ["2026-10-25T02:30+02:00", "2026-10-25T02:45+02:00", "2026-10-25T02:10+01:00"] {
         let next = times("30 2 * * *", "Europe/Berlin", after, 1);
         assert_eq!(next, ["10-26 02:30 +01:00"], "after {after}");
@@ -55,7 +55,7 @@ fn all_that_falls_into_a_gap_is_one_run() {
         times("*/15 2 * * *", "Europe/Berlin", "2026-03-29T00:00", 2),
         ["03-29 03:00 +02:00", "03-30 02:00 +02:00"]
     );
-    // The moment after the gap is one of the schedule's own times as well.
+    // The moment after the gap is also a regular time of the schedule.
     assert_eq!(
         times("0,30 2,3 * * *", "Europe/Berlin", "2026-03-29T00:00", 3),
         ["03-29 03:00 +02:00", "03-29 03:30 +02:00", "03-30 02:00 +02:00"]
@@ -242,7 +242,7 @@ fn two_fields_for_days_take_either_and_with_a_plus_both() {
     assert_eq!(days("0 12 13 * FRI"), ["11-06", "11-13", "11-20", "11-27"]);
     assert_eq!(days("0 12 14 * FRI"), ["11-06", "11-13", "11-14", "11-20"]);
     assert_eq!(days("0 12 13 * +FRI"), ["11-13", "08-13", "10-13", "04-13"]);
-    // Only a plain star says nothing.
+    // Only a plain star is no restriction.
     assert_eq!(days("0 12 */15 * FRI"), ["11-01", "11-06", "11-13", "11-16"]);
     assert_eq!(days("0 12 * * FRI"), ["11-06", "11-13", "11-20", "11-27"]);
     assert_eq!(days("0 12 ? * FRI"), ["11-06", "11-13", "11-20", "11-27"]);
@@ -261,7 +261,7 @@ fn what_never_comes_is_refused_at_once() {
         let error = Schedule::new(expression, "UTC").unwrap_err();
         assert!(matches!(error, CronError::NoSuchDate { .. }), "{expression}: {error}");
     }
-    // But one day out of ten thousand is enough.
+    // One day out of ten thousand is enough.
     Schedule::new("0 0 29 2 +SUN#5", "UTC").unwrap();
     Schedule::new("0 0 30 2 MON", "UTC").unwrap();
 }
@@ -330,7 +330,7 @@ fn next_begins_now() {
     assert_eq!(schedule.next(0), []);
 }
 
-/// Moments shortly before a clock changes, and times when nothing happens.
+/// Generates moments shortly before clock changes, and other times.
 const MOMENTS: [(&str, &str); 14] = [
     ("Europe/Berlin", "2026-03-28T20:00:00Z"),
     ("Europe/Berlin", "2026-10-24T20:00:00Z"),
@@ -358,14 +358,14 @@ fn moments() -> impl Strategy<Value = (TimeZone, Timestamp)> {
 fn assert_as_walked(expression: &Expression, zone: &TimeZone, start: Timestamp, hours: i64) {
     let end = start + SignedDuration::from_hours(hours);
     let Ok(schedule) = Schedule::new(&expression.text(), zone) else {
-        // It never matches: neither may the walk find anything.
+        // The schedule never matches, so the model must not find a time either.
         assert_eq!(expression.walk(zone, start, end), []);
         return;
     };
     let found: Vec<Zoned> =
         schedule.after(start).take_while(|time| time.timestamp() <= end).collect();
     assert_eq!(found, expression.walk(zone, start, end), "{schedule} after {start}");
-    // One by one it is the same.
+    // Asking for one time after another gives the same times.
     let mut last = start;
     for time in found.iter().take(20) {
         assert!(time.timestamp() > last);

@@ -1,5 +1,5 @@
-//! The delay queue: its promises on a manual clock, a model, and threads. Built with
-//! `--cfg tickwheel_loom`, this binary holds the loom models instead.
+//! The delay queue: its promises on a manual clock, a model, and threads. Built with `--cfg
+//! tickwheel_loom`, this binary contains the loom models instead.
 
 #[cfg(tickwheel_loom)]
 mod models;

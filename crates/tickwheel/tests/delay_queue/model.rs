@@ -1,5 +1,5 @@
-//! The delay queue against a plain map, on a clock that is moved by hand: any order of pushes,
-//! pops, removals, resets, and consumers and producers that wait, are woken, or give up.
+//! The delay queue against a plain map, on a manual clock: pushes, pops, removals and resets in any
+//! order, with consumers and producers that wait, are woken or give up.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::Future;
@@ -47,7 +47,7 @@ enum Step {
 #[derive(Clone, Copy, Debug)]
 enum When {
     After(u64),
-    /// So long after the start, past or to come.
+    /// This long after the start, in the past or the future.
     At(u64),
     Never,
 }
@@ -93,7 +93,7 @@ impl Wake for Flag {
     }
 }
 
-/// A future that waits, of which it is known whether it was woken.
+/// A waiting future that records whether it was woken.
 struct Waiting<R> {
     future: Pin<Box<dyn Future<Output = R>>>,
     flag: Arc<Flag>,
@@ -122,7 +122,7 @@ struct Producer {
     id: u64,
     tick: u64,
     name: Option<u8>,
-    /// The key of the item, or what it replaced.
+    /// Yields the key of the item, or the item that it replaced.
     waiting: Waiting<(Option<ItemKey>, Pushed)>,
 }
 
@@ -167,7 +167,7 @@ impl World {
         }
     }
 
-    /// What the queue is told, and the tick at which the item should be due.
+    /// Returns the deadline for the queue, and the tick at which the item should be due.
     fn deadline(&self, when: When) -> (Deadline, u64) {
         let (deadline, at) = match when {
             When::Never => return (Duration::MAX.into(), u64::MAX),
@@ -190,7 +190,7 @@ impl World {
         self.items.len() < self.capacity || name.is_some_and(|name| self.names.contains_key(&name))
     }
 
-    /// An item has come out of the queue, by being popped.
+    /// Checks an item that was popped.
     fn popped(&mut self, id: u64) {
         let tick = self.items[&id];
         assert!(tick <= self.now / TICK, "{id} is early");
@@ -254,7 +254,7 @@ impl World {
                 }
             }),
         };
-        // The deadline counts from now, the item from when it is polled.
+        // The deadline counts from now, but the item exists only once the future is polled.
         self.producers.push(Producer { id, tick, name, waiting });
         self.poll_producer(self.producers.len() - 1);
     }
@@ -298,7 +298,7 @@ impl World {
         }
         let waits = !self.consumers.is_empty();
         assert!(!waits || !self.is_due(), "an item is due, and a consumer was not woken");
-        // Room that a replacement would find is not waited for.
+        // A push that replaces an item needs no room, so it does not wait.
         let waits = !self.producers.is_empty();
         assert!(!waits || self.items.len() >= self.capacity, "a producer was not woken");
         assert!(!self.closed || (self.consumers.is_empty() && self.producers.is_empty()));

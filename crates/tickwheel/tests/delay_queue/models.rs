@@ -1,8 +1,8 @@
-//! Models of the delay queue and of futures on a timer: loom runs each in every order in which its
-//! threads can meet, up to a number of preemptions, and finds a lost wake-up as a deadlock.
+//! Models of the delay queue and of futures on a timer: loom runs each in every interleaving of its
+//! threads, up to a number of preemptions. A lost wake-up shows as a deadlock.
 //!
-//! As in `timer_loom.rs`, time stands still at 0: an item with no delay is due at once. Where it has
-//! to pass, a thread of the model moves a manual clock.
+//! As in `timer_loom.rs`, time stands still at 0: an item with no delay is due at once. Where time
+//! must pass, a thread of the model advances a manual clock.
 
 use std::future::Future;
 use std::pin::pin;
@@ -18,14 +18,14 @@ const NOW: Duration = Duration::ZERO;
 const NEVER_HERE: Duration = Duration::from_secs(1);
 const MS: Duration = Duration::from_millis(1);
 
-/// Runs a model in every order with at most this number of preemptions.
+/// Runs a model in every interleaving with at most this number of preemptions.
 fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
     builder.check(model);
 }
 
-/// A waker that loom knows.
+/// A waker that loom can schedule.
 struct Signal {
     woken: Mutex<bool>,
     changed: Condvar,
@@ -68,8 +68,8 @@ fn poll_once<F: Future>(future: F) -> Option<F::Output> {
     }
 }
 
-/// A timer that starts no thread, and is not needed where everything is due at once. The thread
-/// that serves futures when it is stopped is loom's.
+/// Returns a timer that starts no thread; it is not needed where everything is due at once. The
+/// thread that serves futures after a stop is loom's.
 fn timer() -> Timer {
     let hook = |body: tickwheel::ThreadBody| {
         thread::spawn(body);
@@ -144,7 +144,7 @@ fn room_reaches_a_producer_also_past_one_that_gives_up() {
         });
         assert_eq!(queue.try_pop(), Some(1));
         if gives_up.join().unwrap() {
-            // It was in time, and its item is in the way.
+            // The push found room in time, so its item is in the queue.
             assert_eq!(queue.key("third").remove(), Some(3));
         }
         stays.join().unwrap();
@@ -177,7 +177,8 @@ fn a_stop_meets_a_future_that_falls_asleep() {
                 let mut sleep = timer.sleep(NEVER_HERE);
                 let polled = pin!(&mut sleep).poll(&mut Context::from_waker(&waker));
                 assert!(polled.is_pending());
-                // On this timer, to be woken by the stop, or on another since the stop.
+                // The future waits on this timer and the stop wakes it, or it was created after the
+                // stop, on another timer.
                 (timer.pending(), sleep)
             }
         });
@@ -189,7 +190,7 @@ fn a_stop_meets_a_future_that_falls_asleep() {
     });
 }
 
-/// A timer, and a thread that moves its clock on by two milliseconds, in two steps.
+/// Returns a timer, and a thread that advances its clock by two milliseconds, in two steps.
 fn two_milliseconds() -> (ManualClock, Timer, impl FnOnce() -> thread::JoinHandle<()>) {
     let clock = ManualClock::new();
     let timer = Timer::builder().clock(clock.clone()).build().unwrap();
@@ -203,8 +204,8 @@ fn two_milliseconds() -> (ManualClock, Timer, impl FnOnce() -> thread::JoinHandl
     (clock, timer, pass)
 }
 
-/// Waits for a sleep as an executor does that polls more often than it has to: it forgets that it
-/// was woken, and looks twice before it waits.
+/// Waits for a sleep like an executor that polls more often than necessary: it discards a wake-up,
+/// and polls twice before it waits.
 fn wait_restlessly(sleep: &mut Sleep, signal: &Arc<Signal>) {
     let waker = Waker::from(signal.clone());
     loop {
@@ -253,7 +254,7 @@ fn a_reset_meets_the_waking() {
     });
 }
 
-/// What a sleep leaves behind in the wheel is there for the next.
+/// The wheel entry that a sleep leaves behind is reused by the next sleep.
 #[test]
 fn a_sleep_in_the_place_of_another_meets_its_waking() {
     explore(3, || {

@@ -1,4 +1,4 @@
-//! What the delay queue promises, one by one, on a clock that is moved by hand.
+//! The promises of the delay queue, one by one, on a manual clock.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;

@@ -12,7 +12,7 @@ use crate::random::Random;
 use crate::wakers::*;
 use tickwheel::{DelayQueue, PushError, Timer};
 
-/// An item that knows when it is due and what became of it.
+/// An item that records its due time and its fate.
 struct Item {
     due: Instant,
     fates: Arc<AtomicU8>,
@@ -36,7 +36,7 @@ impl Item {
     }
 }
 
-/// Pushes in all ways there are; removes, replaces and resets some.
+/// Pushes items in every way; removes, replaces and resets some.
 fn produce(queue: &DelayQueue<Item>, timer: &Timer, seed: u64) -> Vec<Arc<AtomicU8>> {
     let mut random = Random(seed);
     let mut all = Vec::new();
@@ -70,7 +70,7 @@ fn produce(queue: &DelayQueue<Item>, timer: &Timer, seed: u64) -> Vec<Arc<Atomic
                 block_on(queue.push_wait(item, delay)).map_err(|error| error.into_value().end()),
             ),
             _ => {
-                // Gives up where there is no room at once.
+                // Gives up if there is no room at once.
                 let fates = item.fates.clone();
                 let pushed = block_on(timer.timeout(Duration::ZERO, queue.push_wait(item, delay)));
                 match pushed {
@@ -83,7 +83,7 @@ fn produce(queue: &DelayQueue<Item>, timer: &Timer, seed: u64) -> Vec<Arc<Atomic
     all
 }
 
-/// Pops in all ways there are, until the queue is closed.
+/// Pops items in every way, until the queue is closed.
 fn consume(queue: &DelayQueue<Item>, timer: &Timer, seed: u64, popped: &AtomicUsize) {
     let mut random = Random(seed);
     while !queue.is_closed() {
@@ -94,7 +94,7 @@ fn consume(queue: &DelayQueue<Item>, timer: &Timer, seed: u64, popped: &AtomicUs
             3 => block_on(queue.pop_batch(5)).into_iter().for_each(|item| item.pop(popped)),
             4 => queue.try_pop_batch(3).into_iter().for_each(|item| item.pop(popped)),
             _ => {
-                // Gives up, maybe just when it is woken.
+                // Gives up, possibly at the moment of its wake-up.
                 let limit = random.below(1_000) as u32 * US;
                 let item = block_on(timer.timeout(limit, queue.pop()));
                 item.ok().flatten().into_iter().for_each(|item| item.pop(popped));
@@ -156,7 +156,7 @@ fn a_wake_up_is_not_lost_with_who_got_it() {
             let delay = 20 * US;
             queue.push(round, delay).unwrap();
             thread::scope(|scope| {
-                // Gives up at about the moment at which the item is due.
+                // Gives up at about the moment when the item is due.
                 let gives_up = scope.spawn(|| queue.pop_timeout(delay));
                 let stays = scope.spawn(|| queue.pop_blocking());
                 let taken = gives_up.join().unwrap();

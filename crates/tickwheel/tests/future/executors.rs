@@ -1,5 +1,5 @@
-//! The same futures on each executor: tokio's two, smol's, that of `futures`, and one of a few
-//! lines.
+//! The same futures on each executor: both of tokio, those of smol and `futures`, and a minimal
+//! one.
 
 use std::future::{Future, pending};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::patience::*;
 use crate::wakers;
 use tickwheel::{MissedTicks, Timer, WheelKind};
 
-/// What every executor must be able to do.
+/// The scenario that must work on every executor.
 async fn everything(timer: Timer) {
     let start = Instant::now();
     timer.sleep(5 * MS).await;
@@ -46,7 +46,7 @@ async fn everything(timer: Timer) {
     sleep.await;
 }
 
-/// Many of them at once, on however many threads the executor has.
+/// Many futures at once, on all threads of the executor.
 fn crowd(timer: &Timer, done: &Arc<AtomicUsize>) -> Vec<impl Future<Output = ()> + Send + use<>> {
     let one = |number: u32| {
         let (timer, done) = (timer.clone(), done.clone());
@@ -95,7 +95,7 @@ async fn on_tokio(timer: &Timer, done: &Arc<AtomicUsize>) {
 #[test]
 fn tokio_current_thread() {
     on_each_timer(|timer, done| {
-        // Without a timer of its own.
+        // A tokio runtime without tokio's own timer.
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(on_tokio(timer, done));
     });
@@ -148,7 +148,8 @@ fn a_block_on_of_a_few_lines() {
 fn the_process_wide_timer() {
     in_time("futures on the process-wide timer", || {
         wakers::block_on(async {
-            // What lies before a timer was made counts as that moment; so it is made first.
+            // An instant before the creation of the timer counts as the creation, so the timer is
+            // created first.
             tickwheel::default_timer();
             let start = Instant::now();
             tickwheel::sleep(2 * MS).await;

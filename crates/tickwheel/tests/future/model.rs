@@ -1,5 +1,5 @@
-//! Sleeps against a plain list of them: random steps on a clock that is moved by hand, and after each
-//! one the timer must know of as many as the list, and have woken whom the list says.
+//! Sleeps against a plain list: random steps on a manual clock. After each step the timer must
+//! count as many sleeps as the list, and must have woken the same wakers.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -11,7 +11,7 @@ use tickwheel::{ManualClock, Sleep, Timer};
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A new one, which is polled.
+    /// Creates a sleep and polls it.
     Begin(u64),
     Drop(usize),
     Reset(usize, u64),
@@ -22,7 +22,7 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    // Mostly the same few delays, as timeouts have them; and some over the edge of a level.
+    // Mostly the same few delays, like those of timeouts; and some beyond a level of the wheel.
     let delay = prop_oneof![4 => 1..6_u64, 2 => 20..40_u64, 1 => 200..600_u64];
     let which = 0..1_000_usize;
     prop_oneof![
@@ -38,7 +38,7 @@ fn step() -> impl Strategy<Value = Step> {
 struct Known {
     sleep: Sleep,
     deadline: u64,
-    /// Whether its waker is with the timer.
+    /// Whether the timer holds its waker.
     waits: bool,
     count: Arc<Count>,
     waker: Waker,
@@ -124,7 +124,7 @@ proptest! {
     }
 }
 
-/// More leave than places are kept for, and come again.
+/// More sleeps leave than the timer keeps free entries for, and are created again.
 #[test]
 fn places_are_used_again_in_any_order() {
     let begin = |delay: u64| (0..300_u64).map(move |n| Step::Begin(delay + n % 3));

@@ -1,5 +1,5 @@
-//! The manual clock inside tokio's tests: time passes when the test says so, and tokio's own
-//! clock has no part in it.
+//! The manual clock in tests with tokio: only the test advances it, and tokio's own clock is not
+//! involved.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

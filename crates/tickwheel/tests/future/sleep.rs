@@ -1,4 +1,4 @@
-//! Sleeps on a clock that is moved by hand: when they are ready, who is woken, what is left.
+//! Sleeps on a manual clock: when they are ready, which wakers are woken, and what remains.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -225,7 +225,7 @@ fn a_reset_between_waking_and_polling_begins_anew(rig: &Rig) {
 fn many_sleeps_are_woken_in_order(rig: &Rig) {
     let log = Arc::new(Mutex::new(Vec::new()));
     let mut sleeps = Vec::new();
-    // More than a batch for each of a few deadlines.
+    // More sleeps than one batch for each of a few deadlines.
     for number in 0..1_000_u32 {
         let log = log.clone();
         let mut sleep = rig.timer.sleep(MS * (10 - number % 10));
@@ -240,8 +240,8 @@ fn many_sleeps_are_woken_in_order(rig: &Rig) {
     assert!(sleeps.iter_mut().all(|sleep| poll(sleep, Waker::noop()).is_ready()));
 }
 
-/// More are due at once than are woken in a row; each that is woken polls another, which may be
-/// among those to be woken, or among those to be taken out later.
+/// More sleeps are due at once than one batch wakes. Each woken sleep polls another one, which may
+/// be in the same batch or in a later one.
 fn a_sleep_that_is_polled_while_others_are_woken_is_not_lost(rig: &Rig) {
     const MANY: usize = 1_000;
     type Polled = (Sleep, Waker, bool);
@@ -266,7 +266,7 @@ fn a_sleep_that_is_polled_while_others_are_woken_is_not_lost(rig: &Rig) {
         assert_eq!(count.woken(), 1);
         assert!(poll(sleep, waker).is_ready());
     }
-    // A waker holds the list that it is in.
+    // Each waker holds the list that contains it.
     all.lock().unwrap().clear();
 }
 

@@ -1,4 +1,4 @@
-//! Timer tasks that are futures: on tokio, and on an executor that the test drives.
+//! Timer tasks that are futures, on tokio and on an executor that the test drives.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -9,7 +9,7 @@ use crate::patience::*;
 use crate::rig::{counted, dropped};
 use tickwheel::{ManualClock, SpawnedFuture, Spawner, Timer};
 
-/// An executor of a few lines: futures wait in a list until the test polls them.
+/// A minimal executor: futures wait in a list until the test polls them.
 #[derive(Clone, Default)]
 struct ByHand(Arc<Mutex<Vec<SpawnedFuture>>>);
 
@@ -150,7 +150,7 @@ fn futures_run_by_the_calendar() {
     }
 }
 
-/// In a callback of the timer itself, each of these calls of tokio would panic.
+/// In a callback of the timer, each of these calls to tokio would panic.
 #[test]
 fn futures_use_the_runtime_they_run_on() {
     in_time("futures of a timer on tokio", || {

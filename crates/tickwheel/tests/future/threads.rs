@@ -1,4 +1,4 @@
-//! Futures on real threads and the real clock: none is early, none is forgotten, nothing is left.
+//! Futures on real threads and the real clock: none is early, none is forgotten, none is left over.
 
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,14 +12,14 @@ use crate::random::Random;
 use crate::wakers::*;
 use tickwheel::{Sleep, Task, Timeout, Timer};
 
-/// What one thread has seen of its sleeps.
+/// The results of one thread's sleeps.
 #[derive(Default)]
 struct Seen {
     ready: usize,
     given_up: usize,
 }
 
-/// Polls a sleep, which may well be ready.
+/// Polls a sleep, which may be ready.
 fn begin(sleep: &mut Sleep, waker: &Waker) {
     let _ = poll(sleep, waker);
 }
@@ -31,7 +31,7 @@ async fn on_time(sleep: &mut Sleep) {
     assert!(Instant::now() >= deadline.expect("not never"), "a sleep was early");
 }
 
-/// Makes sleeps and waits for them, resets them, or gives them up, at random.
+/// Creates sleeps, and waits for them, resets them or drops them at random.
 async fn rage(timer: &Timer, seed: u64, end: &AtomicBool) -> Seen {
     let mut random = Random(seed);
     let mut counts = Seen::default();
@@ -47,7 +47,7 @@ async fn rage(timer: &Timer, seed: u64, end: &AtomicBool) -> Seen {
                 on_time(&mut sleep).await;
             }
             5 => {
-                // Around the very moment at which it is due.
+                // Gives up at about the moment when the sleep is due.
                 begin(&mut sleep, Waker::noop());
                 thread::sleep(delay);
                 sleep.reset(delay / 2);
@@ -58,7 +58,8 @@ async fn rage(timer: &Timer, seed: u64, end: &AtomicBool) -> Seen {
                 let _ = timer.timeout(delay, waits).await;
             }
             _ => {
-                // Begun here, ended by another thread, with another waker.
+                // The sleep is first polled here, and completed by another thread with another
+                // waker.
                 begin(&mut sleep, Waker::noop());
                 let ended = thread::spawn(move || block_on(on_time(&mut sleep)));
                 ended.join().unwrap();
@@ -126,7 +127,7 @@ fn every_waker_is_called_or_dropped() {
                 sleep
             })
             .collect();
-        // Some are dropped while others are due.
+        // Some sleeps are dropped while others are due.
         let (kept, dropped): (Vec<_>, Vec<_>) =
             sleeps.into_iter().enumerate().partition(|(number, _)| number % 2 == 0);
         drop(dropped);
@@ -211,7 +212,7 @@ fn a_timer_can_be_stopped_by_a_waker_and_dropped_by_a_future() {
         block_on(timer.sleep(5 * MS));
         block_on(&mut sleep);
 
-        // The last thing that holds the timer is a future, which ends on the timer's own thread.
+        // The last handle of the timer is in a future, which ends on the timer's own thread.
         let done = Arc::new(AtomicUsize::new(0));
         let held = Arc::new(Mutex::new(None));
         let waker = {
@@ -240,7 +241,8 @@ fn a_sleep_is_polled_by_many_with_different_wakers() {
                         block_on(poll_fn(|cx| {
                             let mut sleep = sleep.lock().unwrap();
                             let polled = poll(&mut *sleep, cx.waker());
-                            // Only the last waker counts: who is not last asks again by itself.
+                            // Only the last waker is woken, so a thread that lost the race polls
+                            // again by itself.
                             if polled.is_pending() {
                                 let waker = cx.waker().clone();
                                 thread::spawn(move || waker.wake());
@@ -256,14 +258,14 @@ fn a_sleep_is_polled_by_many_with_different_wakers() {
     });
 }
 
-/// A timer all of whose threads are blocked, until this is dropped.
+/// A timer whose threads are all blocked until this is dropped.
 struct Blocked {
     timer: Timer,
     _release: mpsc::Sender<()>,
 }
 
 impl Blocked {
-    /// Blocks as many tasks as the timer runs at once.
+    /// Blocks all threads of the timer.
     fn in_tasks(timer: Timer, tasks: usize) -> Self {
         let (release, released) = mpsc::channel::<()>();
         let (released, (inside, is_inside)) = (Arc::new(Mutex::new(released)), mpsc::channel());
@@ -353,7 +355,7 @@ fn an_overdue_sleep_is_ready_whatever_the_threads_do() {
     }
 }
 
-/// The waker blocks until a task and another future, both due when it is called, have had their turn.
+/// The waker blocks until a task and another future, both due at the same time, have run.
 #[test]
 fn a_waker_that_blocks_delays_neither_tasks_nor_futures() {
     let timer = Timer::new();
@@ -380,7 +382,7 @@ fn a_waker_that_blocks_delays_neither_tasks_nor_futures() {
     receiver.recv_timeout(PATIENCE).expect("nobody was delayed");
 }
 
-/// Calls something on as many threads at the same time, so that each has a shard of its own.
+/// Calls `call` on several threads at the same time, so that each has a shard of its own.
 fn on_threads<T: Send>(count: usize, call: impl Fn() -> T + Sync) -> Vec<T> {
     let all_are_there = Barrier::new(count);
     let call = || {
@@ -395,7 +397,7 @@ fn on_threads<T: Send>(count: usize, call: impl Fn() -> T + Sync) -> Vec<T> {
     })
 }
 
-/// `stop` calls wakers without holding a lock for which a handle may have to wait.
+/// `stop` calls wakers without holding a lock that a handle may need.
 #[test]
 fn a_waker_that_a_stop_calls_may_ask_handles_of_all_shards() {
     in_time("a waker that asks handles during a stop", || {
@@ -422,8 +424,8 @@ fn a_waker_that_a_stop_calls_may_ask_handles_of_all_shards() {
     });
 }
 
-/// The only waker that is due blocks, and nothing else was pending: tasks that are scheduled
-/// meanwhile run, in whichever shard they are.
+/// The only due waker blocks, and nothing else is pending. Tasks that are scheduled meanwhile run,
+/// whatever their shard.
 #[test]
 fn a_waker_that_blocks_does_not_delay_tasks_of_other_shards() {
     in_time("a task beside a waker that blocks", || {
@@ -439,7 +441,8 @@ fn a_waker_that_blocks_does_not_delay_tasks_of_other_shards() {
         begin(&mut sleep, &waker);
         drop(waker);
         is_blocked.recv().unwrap();
-        // One after the other, as the first task calls a guard that watches over all.
+        // The tasks are scheduled one after another, because the first one starts a guard for all
+        // shards.
         let (sender, ran) = mpsc::channel();
         for shards in 1..=4 {
             on_threads(shards, || {

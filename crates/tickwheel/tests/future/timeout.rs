@@ -1,4 +1,4 @@
-//! Timeouts and intervals on a clock that is moved by hand.
+//! Timeouts and intervals on a manual clock.
 
 use std::cell::Cell;
 use std::future::{Future, pending, poll_fn, ready};
@@ -145,7 +145,7 @@ fn timeouts_nest() {
     assert!(outer.into_inner().deadline().is_some());
 }
 
-/// The ticks that are there now, as times since the start.
+/// Returns the ticks that are ready now, as times since the start.
 fn ticks(rig: &Rig, interval: &mut Interval) -> Vec<Duration> {
     let tick = |interval: &mut Interval| match poll(&mut pin!(interval.tick()), Waker::noop()) {
         Poll::Ready(tick) => Some(tick - rig.start),

@@ -1,4 +1,4 @@
-//! Tasks that are tried again: a call that the partner answers with a status 429.
+//! Tasks that are retried, such as a call that the partner answers with status 429.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ fn rig() -> Rig {
     Rig::new(WheelKind::Hierarchical)
 }
 
-/// Notes every attempt, and asks for another one so often.
+/// Returns a task that records every attempt, and asks for a retry this many times.
 fn refused(rig: &Rig, number: u32, times: u32, delay: Duration) -> impl FnMut() -> Attempt + use<> {
     let (note, mut left) = (rig.note(number), times);
     move || {
@@ -69,8 +69,8 @@ fn a_refused_call_delays_its_key_only() {
     assert_eq!(pacer.stats().keys, 0, "keys are forgotten as ever");
 }
 
-/// Calls that run at the same time and are all refused end in any order; the next attempts are
-/// made in the order of submission.
+/// Refused calls that run at the same time may end in any order; their retries are made in the
+/// order of submission.
 #[test]
 fn refused_calls_return_in_the_order_of_submission() {
     in_time("calls that are refused together", || {

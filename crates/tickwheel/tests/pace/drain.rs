@@ -1,4 +1,4 @@
-//! What happens to queued tasks when a pacer or its timer drains.
+//! The fate of queued tasks when a pacer or its timer drains.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use crate::rig::Rig;
 use tickwheel::pace::{KeyedPacer, PaceError, Pacer, Unstarted};
 use tickwheel::{Timer, TimerState, WheelKind};
 
-/// Far longer than a drain takes here: one that waits for it hangs.
+/// The time limit of a drain: far longer than a drain takes here.
 const HOUR: Duration = Duration::from_secs(3_600);
 
 /// Counts the tasks that have run.

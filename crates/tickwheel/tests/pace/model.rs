@@ -15,10 +15,10 @@ use tickwheel::{ManualClock, Timer};
 
 const KEYS: u8 = 3;
 
-/// The longest window that there is here.
+/// The longest window of these tests.
 const LONGEST: Micros = 3_600_000_000;
 
-/// What is done. Which ticket, future or permit is meant is a number that is made to fit.
+/// A step of a test. Tickets, futures and permits are chosen by a number modulo their count.
 #[derive(Clone, Debug)]
 enum Op {
     Submit(u8, i8),
@@ -41,7 +41,7 @@ fn window() -> impl Strategy<Value = Micros> {
     prop_oneof![Just(1), 1..20_000_u64, (1..20_u64).prop_map(|ms| ms * TICK), Just(LONGEST)]
 }
 
-/// `step` is what times are multiples of.
+/// All times are multiples of `step`.
 fn op(step: Micros) -> impl Strategy<Value = Op> {
     let key = 0..KEYS;
     let number = any::<usize>();
@@ -70,7 +70,7 @@ fn micros(duration: Duration) -> Micros {
     duration.as_micros() as Micros
 }
 
-/// A real pacer, and what was got from it.
+/// A real pacer, with its tickets, futures and permits.
 struct Real {
     clock: ManualClock,
     start: Instant,
@@ -98,7 +98,7 @@ impl Real {
         }
     }
 
-    /// A task that notes when it starts.
+    /// Returns a task that records when it starts.
     fn submit(&mut self, key: u8, priority: i8) {
         let number = self.tickets.len();
         let (log, clock, start) = (self.log.clone(), self.clock.clone(), self.start);
@@ -119,7 +119,7 @@ impl Real {
         }
     }
 
-    /// Does something, and what may start at once does. The answer is what it said.
+    /// Performs an act, lets tasks start that may start at once, and returns the answer.
     fn apply(&mut self, op: &Op) -> Option<bool> {
         let pacer = &self.pacer;
         let duration = Duration::from_micros;
@@ -165,7 +165,7 @@ impl Real {
         answer
     }
 
-    /// The times of the starts of each key.
+    /// Returns the start times of each key.
     fn starts(&self) -> BTreeMap<u8, Vec<Micros>> {
         let mut starts: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for &(key, _, time) in &*self.log.lock().unwrap() {
@@ -175,7 +175,7 @@ impl Real {
     }
 }
 
-/// Makes a number fit.
+/// Returns the index of an element, by a number modulo the length.
 fn pick<T>(list: &[T], number: usize) -> Option<usize> {
     number.checked_rem(list.len())
 }
@@ -237,11 +237,11 @@ impl Pair {
         None
     }
 
-    /// Both have started the same at the same times, and have the same before them.
+    /// Checks that both have started the same tasks at the same times, and have the same queue.
     fn check(&self) {
         let mut log = self.real.log.lock().unwrap().clone();
         let mut expected = self.model.log.clone();
-        // Keys take turns; what counts is each for itself.
+        // Keys take turns, so each key is compared by itself.
         log.sort_by_key(|&(key, _, time)| (key, time));
         expected.sort_by_key(|&(key, _, time)| (key, time));
         assert_eq!(log, expected);
@@ -259,8 +259,9 @@ impl Pair {
         assert_eq!(self.real.pacer.stats().queued, queued);
     }
 
-    /// A task is expected to start when it does, if nothing happens meanwhile: exactly, if it is
-    /// the next; else a little earlier maybe, as every tick on the way rounds up.
+    /// Checks that each task starts when it is expected to, if nothing else happens. It is exact
+    /// for the next task; a later one may start a little after it, because every tick on the way
+    /// rounds up.
     fn check_expectations(&self) {
         let mut future = self.model.clone();
         future.log.clear();
@@ -277,8 +278,8 @@ impl Pair {
         }
     }
 
-    /// Lets everything go, and looks whether all comes to an end: by itself, so no key is touched
-    /// about which nothing was said.
+    /// Releases everything, and checks that all tasks end without further calls, so that no other
+    /// key is touched.
     fn finish(mut self) {
         self.apply(&Op::PauseAll(false));
         for key in 0..KEYS {
@@ -292,7 +293,7 @@ impl Pair {
         }
         (0..self.real.futures.len()).for_each(|number| self.apply(&Op::DropFuture(number)));
         (0..self.real.permits.len()).for_each(|number| self.apply(&Op::DropPermit(number)));
-        // A window of the longest for every task, and two more.
+        // The longest window for every task, and two more.
         let windows = self.real.tickets.len() as u64 + 2;
         self.apply(&Op::Advance(windows * LONGEST));
         let Real { pacer, tickets, log, .. } = &self.real;
@@ -330,8 +331,8 @@ proptest! {
         pair.finish();
     }
 
-    /// The promise itself, in its plainest form, for one rate, at any times: whatever happens, of
-    /// N + 1 starts in a row the last is a window after the first.
+    /// The promise in its plainest form, for one rate and any times: of N + 1 consecutive starts,
+    /// the last is at least a window after the first.
     #[test]
     fn no_window_has_too_many_starts(
         starts in 1..5_usize,

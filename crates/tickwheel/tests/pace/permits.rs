@@ -1,4 +1,4 @@
-//! Permits that are awaited: polled by hand, and on threads that block on them.
+//! Futures of permits: polled by hand, and on threads that block on them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -66,7 +66,7 @@ fn who_waits_is_woken_once_when_it_is_his_turn() {
     assert_eq!(counts(), [0, 0, 0]);
     rig.clock.advance(MS);
     assert_eq!(counts(), [1, 0, 0]);
-    // It counts from when it is taken, half a second later.
+    // The window counts from when the permit is taken, half a second later.
     rig.clock.advance(S / 2);
     assert!(permit(poll(&mut futures[0], &woken[0])).is_some());
     rig.clock.advance(999 * MS);
@@ -296,7 +296,7 @@ fn threads_that_await_keep_the_window_and_the_places() {
             starts.sort_unstable();
             assert_eq!(starts.len(), 60);
             let lengths = starts.windows(STARTS + 1).map(|row| row[STARTS] - row[0]);
-            // The machine may take the processor away between the permit and the note.
+            // The thread may be preempted between getting the permit and recording the time.
             let short = lengths.filter(|&length| length < WINDOW).count();
             assert!(short <= 2, "{short} windows have too many starts");
         }

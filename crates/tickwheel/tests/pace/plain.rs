@@ -1,4 +1,4 @@
-//! What a pacer does, in the plainest way: all starts in a list, and every rule as it is written.
+//! The plain model of a pacer: all starts are in a list, and every rule is applied literally.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ pub(crate) type Micros = u64;
 
 pub(crate) const TICK: Micros = 1_000;
 
-/// Who waits: a task or a future.
+/// A waiter: a task or a future.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Who {
     Task(usize),
@@ -22,11 +22,11 @@ pub(crate) struct Rate {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Key {
-    /// In the order of submission, with priorities.
+    /// The waiters in the order of submission, with priorities.
     pub(crate) queue: Vec<(i8, Who)>,
-    /// When there was a start that counts.
+    /// The times of starts that count towards the rate.
     starts: Vec<Micros>,
-    /// Futures whose turn has come and that were not polled since.
+    /// Futures that were granted a permit and have not been polled since.
     pub(crate) open: Vec<usize>,
     running: usize,
     pub(crate) paused: bool,
@@ -48,12 +48,12 @@ pub(crate) struct Model {
     pub(crate) futures: Vec<Option<u8>>,
     /// The key of each permit that takes a place, until it is dropped.
     pub(crate) permits: Vec<Option<u8>>,
-    /// What tasks started: key, task, time.
+    /// The started tasks: key, task and time.
     pub(crate) log: Vec<(u8, usize, Micros)>,
 }
 
 impl Key {
-    /// The queue in the order in which it starts.
+    /// Returns the queue in the order of starting.
     pub(crate) fn in_order(&self) -> Vec<Who> {
         let mut queue = self.queue.clone();
         queue.sort_by_key(|&(priority, _)| -i32::from(priority));
@@ -69,7 +69,7 @@ impl Key {
         self.starts.retain(|start| start + window > now);
     }
 
-    /// Whether the rules let something start at a time.
+    /// Returns `true` if the rules allow a start at a time.
     fn allows(&self, time: Micros, common: Rate, smooth: bool) -> bool {
         let Rate { starts, window } = self.rate(common);
         let in_window = self.starts.iter().filter(|&&start| start + window > time).count();
@@ -79,7 +79,8 @@ impl Key {
             && (!smooth || (self.open.is_empty() && self.starts.iter().all(gap_is_over)))
     }
 
-    /// The first time from `now` on at which the rules let something start, if time alone decides.
+    /// Returns the first time from `now` on at which the rules allow a start, if only time is
+    /// missing.
     fn earliest(&self, now: Micros, common: Rate, smooth: bool) -> Option<Micros> {
         let Rate { starts, window } = self.rate(common);
         let gap = window.div_ceil(starts as u64);
@@ -110,7 +111,7 @@ impl Model {
         self.keys.entry(key).or_default()
     }
 
-    /// Whether a key is paused, and whether it has a rate of its own.
+    /// Returns whether a key is paused, and whether it has a rate of its own.
     pub(crate) fn settings(&self, key: u8) -> (bool, bool) {
         self.keys.get(&key).map_or((false, false), |key| (key.paused, key.rate.is_some()))
     }
@@ -121,7 +122,7 @@ impl Model {
         self.key(key).queue.push((priority, who));
     }
 
-    /// Takes a waiting one out; `false` if it does not wait.
+    /// Removes a waiter; returns `false` if it does not wait.
     pub(crate) fn cancel(&mut self, who: Who) -> bool {
         let waits = |key: &Key| key.queue.iter().any(|&(_, other)| other == who);
         let found = self.keys.values_mut().find(|key| waits(key));
@@ -148,7 +149,7 @@ impl Model {
         key.rate = rate;
     }
 
-    /// Whether a permit is there at once.
+    /// Returns `true` if a permit is available at once.
     pub(crate) fn try_acquire(&mut self, name: u8) -> bool {
         let Self { now, rate, smooth, max_running, paused, .. } = *self;
         let key = self.key(name);
@@ -166,7 +167,7 @@ impl Model {
         allowed
     }
 
-    /// A future is made and polled: whether it is ready at once.
+    /// Creates and polls a future; returns `true` if it is ready at once.
     pub(crate) fn acquire(&mut self, name: u8, priority: i8) -> bool {
         let number = self.futures.len();
         let ready = self.try_acquire(name);
@@ -177,7 +178,7 @@ impl Model {
         ready
     }
 
-    /// A future is polled again: whether it is ready. `None` if it was before.
+    /// Polls a future again; returns whether it is ready, or `None` if it was ready before.
     pub(crate) fn poll(&mut self, number: usize) -> Option<bool> {
         let (name, now) = (self.futures[number]?, self.now);
         let key = self.key(name);
@@ -206,7 +207,7 @@ impl Model {
         }
     }
 
-    /// Lets time pass, and starts what may start: at once, or else with a tick.
+    /// Lets time pass, and starts the tasks that may start: at once, or with the next tick.
     pub(crate) fn advance(&mut self, target: Micros) {
         let Self { now, rate, smooth, max_running, paused, .. } = *self;
         for (&name, key) in &mut self.keys {

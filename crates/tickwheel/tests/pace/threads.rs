@@ -1,5 +1,5 @@
-//! Pacers with threads, by the clock of the machine: what holds whatever the scheduler does.
-//! Tasks note themselves when they start, and no window has too many of those starts.
+//! Pacers with threads and the real clock: promises that hold under any scheduling. Tasks record
+//! their starts, and no window contains too many.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -11,7 +11,7 @@ use crate::random::Random;
 use tickwheel::pace::{KeyedPacer, PaceError, Pacer, Ticket};
 use tickwheel::{ManualClock, Task, Timer};
 
-/// What has become of one task: which fates it had, and how often.
+/// The fates of one task, with their counts.
 #[derive(Default)]
 struct Fates {
     started: AtomicU8,
@@ -19,7 +19,7 @@ struct Fates {
     dropped: AtomicU8,
 }
 
-/// Part of a task's closure: notes the task's end.
+/// A part of a task's closure that records the task's end.
 struct Part(Arc<Fates>);
 
 impl Drop for Part {
@@ -28,7 +28,7 @@ impl Drop for Part {
     }
 }
 
-/// When tasks really started, for each key.
+/// The real start times of the tasks of each key.
 #[derive(Clone)]
 struct Starts(Arc<Vec<Mutex<Vec<Instant>>>>);
 
@@ -41,13 +41,13 @@ impl Starts {
         self.0[key].lock().unwrap().push(time);
     }
 
-    /// Of N + 1 starts in a row the last is a window after the first. Says how many there were.
+    /// Checks that of N + 1 consecutive starts the last is a window after the first. Returns the
+    /// number of starts.
     ///
-    /// What counts is when a task is called; what is noted here is when it looks at the clock, a
-    /// few instructions later. In between the machine may take the processor away, which on a busy
-    /// one happens once in some ten thousand starts. So a few may look wrong here; a pacer that
-    /// took the time a moment too soon would have many. On a manual clock there is no such gap:
-    /// the test for that is strict.
+    /// The promise is about the call of a task, but a task records the clock a few instructions
+    /// later. In between the thread may be preempted, which on a busy machine happens once in some
+    /// ten thousand starts. So a few violations are allowed here; a pacer that read the clock too
+    /// early would have many. On a manual clock there is no such gap, and that test is strict.
     fn check(&self, starts: usize, window: Duration) -> usize {
         let mut count = 0;
         let mut short = Vec::new();
@@ -103,7 +103,7 @@ impl Storm {
         }
     }
 
-    /// Submits, cancels and disturbs at random until told to end.
+    /// Submits, cancels and changes settings at random until it is told to end.
     fn rage(&mut self, seed: u64, end: &AtomicBool) {
         let mut random = Random(seed);
         while !end.load(Ordering::Relaxed) {
@@ -127,8 +127,9 @@ impl Storm {
                 }
                 36 => {
                     let permit = self.pacer.key(key).try_acquire();
-                    // When it was given is between two times; the later one is the safe one only
-                    // for the starts before it, so these starts are not noted.
+                    // The time of this permit is known only as a range. The end of the range is
+                    // safe only for comparisons with earlier starts, so these starts are not
+                    // recorded.
                     drop(permit);
                 }
                 _ => thread::sleep(100 * US),
@@ -145,7 +146,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-/// Threads storm a pacer for a while; then it is stopped in the middle of that, or runs empty.
+/// Runs a storm of threads on a pacer, which is then stopped during the storm or drained after it.
 fn storm(timer: &Timer, starts: usize, window: Duration, max_running: usize, stops: bool) {
     let pacer: KeyedPacer<usize> = Pacer::builder(timer, starts, window)
         .max_queued(50)
@@ -197,7 +198,7 @@ fn storm(timer: &Timer, starts: usize, window: Duration, max_running: usize, sto
     }
 }
 
-/// Each task has had exactly one fate.
+/// Checks that each task has had exactly one fate.
 fn account(storms: &[Storm], handed_back: usize) {
     let mut without = 0;
     for (fates, ticket) in storms.iter().flat_map(|storm| &storm.accepted) {
@@ -252,8 +253,8 @@ fn an_executor_with_many_threads_keeps_the_window() {
     });
 }
 
-/// Threads submit and cancel while another moves a manual clock, on which all tasks start: there
-/// is nothing between a start and its note, so no window has one too many.
+/// Threads submit and cancel while another one advances a manual clock. No time passes between a
+/// start and its record, so every window must be exact.
 #[test]
 fn no_window_has_too_many_starts_on_a_manual_clock_with_threads() {
     const STARTS: usize = 3;
@@ -328,7 +329,7 @@ fn a_start_that_is_allowed_waits_for_no_long_tick() {
         for number in 0..20 {
             let sender = sender.clone();
             pacer.submit(move || sender.send(number).unwrap()).unwrap();
-            // The turn that starts it has ended, or is about to, when the next one comes.
+            // The turn that starts the task has ended, or is about to, when the next one begins.
             assert_eq!(receiver.recv(), Ok(number));
         }
     });
@@ -344,7 +345,7 @@ fn a_change_of_rate_keeps_the_window_with_threads() {
             let log = log.clone();
             pacer.submit(move || log.note(0, Instant::now())).unwrap();
         }
-        // Whatever the rate is meanwhile, it never is above four in four milliseconds.
+        // The rate changes meanwhile, but never exceeds four starts in four milliseconds.
         let mut random = Random(7);
         while pacer.queued() > 0 {
             pacer.set_rate(1 + random.below(4) as usize, 4 * MS).unwrap();

@@ -1,4 +1,4 @@
-//! Waiting for what other threads do, without hanging when they do not.
+//! Waits for other threads with a time limit, so that a broken test does not hang.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,10 +10,10 @@ pub(crate) const S: Duration = Duration::from_secs(1);
 pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const US: Duration = Duration::from_micros(1);
 
-/// Longer than anything takes here, on any machine.
+/// The time limit: longer than any test needs on any machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Waits until something has come about.
+/// Waits until a condition holds.
 pub(crate) fn until(what: &str, come_about: impl Fn() -> bool) {
     let start = Instant::now();
     while !come_about() {
@@ -22,7 +22,7 @@ pub(crate) fn until(what: &str, come_about: impl Fn() -> bool) {
     }
 }
 
-/// Fails instead of hanging.
+/// Runs `work` on a thread, and fails if it does not end in time.
 pub(crate) fn in_time<T: Send + 'static>(
     what: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -38,7 +38,7 @@ pub(crate) fn in_time<T: Send + 'static>(
     }
 }
 
-/// Tells when it is dropped.
+/// Counts its drops.
 pub(crate) struct Tell(pub(crate) Arc<AtomicUsize>);
 
 impl Drop for Tell {

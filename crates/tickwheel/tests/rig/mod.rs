@@ -1,5 +1,4 @@
-//! A timer on a clock that is moved by hand, with a log of what ran when; and a macro that runs
-//! tests on both wheels.
+//! A timer on a manual clock, with a log of runs; and a macro that runs tests on both wheels.
 #![allow(dead_code, unused_macros, reason = "each test file uses a part of it")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +22,7 @@ macro_rules! on_both_wheels {
     };
 }
 
-/// A timer, its clock, and a log of what ran when.
+/// A timer, its clock, and a log of runs with their times.
 pub(crate) struct Rig {
     pub(crate) kind: WheelKind,
     pub(crate) clock: ManualClock,
@@ -44,18 +43,18 @@ impl Rig {
         Self { kind, start: clock.now(), clock, timer, log: Arc::default() }
     }
 
-    /// Another rig with the same wheel.
+    /// Returns another rig with the same kind of wheel.
     pub(crate) fn again(&self, set_up: impl FnOnce(Builder) -> Builder) -> Self {
         Self::with(self.kind, set_up)
     }
 
-    /// A task that notes its number and the time.
+    /// Returns a task that logs its number and the time.
     pub(crate) fn note(&self, number: u32) -> impl Fn() + Send + Clone + use<> {
         let (clock, start, log) = (self.clock.clone(), self.start, self.log.clone());
         move || log.lock().unwrap().push((number, clock.now() - start))
     }
 
-    /// What was noted since this was last asked.
+    /// Returns the log since the last call.
     pub(crate) fn noted(&self) -> Vec<(u32, Duration)> {
         std::mem::take(&mut self.log.lock().unwrap())
     }

@@ -1,4 +1,4 @@
-//! The manual clock by itself: what holds when several threads move it.
+//! The manual clock when several threads move it.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
@@ -9,7 +9,7 @@ use tickwheel::{ManualClock, Timer};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Calls take turns: no step is lost, and each sees its own tasks done when it returns.
+/// Calls take turns: no step is lost, and the tasks that a call makes due have run when it returns.
 #[test]
 fn threads_that_advance_at_once_take_turns() {
     const THREADS: u32 = 4;
@@ -40,7 +40,8 @@ fn threads_that_advance_at_once_take_turns() {
     assert_eq!(*ran_at.lock().unwrap(), expected, "each run at its own time");
 }
 
-/// A set wall clock has run what is due by it, also where another thread is moving time on.
+/// A call that sets the wall clock has run the tasks that became due, even while another thread
+/// advances the time.
 #[test]
 fn setting_the_wall_clock_takes_its_turn_too() {
     let clock = ManualClock::new();

@@ -1,6 +1,5 @@
-//! Where tasks run: on one thread, where an executor takes them, on the thread that turns the timer;
-//! and what happens when that fails.
-//! No bound on time here is tighter than seconds, except those that say "not before".
+//! The threads on which tasks run: the timer's own, an executor's, or the one that turns the timer;
+//! and failures to start them. Upper bounds on time are seconds; only lower bounds are tight.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -169,7 +168,7 @@ fn a_caller_drives_a_timer_without_threads() {
     assert_eq!(threaded.turn(), 0, "not for timers with threads");
 }
 
-/// Of two who schedule at once, the one who does not start the thread waits for the one who does.
+/// If two callers schedule at the same time, one starts the thread and the other waits for it.
 #[test]
 fn a_thread_that_cannot_be_started_strands_no_other_task() {
     for second_try in [true, false] {
@@ -201,7 +200,8 @@ fn a_thread_that_cannot_be_started_strands_no_other_task() {
         let refused = |n: usize| matches!(results[n], Err(ScheduleError::Thread(_)));
         if second_try {
             assert!(results[1].is_ok());
-            // The thread that the second has started may run the first before that is refused.
+            // The thread that the second caller started may run the first task before it is
+            // refused.
             let accepted = results.iter().filter(|result| result.is_ok()).count();
             let mut ran: Vec<_> =
                 (0..accepted).map(|_| receiver.recv_timeout(PATIENCE).unwrap()).collect();
@@ -238,7 +238,7 @@ fn a_thread_hook_may_use_the_timer_it_holds_and_both_are_forgotten() {
         if stops {
             assert_eq!(other.state(), TimerState::Stopped);
         } else {
-            // In either order: it depends on when the hook was called.
+            // The order depends on when the hook was called.
             let mut told = [(); 2].map(|()| receiver.recv_timeout(PATIENCE).unwrap());
             told.sort_unstable();
             assert_eq!(told, [1, 2]);
@@ -247,7 +247,8 @@ fn a_thread_hook_may_use_the_timer_it_holds_and_both_are_forgotten() {
     }
 }
 
-/// The most attempts that a back-off allows in a time: a few at once, then after 1 ms, 2 ms and so on.
+/// Returns the most attempts that the back-off allows in a time: a few at once, then after 1 ms, 2
+/// ms and so on.
 fn most_attempts(time: Duration) -> usize {
     18 + time.as_secs() as usize
 }
@@ -408,7 +409,7 @@ fn a_wake_hook_without_an_event_loop_is_refused() {
 }
 
 /// The first thread runs a task before the hook that started it has returned, and the hook cannot
-/// start a guard for that thread. The caller that waits for the first thread is not refused.
+/// start a guard for that thread. The caller that waits for the first thread must not be refused.
 #[test]
 fn a_guard_that_cannot_be_started_refuses_no_task() {
     in_time("a hook that starts one thread", || {
@@ -434,8 +435,8 @@ fn a_guard_that_cannot_be_started_refuses_no_task() {
     });
 }
 
-/// The hook drops a body after tasks were accepted, and the system has no more threads either.
-/// The test runs itself in a process in which no thread can be started.
+/// The hook drops a thread's body after tasks were accepted, and the system cannot start threads
+/// either. The test runs itself in a process in which no thread can be started.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_body_that_is_dropped_where_no_thread_can_start_is_survived() {

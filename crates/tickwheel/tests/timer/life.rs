@@ -1,5 +1,4 @@
-//! How a timer ends, what it counts, and what panics do to it, on a clock that is moved by hand.
-//! Each test runs on both wheels.
+//! The end of a timer, its counts, and panics, on a manual clock. Each test runs on both wheels.
 
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -127,7 +126,7 @@ fn stop_works_from_inside_a_task(rig: &Rig) {
     assert_eq!((rig.numbers(), rig.timer.stats().panicked), (vec![3], 0));
 }
 
-/// What became of a task: expired, cancelled, unfired.
+/// Returns the fate of a task: expired, cancelled, unfired.
 fn fate(timeout: &Timeout) -> [bool; 3] {
     [timeout.is_expired(), timeout.is_cancelled(), timeout.is_unfired()]
 }
@@ -137,7 +136,7 @@ const EXPIRED: [bool; 3] = [true, false, false];
 const CANCELLED: [bool; 3] = [false, true, false];
 const UNFIRED: [bool; 3] = [false, false, true];
 
-/// A task of each kind, due in a second.
+/// Schedules a task of each kind, due in a second.
 fn one_of_each(rig: &Rig) -> [Timeout; 4] {
     [
         rig.timer.after(S, || {}).unwrap(),
@@ -161,7 +160,7 @@ fn handles_tell_that_a_task_was_handed_back(rig: &Rig) {
         assert_eq!((fate(&ran), fate(&cancelled)), (EXPIRED, CANCELLED));
     };
     check();
-    // Whatever the caller does with them, the timer handed them back.
+    // The tasks stay unfired, whatever the caller does with them.
     for (n, task) in unfired.into_iter().enumerate() {
         if n % 2 == 0 {
             task.run();

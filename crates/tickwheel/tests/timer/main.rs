@@ -1,4 +1,5 @@
-//! The timer: on a manual clock, on threads, against a model, and against the tests of others.
+//! The timer: on a manual clock, on threads, against a model, and against the tests of other
+//! timers.
 
 #[path = "../patience/mod.rs"]
 mod patience;

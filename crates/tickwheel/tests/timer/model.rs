@@ -1,5 +1,5 @@
-//! Tasks that meddle with other tasks, and random operations against a plain model, on a clock that
-//! is moved by hand. Each test runs on both wheels.
+//! Tasks that cancel and reset other tasks, and random operations against a plain model, on a
+//! manual clock. Each test runs on both wheels.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -91,13 +91,13 @@ fn next_deadline_is_never_late(rig: &Rig) {
     assert_eq!((rig.timer.pending(), rig.timer.stats().fired), (0, 300));
 }
 
-/// What the model knows of a pending task.
+/// A pending task in the model.
 struct Expected {
     deadline: u64,
     key: Option<u64>,
 }
 
-/// A timer, and a plain list of what must be pending in it.
+/// A timer, and a plain list of the tasks that must be pending.
 struct Pair {
     rig: Rig,
     random: Random,

@@ -1,6 +1,6 @@
-//! What the tests of Netty's `HashedWheelTimer` and of Kafka's `SystemTimer` and `TimingWheel`
-//! assert, asserted of this timer. Each test names what it stands for. Where theirs sleep, these
-//! move a clock by hand; where theirs allow to be early, these do not.
+//! The assertions of the tests of Netty's `HashedWheelTimer` and of Kafka's `SystemTimer` and
+//! `TimingWheel`, applied to this timer. Each test names the original. Where the originals sleep,
+//! these advance a manual clock; where the originals allow early runs, these do not.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -20,7 +20,7 @@ fn manual(kind: WheelKind, tick: Duration) -> (ManualClock, Timer) {
     (clock, timer)
 }
 
-/// Numbers that tasks left behind.
+/// The numbers of the tasks that have run.
 #[derive(Clone, Default)]
 struct Output(Arc<Mutex<Vec<u32>>>);
 
@@ -62,8 +62,8 @@ mod netty {
         assert!(timer.stop().is_empty());
     }
 
-    /// `testStopTimer`: what ran is not handed back, what is pending is, and a stop waits for
-    /// nothing but tasks that run.
+    /// `testStopTimer`: pending tasks are handed back, others are not, and a stop waits only for
+    /// running tasks.
     #[test]
     fn stop_hands_back_the_unprocessed() {
         let (clock, processed) = manual(WheelKind::default(), MS);
@@ -97,8 +97,8 @@ mod netty {
         assert!(ScheduleError::Stopped.to_string().contains("stopped"));
     }
 
-    /// `testTimerOverflowWheelLength`: a task that schedules itself again goes round the ring
-    /// often, however few slots it has.
+    /// `testTimerOverflowWheelLength`: a task that schedules itself again passes round the ring
+    /// many times, however few slots it has.
     #[test]
     fn a_task_that_comes_back_goes_round_the_ring() {
         fn again(timer: &Timer, output: Output, left: u32) {
@@ -234,8 +234,8 @@ mod netty {
         assert!(timeouts.iter().all(|timeout| !timeout.is_expired() && timeout.cancel()));
     }
 
-    /// `testStopTimerCancelsPendingTasks`, as it is here: what is handed back is the caller's. It
-    /// does not run by itself, and its handle says that it is unfired instead of cancelled.
+    /// `testStopTimerCancelsPendingTasks`, with our rule: a task that is handed back belongs to the
+    /// caller. It does not run by itself, and its handle says unfired, not cancelled.
     #[test]
     fn a_handed_back_task_is_the_callers() {
         let (clock, timer) = manual(WheelKind::default(), MS);
@@ -249,8 +249,8 @@ mod netty {
         assert_eq!(output.take(), [1]);
     }
 
-    /// `cancelWillCallCallback`: here the closure is dropped before `cancel` returns, so what it
-    /// holds can tell.
+    /// `cancelWillCallCallback`: here the closure is dropped before `cancel` returns, so a captured
+    /// value can observe it.
     #[test]
     fn a_cancelled_task_is_told_by_its_destructor() {
         struct Callback(Output);
@@ -290,7 +290,7 @@ mod netty {
         assert_eq!(cancelled.load(Ordering::SeqCst), 9);
     }
 
-    /// The constructor's checks: ticks, slots, and what they say.
+    /// The constructor's checks of ticks and slots, and their messages.
     #[test]
     fn impossible_values_are_refused_by_name() {
         let zero = Timer::builder().tick(Duration::ZERO).build().unwrap_err();
@@ -321,7 +321,7 @@ mod netty {
         assert_eq!(timer.start().unwrap_err(), ScheduleError::Stopped);
     }
 
-    /// An exception in a task is logged, and the worker goes on.
+    /// An exception in a task is logged, and the worker continues.
     #[test]
     fn a_task_that_throws_does_not_kill_the_worker() {
         let timer = Timer::builder().inline().build().unwrap();
@@ -332,7 +332,8 @@ mod netty {
         assert_eq!(timer.stats().panicked, 1);
     }
 
-    /// Several threads add while one stops: nothing is lost, and nothing is both.
+    /// Several threads add tasks while one stops: each task is refused or handed back, never both
+    /// and never neither.
     #[test]
     fn adding_while_stopping_loses_nothing() {
         for _ in 0..20 {
@@ -404,8 +405,8 @@ mod kafka {
         }
     }
 
-    /// `TimingWheelTest.testAddValidTask` and `testAdvanceClockToNextTick`: what is due by the new
-    /// time runs, the rest stays; cancelled tasks are not run, and a count is kept throughout.
+    /// `TimingWheelTest.testAddValidTask` and `testAdvanceClockToNextTick`: tasks that are due run,
+    /// the others stay pending; cancelled tasks do not run, and the count is always right.
     #[test]
     fn advancing_runs_what_is_due_and_counts_the_rest() {
         let (clock, timer) = manual(WheelKind::default(), MS);
@@ -446,8 +447,8 @@ mod kafka {
         }
     }
 
-    /// `TimingWheelTest.testAddCancelledTask` and `testAddExpiredTask`: what was cancelled or has
-    /// run cannot be scheduled again. `TimerTaskListTest.testAll`: a task that is put elsewhere is
+    /// `TimingWheelTest.testAddCancelledTask` and `testAddExpiredTask`: a task that was cancelled
+    /// or has run cannot be scheduled again. `TimerTaskListTest.testAll`: a task that is moved is
     /// counted once.
     #[test]
     fn a_task_is_not_added_twice() {
@@ -475,7 +476,7 @@ mod kafka {
         assert_eq!(timeout.remaining(), Some(5 * S));
     }
 
-    /// `SystemTimer.close`: pending tasks are not run, and nothing is taken any more.
+    /// `SystemTimer.close`: pending tasks do not run, and new ones are refused.
     #[test]
     fn nothing_runs_after_shutdown() {
         let (clock, timer) = manual(WheelKind::default(), MS);
@@ -489,7 +490,7 @@ mod kafka {
     }
 
     /// `TimingWheelTest.testAddTaskInCurrentBucket` and `testAdvanceClockWithinTick`: there a task
-    /// that is due within the current tick runs at once, and so early; here it does not.
+    /// that is due within the current tick runs at once and thus early; here it does not.
     #[test]
     fn a_deadline_within_a_tick_is_not_rounded_down() {
         let (clock, timer) = manual(WheelKind::default(), 200 * MS);

@@ -1,4 +1,4 @@
-//! Periodic tasks and the wall clock, on a clock that is moved by hand. Each test runs on both wheels.
+//! Periodic tasks and the wall clock, on a manual clock. Each test runs on both wheels.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn a_period_between_ticks_does_not_drift(rig: &Rig) {
     }
 }
 
-/// A task that notes its number and takes `long` on its first run and no time later.
+/// Returns a task that logs its number; its first run takes `long`, later ones no time.
 fn slow_at_first(rig: &Rig, long: Duration) -> impl FnMut() + Send + use<> {
     let (clock, note) = (rig.clock.clone(), rig.note(0));
     let mut first = true;

@@ -1,4 +1,4 @@
-//! What once went wrong, and must not again: each test is a bug that this timer had.
+//! Regression tests: each one is a bug that this timer had.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -45,7 +45,7 @@ fn advancing_inside_a_task_leaves_others_to_the_outer_call() {
     });
 }
 
-/// What `after` refused is not in what `stop` gives, however the two race.
+/// A task that `after` refused is never handed back by `stop`, however the two race.
 #[test]
 fn a_refused_task_is_not_handed_back() {
     let mut refused_and_handed_back = 0;
@@ -76,7 +76,7 @@ fn a_refused_task_is_not_handed_back() {
     assert_eq!(refused_and_handed_back, 0);
 }
 
-/// A cancelled task frees its place at once, also while it runs.
+/// A cancelled task frees its place at once, even while it runs.
 #[test]
 fn a_series_cancelled_from_inside_is_pending_no_more() {
     let (clock, timer) = manual();
@@ -97,7 +97,7 @@ fn a_series_cancelled_from_inside_is_pending_no_more() {
     assert_eq!(seen.load(SeqCst), 0);
 }
 
-/// The limit counts the successor of a key in place of what it replaces.
+/// The limit counts the new task of a key in place of the one that it replaces.
 #[test]
 fn a_running_series_makes_room_for_its_successor() {
     let clock = ManualClock::new();
@@ -131,7 +131,7 @@ fn what_was_handed_back_has_no_deadline() {
     assert_eq!((plain.deadline(), plain.remaining()), (None, None));
 }
 
-/// Only tasks that run are reported as running.
+/// Only running tasks are reported as running.
 #[test]
 fn a_stop_without_patience_is_no_failure_if_nothing_runs() {
     for _ in 0..50 {
@@ -144,7 +144,7 @@ fn a_stop_without_patience_is_no_failure_if_nothing_runs() {
     }
 }
 
-/// The worker outlives what a panicking executor leaves behind.
+/// The worker survives a panicking executor.
 #[test]
 fn the_payload_of_an_executors_panic_may_panic_and_is_forgotten() {
     struct Bomb;
@@ -172,7 +172,7 @@ fn the_payload_of_an_executors_panic_may_panic_and_is_forgotten() {
     });
 }
 
-/// The destructor of a series runs inside the timer, and does not wait for itself.
+/// The destructor of a periodic task runs on a thread of the timer, and does not wait for itself.
 #[test]
 fn a_series_may_stop_the_timer_when_it_is_dropped() {
     struct Tell(mpsc::Sender<()>);
@@ -203,7 +203,7 @@ fn a_series_may_stop_the_timer_when_it_is_dropped() {
     });
 }
 
-/// The destructor of a rejected task runs inside the timer.
+/// The destructor of a rejected task runs on a thread of the timer.
 #[test]
 fn a_rejected_task_may_stop_the_timer_when_it_is_dropped() {
     struct StopOnDrop(Timer, mpsc::Sender<()>);
@@ -222,7 +222,7 @@ fn a_rejected_task_may_stop_the_timer_when_it_is_dropped() {
     });
 }
 
-/// An executor is called inside the timer.
+/// An executor is called on a thread of the timer.
 #[test]
 fn an_executor_may_stop_the_timer_it_holds_and_both_are_forgotten() {
     within(20 * S, || {
@@ -268,7 +268,7 @@ fn a_wall_clock_task_makes_a_long_sleeper_look_at_the_clock() {
     assert!(timer.stats().wakeups > before, "a set clock would be noticed in an hour");
 }
 
-/// `cancel` has cancelled, even if dropping the closure panics.
+/// `cancel` takes effect even if dropping the closure panics.
 #[test]
 fn a_destructor_that_panics_leaves_its_task_cancelled() {
     struct Bomb;
@@ -315,7 +315,7 @@ fn a_drain_of_a_manual_timer_does_not_wait() {
     });
 }
 
-/// At no moment of a `cancel`.
+/// At no moment of a `cancel` does the handle say that the task has expired.
 #[test]
 fn a_task_that_is_being_cancelled_never_looks_expired() {
     let timer = Timer::builder().caller_driven().build().unwrap();
@@ -358,7 +358,7 @@ fn closures_go_with_the_timer_or_with_what_it_handed_back() {
     assert_eq!((after_drop, after_unfired), (0, 0), "closures that still live");
 }
 
-/// A hook that starts the thread and then says that it could not: what has run was not refused.
+/// A hook starts the thread and then reports a failure: a task that has run was not refused.
 #[test]
 fn a_task_that_has_run_was_accepted() {
     let (sender, ran) = mpsc::channel();
@@ -376,7 +376,7 @@ fn a_task_that_has_run_was_accepted() {
     assert!(task.expect("it has run").is_expired());
 }
 
-/// The keys of a few tasks among many are not worth a huge page each.
+/// A few keyed tasks among many do not take a huge page each.
 #[test]
 fn a_few_keys_among_many_tasks_take_little() {
     let (_clock, timer) = manual();
@@ -407,7 +407,7 @@ fn the_memory_of_wall_clock_tasks_is_given_back() {
     assert!(back > count * 20, "of {full} bytes only {back} came back");
 }
 
-/// A clock that was not set is not followed again for each task.
+/// Tasks for the wall clock are not moved again for each task while the clock is not set.
 #[test]
 fn many_wall_clock_tasks_on_a_manual_clock_fire_quickly() {
     within(20 * S, || {

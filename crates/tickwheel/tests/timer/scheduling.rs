@@ -1,5 +1,5 @@
-//! When tasks run and what handles and keys do with them, on a clock that is moved by hand: no
-//! sleeps, no luck. Each test runs on both wheels.
+//! The times at which tasks run, and the effects of handles and keys, on a manual clock and so
+//! without sleeps. Each test runs on both wheels.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -375,7 +375,7 @@ fn the_handle_of_a_key_knows_what_others_did(rig: &Rig) {
     let replaced = timer.key("k").after(S, || panic!("replaced")).unwrap();
     let cancelled = timer.key("k").after(S, || panic!("cancelled")).unwrap();
     assert!(timer.cancel("k"));
-    // Others take the places of those in the wheel.
+    // Other tasks reuse their entries in the wheel.
     let kept = timer.key("k").after(S, rig.note(1)).unwrap();
     drop(timer.key("l").after(S, rig.note(2)).unwrap());
     for gone in [&replaced, &cancelled] {

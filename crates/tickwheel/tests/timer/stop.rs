@@ -1,5 +1,5 @@
-//! Stopping, draining and dropping a timer with its threads, by the clock of the machine.
-//! No bound on time here is tighter than seconds, except those that say "not before".
+//! Stopping, draining and dropping a timer with its threads and the real clock. Upper bounds on
+//! time are seconds; only lower bounds are tight.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -200,7 +200,7 @@ fn a_drain_gives_a_queue_up_after_its_limit() {
     task.run();
 }
 
-/// What a stopped timer keeps is for the handles: to tell what became of their tasks.
+/// A stopped timer keeps the fates of its tasks for their handles.
 #[test]
 fn a_stopped_timer_keeps_a_few_bytes_for_each_task() {
     const COUNT: usize = 100_000;
@@ -208,7 +208,7 @@ fn a_stopped_timer_keeps_a_few_bytes_for_each_task() {
     let timer = Timer::builder().clock(clock.clone()).build().unwrap();
     let fired = timer.after(MS, || {}).unwrap();
     clock.advance(MS);
-    // Its place is used again, by a task that is handed back.
+    // A task that is handed back reuses its entry.
     let tasks: Vec<_> = (0..COUNT).map(|_| timer.after(S, || {}).unwrap()).collect();
     let named = timer.key("named").after(S, || {}).unwrap();
     let (replaced, record) = (timer.key("again").after(S, || {}), timer.every(S, || {}).unwrap());

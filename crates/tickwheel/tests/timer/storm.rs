@@ -11,7 +11,7 @@ use tickwheel::{
     Builder, ManualClock, ScheduleError, Task, Timeout, Timer, TimerState, Unfired, WheelKind,
 };
 
-/// What has become of one task: which fates it had, and how often.
+/// The fates of one task, with their counts.
 #[derive(Default)]
 struct Fates {
     ran: AtomicU8,
@@ -20,7 +20,7 @@ struct Fates {
     dropped: AtomicU8,
 }
 
-/// Part of a task's closure: notes the task's end.
+/// A part of a task's closure that records the task's end.
 struct Part(Arc<Fates>);
 
 impl Drop for Part {
@@ -29,7 +29,7 @@ impl Drop for Part {
     }
 }
 
-/// One thread's part of a storm: tasks that it scheduled, with what became of them.
+/// One thread's part of a storm: the tasks that it scheduled, with their fates.
 #[derive(Default)]
 struct Storm {
     accepted: Vec<(Arc<Fates>, Timeout)>,
@@ -38,7 +38,7 @@ struct Storm {
 }
 
 impl Storm {
-    /// Schedules, cancels and resets at random until told to end, or refused.
+    /// Schedules, cancels and resets at random until it is told to end or refused.
     fn rage(&mut self, timer: &Timer, seed: u64, end: &AtomicBool) {
         let mut random = Random(seed);
         while !end.load(Ordering::Relaxed) {
@@ -97,8 +97,8 @@ impl Storm {
         }
     }
 
-    /// Each task has had exactly one fate, and its handle tells which. `handed_back` were dropped
-    /// without being run.
+    /// Checks that each task has had exactly one fate, and that its handle reports it.
+    /// `handed_back` were dropped without being run.
     fn account(&self, handed_back: &AtomicUsize) {
         for (fates, timeout) in &self.accepted {
             let ran = fates.ran.load(Ordering::SeqCst);
@@ -118,7 +118,7 @@ impl Storm {
     }
 }
 
-/// A task that notes that it runs, and whether it is early.
+/// Returns a task that records its run, and whether it is early.
 fn once(part: Part, delay: Duration) -> impl FnOnce() + Send + 'static {
     let due = Instant::now() + delay;
     move || {
@@ -127,8 +127,8 @@ fn once(part: Part, delay: Duration) -> impl FnOnce() + Send + 'static {
     }
 }
 
-/// Eight threads storm a timer for a while; `stops` threads stop it in the middle of that, or
-/// after it if there is none.
+/// Runs a storm of eight threads on a timer; `stops` threads stop it during the storm. With 0, it
+/// is stopped afterwards.
 fn storm(timer: &Timer, length: Duration, stops: usize) {
     let end = Arc::new(AtomicBool::new(false));
     let threads: Vec<_> = (0..8)
@@ -159,7 +159,7 @@ fn storm(timer: &Timer, length: Duration, stops: usize) {
     for storm in &storms {
         storm.account(&handed_back);
     }
-    // A series that was stopped between its start and its cancel may be handed back as well.
+    // A periodic task that was stopped between its start and its cancel may be handed back as well.
     let found = unfired.len();
     let tasks = handed_back.load(Ordering::SeqCst);
     assert!((tasks..=tasks + 8).contains(&found), "{tasks} have no fate, {found} were handed back");
@@ -233,7 +233,7 @@ struct Shared {
     is_keyed: bool,
 }
 
-/// Takes part in a storm over all shards until scheduling is refused for good. The tasks of all
+/// Takes part in a storm over all shards until scheduling is refused permanently. The tasks of all
 /// threads are in `tasks`, so most of them are cancelled and reset by a thread of another shard.
 fn storm_all_shards(timer: &Timer, seed: u64, tasks: &Mutex<Vec<Arc<Shared>>>, limit: usize) {
     let mut random = Random(seed);
@@ -289,7 +289,8 @@ fn storm_all_shards(timer: &Timer, seed: u64, tasks: &Mutex<Vec<Arc<Shared>>>, l
     }
 }
 
-/// Eight threads storm a timer with a limit, which then ends as `end` says. Every task has one fate.
+/// Runs a storm of eight threads on a timer with a limit, which `end` then ends. Every task has one
+/// fate.
 fn end_a_storm_over_all_shards(builder: Builder, end: impl FnOnce(&Timer) -> Vec<Unfired>) {
     const LIMIT: usize = 150;
     let timer = builder.shards(8).max_pending(LIMIT).build().unwrap();

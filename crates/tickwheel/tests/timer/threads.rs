@@ -1,5 +1,5 @@
-//! A timer with its threads, by the clock of the machine: what holds whatever the scheduler does.
-//! No bound on time here is tighter than seconds, except those that say "not before".
+//! A timer with its threads and the real clock: promises that hold under any scheduling. Upper
+//! bounds on time are seconds; only lower bounds are tight.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
@@ -76,7 +76,7 @@ fn of_racing_tasks_with_one_key_exactly_one_fires() {
         let timeouts: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
         let replaced = timeouts.iter().filter(|timeout| timeout.is_cancelled()).count();
         if replaced < 7 {
-            // Only a machine that stalled between two of them makes the key free again.
+            // The machine stalled, so a task ran before the next one could replace it.
             assert!(fired.load(Ordering::SeqCst) > 0);
             continue;
         }
@@ -145,7 +145,7 @@ fn a_blocked_task_delays_nobody() {
     let others = Arc::new(AtomicUsize::new(0));
     let (sender, receiver) = mpsc::channel();
     let seen = others.clone();
-    // The blocked task ends when all others have run; were they delayed by it, it never would.
+    // The blocked task ends when all others have run. If it delayed them, it would never end.
     let blocked = move || {
         until("the others run meanwhile", || seen.load(Ordering::SeqCst) == 100);
         thread::sleep(10 * MS);

@@ -1,4 +1,4 @@
-//! Wakers that tell what was done to them, and an executor of a few lines.
+//! Wakers that record their calls, and a minimal executor.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::future::Future;
@@ -30,7 +30,7 @@ impl Wake for Count {
     }
 }
 
-/// How many wakers there are of a count, the caller's own not included.
+/// Returns the number of wakers of a count, without the caller's own.
 pub(crate) fn held(count: &Arc<Count>) -> usize {
     Arc::strong_count(count) - 2
 }
@@ -63,7 +63,7 @@ impl Wake for Unpark {
     }
 }
 
-/// The smallest executor there is.
+/// Runs a future to its end on this thread: a minimal executor.
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let waker = Waker::from(Arc::new(Unpark(thread::current())));

@@ -1,8 +1,8 @@
 //! Bugs that other timing wheels shipped with: one test for each, run on both wheels.
 //!
-//! A test's comment tells what went wrong elsewhere. None of these is about a race: a wheel has
-//! one caller. Where the original bug was one (a count that drifts, a bucket whose lock is held),
-//! the test does the same things in the same order from that one caller, between two pops.
+//! A test's comment describes the original bug. None of the tests is about a race, because a wheel
+//! has one caller. Where the original bug was a race (a count that drifts, a bucket whose lock is
+//! held), the test makes the same calls in the same order from one caller, between two pops.
 
 use crate::kinds::{Kind, on_both_wheels, pop_all};
 use tickwheel::wheel::Wheel;
@@ -27,13 +27,13 @@ on_both_wheels! {
     replacing_a_timer_into_its_own_slot_terminates,
 }
 
-/// Exponents around which the tests go: every one that a level, a ring or a counter may end at.
+/// The exponents that the tests use: those at which a level, a ring or a counter may end.
 fn exponents() -> impl Iterator<Item = u32> {
     1..64
 }
 
 /// Elsewhere, a deadline beyond the outermost level was folded into its last slot; once the wheel
-/// was so old that near deadlines wrapped around behind it, they waited for the folded one.
+/// was old enough that near deadlines wrapped to slots after it, they waited for the folded one.
 fn far_deadlines_do_not_hide_near_ones<K: Kind>() {
     for exponent in exponents() {
         for before in 0..3 {
@@ -52,7 +52,8 @@ fn far_deadlines_do_not_hide_near_ones<K: Kind>() {
     }
 }
 
-/// The same in a wheel that got there by itself, in leaps, with the far timers pending all along.
+/// The same in a wheel that reached that age by itself, in leaps, with the far timers pending all
+/// the time.
 fn far_deadlines_do_not_hide_near_ones_in_a_wheel_grown_old<K: Kind>() {
     let mut wheel = K::new();
     for never in 0..40 {
@@ -162,8 +163,8 @@ fn nothing_fires_one_tick_early<K: Kind>() {
     }
 }
 
-/// Elsewhere, deadlines were truncated to whole milliseconds. Here a grain would be that of a
-/// level: timers next to each other, far away, must each keep their own tick.
+/// Elsewhere, deadlines were truncated to whole milliseconds. Here the granularity would be that of
+/// a level: adjacent far timers must each keep their own tick.
 fn deadlines_are_not_rounded_to_a_coarser_grain<K: Kind>() {
     for exponent in exponents() {
         let first = 1_u64 << exponent;
@@ -193,7 +194,7 @@ fn no_age_makes_it_panic<K: Kind>() {
     }
 }
 
-/// A timer every so often through all of time: each must fire on its tick.
+/// Timers at regular distances over the whole range: each must fire on its tick.
 fn a_long_life_makes_no_difference<K: Kind>() {
     let mut wheel = K::new();
     let mut now = 0_u64;
@@ -282,7 +283,7 @@ fn timers_reset_into_the_slot_being_emptied_fire<K: Kind>() {
     assert_eq!((fired, wheel.len()), (11, 0));
 }
 
-/// The opposite: what is moved away between two pops of its own tick must not fire there.
+/// The opposite: a timer that is moved away between two pops of its own tick must not fire in it.
 fn timers_reset_out_of_the_slot_being_emptied_do_not_fire<K: Kind>() {
     for later in [2, 8, 64, 256, 512, 1024, 1 << 20, 1 << 40] {
         let mut wheel = K::with_start(99);
@@ -297,7 +298,7 @@ fn timers_reset_out_of_the_slot_being_emptied_do_not_fire<K: Kind>() {
     }
 }
 
-/// Elsewhere, a task put back into the bucket being walked was met again, for ever.
+/// Elsewhere, a task that was put back into the current bucket was found again, for ever.
 fn replacing_a_timer_into_its_own_slot_terminates<K: Kind>() {
     let mut wheel = K::new();
     let keys: Vec<_> = (0..40).map(|value| wheel.insert(512, value)).collect();

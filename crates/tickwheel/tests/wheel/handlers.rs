@@ -2,8 +2,8 @@
 //!
 //! A timer's value is a closure. When it fires it inserts, cancels and resets other timers, arms
 //! itself again, or pops the next due timer itself and so runs a handler from within a handler.
-//! Everything it does is also done to a plain set of deadlines, and after every step the two must
-//! agree. This is the fuzzer of Caffeine's timer wheel, told in Rust.
+//! Every operation is also applied to a plain set of deadlines, and after every step the two must
+//! agree. This is the fuzzer of Caffeine's timer wheel, ported to Rust.
 
 use crate::kinds::{Kind, on_both_wheels, pop_all};
 use crate::random::Random;
@@ -22,12 +22,12 @@ const CROWD: usize = 400;
 /// The maximum number of nested handlers.
 const DEPTH: u32 = 4;
 
-/// A value of the wheel: what to do when its timer fires.
+/// A value of the wheel: the handler of its timer.
 struct Handler<K: Kind>(Box<Action<K>>);
 
 type Action<K> = dyn FnOnce(&mut World<K>);
 
-/// The wheel, and what must be pending in it.
+/// The wheel, and the timers that must be pending.
 struct World<K: Kind> {
     wheel: K::Wheel<Handler<K>>,
     pending: BTreeMap<Key, u64>,
@@ -49,7 +49,7 @@ impl<K: Kind + 'static> World<K> {
         }
     }
 
-    /// Past, this tick, near or far.
+    /// Returns a deadline in the past, at this tick, near or far.
     fn deadline(&mut self) -> u64 {
         let few = self.random.below(6);
         let far = self.random.next() >> (20 + self.random.below(44));
@@ -69,7 +69,7 @@ impl<K: Kind + 'static> World<K> {
         }
     }
 
-    /// One of the pending timers, if there is any.
+    /// Returns one of the pending timers, if there is any.
     fn pick(&mut self) -> Option<Key> {
         let place = self.random.next().checked_rem(self.pending.len() as u64)?;
         self.pending.keys().nth(place as usize).copied()
@@ -90,7 +90,7 @@ impl<K: Kind + 'static> World<K> {
         }
     }
 
-    /// What each handler does: a few random things.
+    /// Performs a few random operations, as each handler does.
     fn handle(&mut self) {
         for _ in 0..self.random.below(5) {
             match self.random.below(10) {
@@ -104,7 +104,7 @@ impl<K: Kind + 'static> World<K> {
         }
     }
 
-    /// Pops one timer and runs its handler; says whether there was one.
+    /// Pops one timer and runs its handler; returns `true` if there was one.
     fn fire(&mut self, now: u64) -> bool {
         self.now = self.now.max(now);
         let due = self.wheel.pop_due(now);

@@ -1,9 +1,9 @@
 //! Both wheels against the plain model, on random histories.
 //!
-//! The same strategies serve both wheels. They lean to what has broken wheels before: ticks next
-//! to a power of two, whole turns of a ring, ties, the past, the end of time, timers that are set
-//! between two pops of the same tick, keys that are no longer valid. Every start and every
-//! boundary is also visited once for certain, by a short scripted history.
+//! Both wheels use the same strategies, which prefer cases that have broken wheels before: ticks
+//! next to a power of two, whole turns of a ring, ties, the past, the end of time, timers that are
+//! set between two pops of the same tick, keys that are no longer valid. A short scripted history
+//! also visits every start and every boundary once.
 
 use crate::model::{Case, Op, Pick, Shape, When};
 use proptest::collection::vec;
@@ -14,11 +14,11 @@ use proptest::sample::select;
 const EXPONENTS: [u8; 22] =
     [1, 3, 6, 8, 9, 12, 16, 18, 24, 30, 31, 32, 33, 36, 40, 42, 48, 54, 56, 60, 62, 63];
 
-/// The rings that the hashed wheel is tried with.
+/// The ring sizes that the hashed wheel is tested with.
 const RINGS: [u16; 8] = [1, 2, 8, 64, 100, 512, 1000, 4096];
 
-/// A history that fails is printed as Rust; it is kept as a test at the end of this file, not as
-/// a seed, which would mean another history as soon as a strategy changes.
+/// A failing history is printed as Rust code, to be added as a test at the end of this file. A seed
+/// would give another history as soon as a strategy changes.
 fn config(cases: u32) -> ProptestConfig {
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
@@ -31,7 +31,7 @@ fn exponent() -> impl Strategy<Value = u8> {
     ]
 }
 
-/// A tick to start at: 0, next to a boundary, at the end of time, or anywhere.
+/// Generates a tick to start at: 0, next to a boundary, at the last tick, or anywhere.
 fn start() -> impl Strategy<Value = When> {
     prop_oneof![
         2 => (0..4_i8).prop_map(When::Near),
@@ -65,7 +65,8 @@ fn deadline() -> impl Strategy<Value = When> {
     ]
 }
 
-/// Where time goes. Mostly not far: a history that has reached the end of time stays there.
+/// Generates steps of time. Most are small, because a history that has reached the last tick stays
+/// there.
 fn jump() -> impl Strategy<Value = When> {
     prop_oneof![
         12 => Just(When::Near(0)),
@@ -142,8 +143,8 @@ proptest! {
         case.run();
     }
 
-    /// Without a reset or a removal the model also holds the hierarchical wheel to the order of
-    /// insertion among equal deadlines.
+    /// Without resets and removals, the model also checks that the hierarchical wheel keeps the
+    /// order of insertion among equal deadlines.
     #[test]
     fn hierarchical_keeps_the_order_of_insertion(
         start in start(),
@@ -156,7 +157,7 @@ proptest! {
 proptest! {
     #![proptest_config(config(150))]
 
-    /// Thousands of timers that are set again and again, so that stale references are swept.
+    /// Thousands of timers are reset repeatedly, so that stale references are swept.
     #[test]
     fn crowds_agree_with_the_model(
         shape in prop_oneof![Just(Shape::Hierarchical), select(&RINGS[..]).prop_map(Shape::Hashed)],
@@ -222,8 +223,8 @@ fn time_may_end() {
     }
 }
 
-/// Found: with time at its end and one timer more than 2^24 rounds away, the hashed wheel looked
-/// for it in its slots for ever.
+/// Found by a random history: at the last tick, with one timer more than 2^24 rounds away, the
+/// hashed wheel searched its slots for ever.
 #[test]
 fn time_ends_with_a_timer_beyond_all_rounds() {
     for shape in [Shape::Hashed(1), Shape::Hashed(8), Shape::Hashed(512)] {

@@ -36,7 +36,7 @@ impl<const SLOTS: usize> Kind for Hashed<SLOTS> {
     }
 }
 
-/// Pops all that is due at `now`: deadlines and values, in order.
+/// Pops all timers that are due at `now`, and returns their deadlines and values in order.
 pub(crate) fn pop_all<T>(wheel: &mut impl Wheel<T>, now: u64) -> Vec<(u64, T)> {
     std::iter::from_fn(|| wheel.pop_due(now)).map(|due| (due.deadline, due.value)).collect()
 }

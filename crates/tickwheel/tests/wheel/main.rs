@@ -1,4 +1,4 @@
-//! The wheels: what they promise, one test to a promise, and random histories against a model.
+//! The wheels: one test for each promise, and random histories against a model.
 
 mod kinds;
 mod model;

@@ -1,9 +1,9 @@
-//! What a wheel promises about memory: it stays within twice of what the pending timers need, and
+//! The promise of a wheel about memory: at most twice the memory that the pending timers need, plus
 //! a fixed floor.
 //!
-//! "What they need" is what a fresh wheel takes for as many timers. The churn tests set the same
-//! few timers again and again, which leaves stale references behind unless they are swept; the
-//! others let a million timers end and look at what the wheel still holds.
+//! The memory that timers need is that of a fresh wheel with as many timers. The churn tests reset
+//! the same few timers repeatedly, which leaves stale references behind unless they are swept. The
+//! other tests let a million timers end and measure the remaining memory.
 
 use crate::kinds::{Kind, on_both_wheels, pop_all};
 use crate::random::Random;
@@ -24,8 +24,8 @@ on_both_wheels! {
     an_emptied_wheel_shrinks_to_its_floor,
 }
 
-/// A ring of a million slots has a floor of 64 bytes per slot. What its timers leave behind in the
-/// slots does not stay.
+/// A ring of a million slots has a floor of 64 bytes per slot. The memory that its timers used in
+/// the slots is freed.
 #[test]
 fn churn_leaves_no_memory_in_the_slots_of_a_large_ring() {
     const SLOTS: usize = 1 << 20;
@@ -58,10 +58,10 @@ fn churn_leaves_no_memory_in_the_slots_of_a_large_ring() {
 
 const MIB: usize = 1 << 20;
 
-/// What a wheel may keep when it is empty.
+/// The bytes that an empty wheel may keep.
 const FLOOR: usize = MIB;
 
-/// What a wheel may keep of a million timers without being told to shrink.
+/// The bytes that a wheel may keep of a million timers without being told to shrink.
 const KEPT: usize = 16 * MIB;
 
 const LIVE: u64 = 10_000;
@@ -107,7 +107,7 @@ fn random_resets_leave_no_memory_behind<K: Kind>() {
     });
 }
 
-/// What a heartbeat does: the deadline moves on by a little more than time does.
+/// Moves a deadline like a heartbeat does: by a little more than the time that has passed.
 fn pushing_later_leaves_no_memory_behind<K: Kind>() {
     let mut beats = 0;
     churn::<K>(|wheel, keys, random| {
@@ -181,7 +181,7 @@ fn sweep_and_empty(mut wheel: impl Wheel<usize>, count: usize, ticks: u64) {
     assert_eq!(wheel.len(), count);
 }
 
-/// In random order, so that no part of the memory becomes free before all of it nearly is.
+/// Cancels in random order, so that no part of the memory becomes free before nearly all of it is.
 fn a_million_removed_timers_give_their_memory_back<K: Kind>() {
     let mut random = Random(11);
     let (mut wheel, mut keys) = filled::<K>(1_000_000, &mut random);
@@ -209,7 +209,7 @@ fn a_million_fired_timers_give_their_memory_back<K: Kind>() {
     wheel.check_invariants();
 }
 
-/// A wheel that has begun to hand out a million timers due at once.
+/// A wheel that has begun to pop a million timers that are due at once.
 fn half_emptied<K: Kind>() -> (K::Wheel<u64>, Vec<Key>) {
     let (mut wheel, keys) = filled::<K>(1_000_000, &mut Random(19));
     for _ in 0..1000 {
@@ -249,7 +249,7 @@ fn an_emptied_wheel_shrinks_to_its_floor<K: Kind>() {
     assert_eq!(pop_all(&mut wheel, 5), [(5, 5)]);
 }
 
-/// How many stale references a large wheel may have says nothing about it once it is empty.
+/// The limit of stale references of a large wheel no longer applies once it is empty.
 fn a_cleared_wheel_sweeps_as_a_new_one_does<K: Kind>() {
     let bound = bound::<K>(1);
     let (mut wheel, keys) = filled::<K>(1_000_000, &mut Random(5));

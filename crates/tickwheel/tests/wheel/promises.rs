@@ -1,7 +1,7 @@
-//! What a wheel promises about time, order, wakes and keys: one test for each promise.
+//! The promises of a wheel about time, order, wakes and keys: one test for each.
 //!
-//! The promises about values are in `values.rs`, those about memory in `memory.rs`;
-//! what handlers may do while a wheel is being emptied is in `handlers.rs`.
+//! The promises about values are in `values.rs`, those about memory in `memory.rs`; `handlers.rs`
+//! tests handlers that use the wheel while it is being emptied.
 
 use crate::kinds::{Hierarchical, Kind, on_both_wheels, pop_all};
 use crate::random::Random;
@@ -40,7 +40,7 @@ on_both_wheels! {
     reserve_and_shrink_change_no_timer,
 }
 
-/// Calls `f`, and panics if that takes longer than anything but a walk over ticks would.
+/// Calls `f`, and panics if that takes so long that it must have visited every tick.
 fn at_once(f: impl FnOnce() + Send + 'static) {
     let (done, waiting) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -52,7 +52,7 @@ fn at_once(f: impl FnOnce() + Send + 'static) {
     thread.join().expect("it panicked");
 }
 
-/// A deadline that is near as likely as far.
+/// Returns a deadline that is as likely near as far.
 fn scattered(random: &mut Random) -> u64 {
     let exponent = random.below(64);
     random.next() >> exponent
@@ -223,7 +223,7 @@ fn next_wake_is_not_ahead_of_an_overdue_timer<K: Kind>() {
 }
 
 /// Drives the wheel by `next_wake` alone until it is empty; every timer must fire on its tick.
-/// Says how many wakes found nothing.
+/// Returns the number of spurious wakes.
 fn drive<W: Wheel<u64>>(wheel: &mut W, most: usize) -> usize {
     let mut early = 0;
     while let Some(wake) = wheel.next_wake() {
@@ -260,7 +260,7 @@ fn a_driver_that_follows_next_wake_fires_each_timer_on_its_tick<K: Kind>() {
     }
 }
 
-/// A timer days away must not wake the driver once a turn of some ring until then.
+/// A timer that is days away must not wake the driver once per turn of a ring.
 fn a_driver_is_not_woken_for_each_turn<K: Kind>() {
     for exponent in 0..64 {
         let mut wheel = K::new();
@@ -451,7 +451,7 @@ fn starts_empty(mut wheel: impl Wheel<u64>) {
     assert_eq!(pop_all(&mut wheel, 5000), expected);
 }
 
-/// Timers for the same tick, set at ever shorter distance so that they begin in every level.
+/// Timers for the same tick, inserted at ever shorter distances, so that they begin in every level.
 #[test]
 fn the_hierarchical_wheel_keeps_the_order_of_insertion() {
     for exponent in 0..63 {

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tickwheel::wheel::{Advance, HierarchicalWheel, Key};
 
-/// A step of a random history. Deadlines are as seen from the wheel's time.
+/// A step of a random history. Deadlines are relative to the wheel's time.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Insert(u64),
@@ -35,7 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A wheel beside the deadlines that its timers have, and had when they were inserted.
+/// A wheel with the current and the original deadlines of its timers.
 struct Pair {
     wheel: HierarchicalWheel<u64>,
     model: BTreeMap<Key, (u64, bool)>,
@@ -84,7 +84,7 @@ impl Pair {
         }
     }
 
-    /// Every timer is in exactly one slot that the wheel reaches in time, or overdue.
+    /// Checks that every timer is overdue or in exactly one slot, which the wheel reaches in time.
     fn check(&self) {
         let mut found = BTreeSet::new();
         let mut before = None;

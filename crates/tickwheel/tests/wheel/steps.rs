@@ -1,4 +1,4 @@
-//! `advance`: the work of a large slot is done in bounded steps, and the wheel is whole after each.
+//! `advance`: a large slot is handled in bounded steps, and the wheel is consistent after each.
 
 use crate::kinds::{Hierarchical, Kind, on_both_wheels, pop_all};
 use crate::random::Random;
@@ -19,10 +19,10 @@ on_both_wheels! {
 const CROWD: u64 = 50_000;
 const BUDGET: usize = 500;
 
-/// Far enough to be demoted twice, or to be many rounds away.
+/// A deadline that is far enough to be demoted twice, or to be many rounds away.
 const FAR: u64 = 300_000;
 
-/// Advances until that is finished; returns how many steps were not enough.
+/// Advances until the work is finished; returns the number of steps before the last.
 fn steps<T>(wheel: &mut impl Wheel<T>, now: u64) -> (usize, Advance) {
     let mut unfinished = 0;
     loop {
@@ -63,7 +63,7 @@ fn a_demotion_takes_many_steps() {
 
 fn cancelled_timers_are_passed_in_steps<K: Kind>() {
     let mut wheel = K::new();
-    // As many live timers elsewhere, so that the stale references are not swept before.
+    // Inserts as many live timers elsewhere, so that the stale references are not swept first.
     for value in 0..CROWD {
         wheel.insert(2 * FAR, value);
     }

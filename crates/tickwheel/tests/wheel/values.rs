@@ -1,8 +1,8 @@
-//! What a wheel promises about the values it holds, whatever their type.
+//! The promises of a wheel about its values, whatever their type.
 //!
 //! Each value is dropped exactly once, and at once when its timer ends: the wheel keeps nothing of
-//! a cancelled timer. That holds for values of no size, of a large size and of a strict alignment,
-//! and when a value's own `drop` panics.
+//! a cancelled timer. That holds for values of size zero, of a large size and of a strict
+//! alignment, and when a value's own `drop` panics.
 
 use crate::kinds::{Kind, on_both_wheels, pop_all};
 use std::cell::{Cell, RefCell};
@@ -129,7 +129,7 @@ fn closures_can_be_values<K: Kind>() {
     assert_eq!(*said.borrow(), ["hello", "world"]);
 }
 
-/// A value that counts how often it was dropped, and panics then if it was told to.
+/// A value that counts its drops, and panics on a drop if it is armed.
 struct Grenade<'a> {
     drops: &'a Cell<u32>,
     armed: bool,
@@ -144,7 +144,7 @@ impl Drop for Grenade<'_> {
 
 const COUNT: usize = 200;
 
-/// A counter for each value, none dropped so far.
+/// Returns a counter for each value.
 fn counters() -> Vec<Cell<u32>> {
     vec![Cell::new(0); COUNT]
 }
@@ -214,7 +214,7 @@ fn a_forgotten_drain_leaves_the_wheel_usable<K: Kind>() {
     }
 }
 
-/// The wheel is empty, takes new timers, fires them, and drops each value once.
+/// Checks that the wheel is empty, accepts and fires new timers, and drops each value once.
 fn assert_usable<'a, K: Kind>(mut wheel: K::Wheel<Grenade<'a>>, counters: &'a [Cell<u32>]) {
     wheel.check_invariants();
     assert_eq!((wheel.len(), wheel.next_wake()), (0, None));

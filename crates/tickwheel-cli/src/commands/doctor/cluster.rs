@@ -5,7 +5,7 @@ use tickwheel_server::diagnosis::{Finding, Severity};
 
 use crate::output::text::count;
 
-/// A standby that is so many records behind takes noticeably longer to take over.
+/// The lag, in records, from which a standby takes noticeably longer to take over.
 const LARGE_LAG: u64 = 1_000;
 /// A node whose clock differs by more owns no partition.
 const MAX_CLOCK_DIFFERENCE_MS: u64 = 500;

@@ -226,7 +226,7 @@ fn lateness(recent: &Activity, findings: &mut Vec<Finding>) {
     }
     if recent.died > 0 {
         let what = format!("{} died in the last {WINDOW}", count(recent.died, "job"));
-        let advice = "`tickwheel ls QUEUE --state dead` shows why";
+        let advice = "`tickwheel ls --by error` shows why";
         findings.push(Finding::new(Severity::Warning, "dead jobs", what).advice(advice));
     }
 }
@@ -285,7 +285,8 @@ fn queues(queues: &[Queue], overview: Option<&Overview>, now_ms: u64, findings: 
             let severity = if is_much { Severity::Warning } else { Severity::Note };
             let advice = format!(
                 "`tickwheel ls {name} --state dead` shows why; `tickwheel kick --queue {name}` \
-                 tries them again, `tickwheel remove-finished {name} dead` removes them"
+                 tries them again, `tickwheel remove-finished {name} --state dead` removes \
+                 them"
             );
             findings.push(Finding::new(severity, "dead jobs", what).advice(advice));
         }
@@ -311,7 +312,12 @@ fn waiting(queue: &Queue, waits: Duration, has_workers: bool, held: u64) -> Find
         (what, "add workers, or make each job faster".to_owned())
     } else {
         let what = format!("queue {name:?} has no worker: {ready}, the oldest for {waits}");
-        (what, format!("start a worker, or a target: `tickwheel reserve {name}` shows a job"))
+        (
+            what,
+            format!(
+                "start a worker, or set a target; `tickwheel ls {name} --state ready` shows the jobs"
+            ),
+        )
     };
     Finding::new(Severity::Warning, "queues", what).advice(advice)
 }

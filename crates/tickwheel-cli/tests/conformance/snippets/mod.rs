@@ -1,5 +1,5 @@
-//! The Rust programs of `docs/clients`: each code block is one of these files, to the letter, and the
-//! tests run them against the real binary.
+//! The Rust programs of `docs/clients` and of the client's README: each code block is one of these
+//! files, to the letter, and the tests run them against the real binary.
 
 #![allow(unreachable_pub, reason = "the programs are written as in a crate of the user's")]
 
@@ -14,10 +14,12 @@ mod webhook;
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use tickwheel_client::testing::Server;
 use tickwheel_client::{Client, NewJob};
+use tokio::signal::unix::SignalKind;
 
 #[test]
 fn every_code_block_is_one_of_these_files() {
@@ -31,13 +33,25 @@ fn every_code_block_is_one_of_these_files() {
         .collect();
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/clients");
     let mut blocks = BTreeSet::new();
-    for page in ["README.md", "rust.md"] {
-        let page = read(&docs.join(page));
-        for block in page.split("```rust\n").skip(1) {
+    for (page, opening) in [
+        ("README.md", "```rust\n"),
+        ("rust.md", "```rust\n"),
+        ("../../crates/tickwheel-client/README.md", "```rust,no_run\n"),
+    ] {
+        for block in read(&docs.join(page)).split(opening).skip(1) {
             blocks.insert(block.split("```").next().unwrap_or_default().to_owned());
         }
     }
     assert_eq!(blocks, files);
+}
+
+/// The program of the README: its `main` is private.
+mod readme {
+    include!("readme.rs");
+
+    pub(super) fn run() -> Result<(), tickwheel_client::Error> {
+        main()
+    }
 }
 
 /// Starts the binary of this build.
@@ -58,7 +72,7 @@ async fn the_producers_run() {
 /// Waits until the queue has acknowledged this many jobs.
 async fn acknowledged(client: Client, count: u64) {
     while client.queue("orders").await.expect("the queue").counters.acked < count {
-        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -91,6 +105,42 @@ async fn the_tests_with_a_server_run() {
     }
     tests::an_unpaid_order_is_closed().await.expect("the test passes");
     time::thirty_minutes().await.expect("the test passes");
+}
+
+#[tokio::test]
+async fn the_program_of_the_readme_runs() {
+    // It takes the address from the environment, and runs until it is interrupted.
+    if std::env::var_os("TICKWHEEL_URL").is_some() {
+        // An interrupt that comes before the program listens must not kill this process.
+        let interrupts = tokio::signal::unix::signal(SignalKind::interrupt()).expect("signals");
+        let program = tokio::task::spawn_blocking(readme::run);
+        program.await.expect("no panic").expect("the program ends well");
+        drop(interrupts);
+        return;
+    }
+    let server = server();
+    let client = server.client().expect("a client");
+    let mut program = Command::new(std::env::current_exe().expect("this program"))
+        .args(["--exact", "snippets::the_program_of_the_readme_runs"])
+        .env("TICKWHEEL_URL", server.url())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("this program starts");
+    // The order is put, 30 minutes pass, and the worker closes it.
+    while !client.get(("orders", "order-42")).await.is_ok_and(|job| job.due_ms > job.created_ms) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    client.advance(Duration::from_secs(30 * 60)).await.expect("a manual clock");
+    acknowledged(client, 1).await;
+    let ended = loop {
+        if let Some(status) = program.try_wait().expect("it can be waited for") {
+            break status;
+        }
+        let interrupt = Command::new("kill").args(["-INT", &program.id().to_string()]).status();
+        assert!(interrupt.expect("kill runs").success());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    };
+    assert!(ended.success(), "{ended}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What must hold, whatever faults there were. Each check returns what is wrong, and has tests that
-//! plant the fault that it looks for.
+//! The properties that must hold under all faults. Each check returns its findings, and has tests
+//! with planted violations.
 //!
 //! | file | what it checks |
 //! |---|---|
@@ -9,7 +9,7 @@
 //! | `replicas` | replicas that have applied the same commit have the same rows |
 //! | `recovery` | the service accepts jobs again soon after a fault has ended |
 //!
-//! What clients were told about single jobs is checked by the history of the simulation.
+//! The history of the simulation checks the answers about single jobs.
 
 pub(crate) mod occurrences;
 pub(crate) mod pacing;

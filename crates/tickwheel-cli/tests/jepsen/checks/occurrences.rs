@@ -9,7 +9,7 @@ pub(crate) struct Occurrences {
 }
 
 impl Occurrences {
-    /// Notes the delivery of a job. It may be delivered more than once.
+    /// Records the delivery of a job, which may be delivered more than once.
     pub(crate) fn note(&mut self, occurrence_ms: u64, job: &str) {
         self.jobs.entry(occurrence_ms).or_default().insert(job.to_owned());
     }
@@ -18,7 +18,7 @@ impl Occurrences {
         self.jobs.len()
     }
 
-    /// Checks the occurrences between the first and the last one that were seen.
+    /// Checks the occurrences between the first and the last one that were delivered.
     pub(crate) fn check(&self, period_ms: u64) -> Vec<String> {
         let mut wrong = Vec::new();
         for (occurrence, jobs) in &self.jobs {

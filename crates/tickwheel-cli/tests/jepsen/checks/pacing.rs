@@ -13,7 +13,7 @@ pub(crate) struct Limits {
 pub(crate) struct Start {
     /// When the lease began, by the owner's clock, which never runs backwards.
     pub(crate) owner_ms: u64,
-    /// From when until when the lease was certainly live, by the test's clock.
+    /// The time in which the lease was certainly live, by the test's clock.
     pub(crate) live_from: u64,
     pub(crate) live_until: u64,
 }
@@ -40,7 +40,7 @@ pub(crate) fn check(starts: &[Start], limits: Limits) -> Vec<String> {
         .filter(|start| start.live_from < start.live_until)
         .flat_map(|start| [(start.live_from, 1_i64), (start.live_until, -1)])
         .collect();
-    // What ends at a moment is not live any more.
+    // A lease that ends at a moment is no longer live at that moment.
     changes.sort_unstable();
     let mut live = 0;
     for (at, change) in changes {

@@ -13,7 +13,7 @@ pub(crate) struct Fault {
 /// The longest recovery after each kind of fault.
 pub(crate) type Longest = BTreeMap<String, u64>;
 
-/// Finds the first put after each fault that succeeded. `puts` has when each was answered.
+/// Finds the first successful put after each fault. `puts` contains the times of the answers.
 pub(crate) fn check(faults: &[Fault], puts: &[u64], budget_ms: u64) -> (Longest, Vec<String>) {
     let (mut longest, mut wrong) = (Longest::new(), Vec::new());
     for Fault { name, ended } in faults {

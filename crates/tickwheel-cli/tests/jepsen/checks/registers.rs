@@ -2,32 +2,34 @@
 //!
 //! Operations of one key are linearizable if some order of them explains every answer, and keeps
 //! each operation between its request and its answer. The search is that of Wing and Gong, with a
-//! memory of the states that it has seen.
+//! cache of visited states.
 
 use std::collections::{BTreeMap, HashSet};
 
 /// How old the answer of a read may be: an owner proves its ownership once a second.
 const READ_AGE_MS: u64 = 1_000;
-/// States after which the search gives up. Only many operations without an answer need so many.
+/// The number of states after which the search gives up. Only many operations without an answer
+/// need more.
 const MAX_STATES: usize = 200_000;
 
 /// An operation on one key, in milliseconds of the test's clock.
 #[derive(Clone, Debug)]
 pub(crate) struct Operation {
     pub(crate) sent: u64,
-    /// When the answer arrived. Without one the operation takes effect any time later, or never.
+    /// When the answer arrived. Without one, the operation may take effect at any later time, or
+    /// never.
     pub(crate) answered: Option<u64>,
     pub(crate) action: Action,
 }
 
-/// What an operation did, as its client knows. Values are the ids of jobs.
+/// The effect of an operation, as its client knows it. Values are the ids of jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// A put that replaces the job with the key.
     Write(u128),
     /// A put that is refused if a job has the key.
     Create(u128),
-    /// Cancels the job with the key; there was one.
+    /// A successful cancellation of the job with the key.
     Clear,
     /// A read, or a cancellation that found no job.
     Read(Option<u128>),
@@ -43,7 +45,7 @@ impl Action {
             Self::Write(id) => Some(Some(id)),
             Self::Create(id) if value.is_none() => Some(Some(id)),
             Self::Clear if value.is_some() => Some(None),
-            // Without an answer it may have been refused.
+            // A put without an answer may have been refused.
             Self::Create(_) | Self::Clear => (!is_answered).then_some(value),
             Self::Read(found) => (found == value).then_some(value),
             Self::FindTaken => value.is_some().then_some(value),
@@ -55,7 +57,7 @@ impl Action {
     }
 }
 
-/// What the search found out about a key.
+/// The result of the search for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Linearizable,
@@ -63,7 +65,7 @@ enum Verdict {
     Undecided,
 }
 
-/// Checks the operations of each key. Returns what is wrong, and the number of undecided keys.
+/// Checks the operations of each key. Returns the findings and the number of undecided keys.
 pub(crate) fn check(keys: &BTreeMap<String, Vec<Operation>>) -> (Vec<String>, usize) {
     let (mut wrong, mut undecided) = (Vec::new(), 0);
     for (key, operations) in keys {
@@ -92,7 +94,7 @@ fn verdict(operations: &[Operation]) -> Verdict {
     while let Some((done, value)) = open.pop() {
         let is_done = |index: usize| done[index / 64] >> (index % 64) & 1 == 1;
         let left = || operations.iter().enumerate().filter(|(index, _)| !is_done(*index));
-        // Something answered must come before whatever was sent after its answer.
+        // An answered operation must come before every operation that was sent after its answer.
         let Some(limit) = left().filter_map(|(_, it)| it.answered).min() else {
             return Verdict::Linearizable;
         };

@@ -133,11 +133,18 @@ impl Nats {
                 let limit = shared.options.attempt_timeout;
                 let created: Result<StreamInfo, _> =
                     api::request(&shared.client, subject.clone(), &config, limit).await;
+                let exists = || LogError::Exists(format!("the stream {name}"));
+                let created = match created {
+                    Ok(info) if info.config.id() == config.id() => Ok(Ok(())),
+                    Ok(_) => Ok(Err(exists())),
+                    Err(error) if error.code == CREATE_IN_USE => Ok(Err(exists())),
+                    Err(error) => Err(error),
+                };
                 match created {
-                    Ok(info) if info.config.id() == config.id() => return Ok(()),
-                    Ok(_) => return Err(LogError::Exists(format!("the stream {name}"))),
-                    Err(error) if error.code == CREATE_IN_USE => {
-                        return Err(LogError::Exists(format!("the stream {name}")));
+                    Ok(outcome) => {
+                        // A stream that another node has just created may be in use and unknown.
+                        shared.await_stream(&name, deadline).await?;
+                        return outcome;
                     }
                     Err(error) if Instant::now() + RETRY_PAUSE >= deadline => {
                         let why = format!("cannot create the stream {name}: {error}");
@@ -206,6 +213,19 @@ impl Nats {
 impl Shared {
     fn run<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> Option<T> {
         self.runtime.run(work)
+    }
+
+    /// Waits until the servers know a stream. Ends without an error if they do not answer.
+    async fn await_stream(&self, name: &str, deadline: Instant) -> Result<(), LogError> {
+        loop {
+            match api::stream_info(&self.client, name, self.options.attempt_timeout).await {
+                Err(LogError::Missing(_)) if Instant::now() + RETRY_PAUSE < deadline => {
+                    sleep(RETRY_PAUSE).await;
+                }
+                Err(missing @ LogError::Missing(_)) => return Err(missing),
+                _ => return Ok(()),
+            }
+        }
     }
 
     /// Checks that every server with a replica that is online syncs every write. A server that is

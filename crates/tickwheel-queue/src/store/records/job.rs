@@ -8,7 +8,8 @@ use bytes::Bytes;
 use super::super::codec::{Decoder, Encode, Malformed};
 use super::super::rows::Place;
 use super::{EXTENDED, VERSION, decode_retry, encode_retry};
-use crate::model::job::{FollowUp, NewJob, State};
+use crate::model::job::State;
+use crate::model::new_job::{FollowUp, NewJob};
 use crate::model::retry::RetryPolicy;
 use crate::model::time::Time;
 

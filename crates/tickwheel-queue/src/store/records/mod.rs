@@ -68,7 +68,8 @@ mod tests {
 
     use super::super::rows::Place;
     use super::*;
-    use crate::model::job::{FollowUp, NewJob, State};
+    use crate::model::job::State;
+    use crate::model::new_job::{FollowUp, NewJob};
     use crate::model::settings::{Order, Pacing, QueueSettings};
     use crate::model::stats::QueueCounters;
     use crate::model::time::Time;

@@ -61,7 +61,7 @@ pub(in crate::store) fn salvage(
         tracing::error!(file = %table.display(), "a table does not match its checksum");
     }
     let path = folder.join("salvaged");
-    EmbeddedStore::create(&path)?;
+    EmbeddedStore::create(&path, options.stores)?;
     let new = EmbeddedStore::open(&path, options)?;
     copy(&store, &new)?;
     new.sync()?;

@@ -40,7 +40,7 @@ use super::api::wheel_api;
 use super::entries::{Drain, Entries, Iter, Meeting, Reset};
 use super::invariants::Meetings;
 use super::min_tree::MinTree;
-use super::overdue::Overdue;
+use super::overdue::{Late, Overdue};
 use super::references::{Lists, Reference};
 use super::sweep::Sweep;
 use super::{Advance, Due, Key, Wheel};
@@ -215,9 +215,11 @@ impl<T> HashedWheel<T> {
 
     #[inline]
     fn pop_next(&mut self) -> Option<Due<T>> {
-        if self.overdue.is_empty()
-            && let Some(&reference) = self.due.get(self.next_due)
-        {
+        if !self.overdue.is_empty() {
+            if let due @ Some(_) = self.pop_overdue() {
+                return due;
+            }
+        } else if let Some(&reference) = self.due.get(self.next_due) {
             self.next_due += 1;
             let due = self.follow(reference.index, reference.stamp(), self.cursor);
             if due.is_some() {
@@ -230,27 +232,24 @@ impl<T> HashedWheel<T> {
     /// As [`pop_next`](Self::pop_next), if the next reference does not lead to a due timer.
     #[inline(never)]
     fn search_next(&mut self) -> Option<Due<T>> {
-        if self.overdue_is_first()
-            && let due @ Some(_) = self.pop_overdue()
-        {
-            return due;
-        }
         if self.prepare(usize::MAX) != Advance::Due {
             return None;
         }
-        if self.overdue_is_first() {
-            return self.pop_overdue();
+        if let due @ Some(_) = self.pop_overdue() {
+            return due;
         }
         let reference = self.due[self.next_due];
         self.next_due += 1;
         self.follow(reference.index, reference.stamp(), self.cursor)
     }
 
-    /// Takes out the first overdue timer. Returns `None` if its reference is stale.
+    /// Takes out the first overdue timer, if it comes before all other timers. Returns `None` also if
+    /// its reference is stale.
     #[inline(never)]
     fn pop_overdue(&mut self) -> Option<Due<T>> {
+        let tick = self.first_tick();
         let Self { ref entries, ref mut overdue, .. } = *self;
-        let late = overdue.pop(|index| entries.prefetch(index))?;
+        let late = overdue.pop_until(tick, |index| entries.prefetch(index))?;
         self.follow(late.index, late.stamp, late.deadline)
     }
 
@@ -259,13 +258,11 @@ impl<T> HashedWheel<T> {
     fn prepare(&mut self, budget: usize) -> Advance {
         let mut left = budget.max(1);
         loop {
-            let cost = if self.overdue_is_first()
-                && let Some(late) = self.overdue.first()
-            {
+            let cost = if let Some(late) = self.first_overdue() {
                 if self.entries.is_due(late.index, late.stamp, late.deadline) {
                     return Advance::Due;
                 }
-                self.overdue.pop(|_| ());
+                self.overdue.pop_until(late.deadline, |_| ());
                 self.follow(late.index, late.stamp, late.deadline);
                 1
             } else if let Some(&reference) = self.due.get(self.next_due) {
@@ -294,10 +291,13 @@ impl<T> HashedWheel<T> {
         }
     }
 
-    /// Returns `true` if the first overdue timer comes before all other timers.
-    #[inline]
-    fn overdue_is_first(&self) -> bool {
-        self.overdue.first().is_some_and(|late| late.deadline <= self.first_tick())
+    /// Returns the first overdue timer, if it comes before all other timers.
+    fn first_overdue(&mut self) -> Option<Late> {
+        if self.overdue.is_empty() {
+            return None;
+        }
+        let tick = self.first_tick();
+        self.overdue.first_until(tick)
     }
 
     /// Returns a tick before which only overdue timers are due.
@@ -328,7 +328,7 @@ impl<T> Wheel<T> for HashedWheel<T> {
             tick if self.walk.is_none() && self.next_due == self.due.len() => tick.max(self.wake),
             tick => tick,
         };
-        Some(self.overdue.first().map_or(wheel, |late| late.deadline.min(wheel)))
+        Some(self.overdue.earliest().map_or(wheel, |tick| tick.min(wheel)))
     }
 
     fn drain(&mut self) -> Drain<'_, T> {

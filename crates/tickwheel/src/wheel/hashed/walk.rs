@@ -51,6 +51,9 @@ impl<T> HashedWheel<T> {
             && let Some(slot) = self.first_slot(earliest)
         {
             self.cursor = earliest;
+            if self.now - earliest >= self.slots.len() as u64 {
+                self.overdue.expect_missed(earliest, self.now);
+            }
             self.earliest.clear(slot);
             slot
         } else {

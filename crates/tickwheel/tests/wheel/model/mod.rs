@@ -1,15 +1,15 @@
 //! The history of a wheel as data, to be played on a wheel and on a plain model at once.
 //!
-//! A [`Case`] says which wheel, at what tick it starts, and what is done to it. Deadlines and
-//! jumps are told as seen from the wheel's time ([`When`]) and timers by their place among the
-//! pending ones ([`Pick`]), so that every list of [`Op`]s makes sense, and a list that shows a
-//! fault still makes sense when ops are left out of it.
+//! A [`Case`] is a kind of wheel, its first tick, and a list of operations. Deadlines and jumps are
+//! relative to the wheel's time ([`When`]), and timers are named by their position among the
+//! pending ones ([`Pick`]). So every list of [`Op`]s is valid, and a failing list stays valid when
+//! operations are removed from it.
 //!
 //! * `plain.rs` is the model: a `BTreeMap`, too simple to be wrong.
-//! * `pair.rs` plays each op on both and compares everything that can be seen.
+//! * `pair.rs` plays each op on both and compares everything that is observable.
 //!
 //! The property tests and the fuzz target both include this file; the latter derives a case from
-//! bytes, which is why nothing here asks for a range: any number is taken as it comes.
+//! bytes, so no field here has a limited range: every number is valid.
 
 mod pair;
 mod plain;
@@ -49,21 +49,21 @@ pub(crate) enum When {
     End(u8),
 }
 
-/// Which timer an op is about.
+/// The timer of an op.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
 pub(crate) enum Pick {
     /// The one that is due first.
     First,
-    /// One of the pending timers, counted round in order of deadline.
+    /// One of the pending timers, by a number modulo their count, in order of deadline.
     Any(u16),
-    /// A stale key, counted round from the one that went stale last.
+    /// A stale key, by a number modulo their count, the latest first.
     Stale(u16),
     /// A key of another wheel of the same kind.
     Foreign(u8),
 }
 
-/// One thing done to a wheel.
+/// One operation on a wheel.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
 pub(crate) enum Op {
@@ -87,8 +87,7 @@ pub(crate) enum Op {
     /// Pops one timer as a driver with a lock does: advances with this budget until that is finished,
     /// then pops.
     PopInSteps(When, u8),
-    /// Does what a driver does: goes to the tick that `next_wake` names and pops until nothing
-    /// is due.
+    /// Acts as a driver: advances to the tick of `next_wake` and pops until nothing is due.
     Wake,
     Clear,
     /// Drains, and drops the `Drain` after this number of timers.
@@ -97,18 +96,18 @@ pub(crate) enum Op {
     Reserve(u16),
 }
 
-/// A wheel, its first tick, and what is done to it.
+/// A wheel, its first tick, and the operations on it.
 #[derive(Clone, Debug)]
 #[cfg_attr(fuzzing, derive(arbitrary::Arbitrary))]
 pub(crate) struct Case {
     pub(crate) shape: Shape,
-    /// As seen from tick 0.
+    /// The first tick, relative to tick 0.
     pub(crate) start: When,
     pub(crate) ops: Vec<Op>,
 }
 
 impl When {
-    /// The tick it means.
+    /// Returns the absolute tick.
     fn tick(self, plain: &Plain) -> u64 {
         let now = i128::from(plain.now());
         let power = |exponent: u8| 1_i128 << (exponent % 64);
@@ -133,7 +132,7 @@ impl When {
 }
 
 impl Case {
-    /// Plays the case on its wheel; panics where the wheel and the model part.
+    /// Plays the case on its wheel; panics where the wheel and the model differ.
     pub(crate) fn run(&self) {
         let start = self.start.tick(&Plain::new(0));
         match self.shape {
@@ -148,7 +147,7 @@ impl Case {
     }
 }
 
-/// Plays `ops` on a wheel that `make` makes. `fifo` says whether the wheel promises the order of
+/// Plays `ops` on a wheel that `make` creates. `fifo` is `true` if the wheel promises the order of
 /// insertion among equal deadlines.
 fn play<W: Wheel<u64>>(make: impl Fn() -> W, start: u64, ops: &[Op], fifo: bool) {
     let mut other = make();

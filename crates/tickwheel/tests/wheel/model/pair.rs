@@ -1,10 +1,10 @@
 //! A wheel and the model of it, side by side.
 //!
-//! Each op is played on both; their answers are compared at once, and after the op everything
-//! that can be seen of the wheel: its time, its size, its next wake, every timer (a sample of
-//! them if there are many), and that stale and foreign keys stay refused. Then the wheel checks
-//! itself. Where several timers have the same deadline the wheel may pop any of them, unless it
-//! promises the order of insertion.
+//! Each op is played on both, and their answers are compared at once. After the op, everything
+//! observable is compared: the time, the size, the next wake and every timer (a sample if there are
+//! many); stale and foreign keys must be refused. Then the wheel checks its invariants. Where
+//! several timers have the same deadline the wheel may pop any of them, unless it promises the
+//! order of insertion.
 
 use std::collections::HashSet;
 use tickwheel::wheel::{Advance, Due, Key, Wheel};
@@ -19,14 +19,14 @@ const FEW: usize = 24;
 /// The number of spurious wake-ups of a driver that each deadline may cause.
 const EARLY_WAKES: usize = 16;
 
-/// No op makes more timers pending than this, to keep a case short.
+/// The most pending timers, which keeps a case short.
 const MANY: usize = 4096;
 
 pub(super) struct Pair<W> {
     wheel: W,
     plain: Plain,
     foreign: Vec<Key>,
-    /// Whether equal deadlines must come in the order of insertion.
+    /// Whether timers with equal deadlines must be popped in the order of insertion.
     fifo: bool,
     /// How often a deadline was set.
     set: usize,
@@ -63,7 +63,7 @@ impl<W: Wheel<u64>> Pair<W> {
         self.compare();
     }
 
-    /// Fires what is left, each timer exactly at its deadline if they are few.
+    /// Fires the remaining timers, each exactly at its deadline if they are few.
     pub(super) fn finish(&mut self) {
         if self.plain.len() > FEW {
             self.pop_all(u64::MAX);
@@ -82,7 +82,7 @@ impl<W: Wheel<u64>> Pair<W> {
         }
     }
 
-    /// Every `stride`-th pending key.
+    /// Returns every `stride`-th pending key.
     fn every(&self, stride: u8) -> Vec<Key> {
         self.plain.keys().step_by(usize::from(stride.max(1))).collect()
     }
@@ -137,7 +137,7 @@ impl<W: Wheel<u64>> Pair<W> {
         }
     }
 
-    /// Pops one timer from both; says whether there was one.
+    /// Pops one timer from both; returns `true` if there was one.
     fn pop(&mut self, now: u64) -> bool {
         let due = self.wheel.pop_due(now);
         let first = self.plain.first_due(now);
@@ -176,14 +176,14 @@ impl<W: Wheel<u64>> Pair<W> {
         self.pop(now);
     }
 
-    /// Checks a timer that left the wheel, and takes it from the model.
+    /// Checks a timer that left the wheel, and removes it from the model.
     fn leave(&mut self, due: Due<u64>) -> Timer {
         let Some(timer) = self.plain.remove(due.key) else { panic!("{due:?} is not pending") };
         assert_eq!((due.deadline, due.value), (timer.deadline, timer.value), "of {:?}", due.key);
         timer
     }
 
-    /// Pops until nothing is due; says how many were.
+    /// Pops until nothing is due, and returns the number of timers.
     fn pop_all(&mut self, now: u64) -> usize {
         let mut count = 0;
         while self.pop(now) {
@@ -195,7 +195,7 @@ impl<W: Wheel<u64>> Pair<W> {
         count
     }
 
-    /// Goes where `next_wake` says. A wake that finds nothing must bring the next one nearer.
+    /// Advances to `next_wake`. After a wake without a due timer, the next wake must be later.
     fn wake(&mut self) {
         let Some(wake) = self.wheel.next_wake() else {
             return;
@@ -224,7 +224,7 @@ impl<W: Wheel<u64>> Pair<W> {
         }
     }
 
-    /// Compares everything that can be seen.
+    /// Compares everything that is observable.
     fn compare(&self) {
         let (wheel, plain) = (&self.wheel, &self.plain);
         assert_eq!(wheel.now(), plain.now(), "now");
@@ -243,7 +243,7 @@ impl<W: Wheel<u64>> Pair<W> {
         wheel.check_invariants();
     }
 
-    /// `next_wake` may be early, never late.
+    /// Checks `next_wake`, which may be early, never late.
     fn compare_wake(&self) {
         let wake = self.wheel.next_wake();
         let latest = self.plain.first_deadline().map(|first| first.max(self.plain.now()));

@@ -1,8 +1,8 @@
-//! The model: what a wheel promises, written with a `BTreeMap` and without a thought for speed.
+//! The model: the promises of a wheel, implemented with a `BTreeMap` and without regard to speed.
 //!
-//! Timers are ordered by deadline and, among equal deadlines, by when they were inserted. The
-//! model borrows its keys from the wheel under test and remembers every one it has seen, so that
-//! it notices a key that is given out twice.
+//! Timers are ordered by deadline and, among equal deadlines, by when they were inserted. The model
+//! uses the keys of the wheel under test and remembers all of them, so that it detects a key that
+//! is given out twice.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use tickwheel::wheel::Key;
@@ -18,7 +18,7 @@ pub(super) struct Timer {
     pub(super) rank: u64,
 }
 
-/// Everything that is pending, and every key that no longer is.
+/// All pending timers, and all stale keys.
 #[derive(Debug)]
 pub(super) struct Plain {
     now: u64,
@@ -58,22 +58,22 @@ impl Plain {
         self.get(key).map(|timer| timer.deadline)
     }
 
-    /// The smallest pending deadline.
+    /// Returns the smallest pending deadline.
     pub(super) fn first_deadline(&self) -> Option<u64> {
         self.order.keys().next().map(|&(deadline, _)| deadline)
     }
 
-    /// The pending keys in order.
+    /// Returns the pending keys in order.
     pub(super) fn keys(&self) -> impl Iterator<Item = Key> {
         self.order.values().copied()
     }
 
-    /// The stale keys, the latest first.
+    /// Returns the stale keys, the latest first.
     pub(super) fn stale(&self) -> impl ExactSizeIterator<Item = Key> {
         self.stale.iter().rev().copied()
     }
 
-    /// The key that is meant, if it is one of this wheel's.
+    /// Returns the key that is picked, if it is one of this wheel.
     pub(super) fn pick(&self, pick: Pick) -> Option<Key> {
         match pick {
             Pick::First => self.keys().next(),
@@ -85,7 +85,7 @@ impl Plain {
         }
     }
 
-    /// Takes up a timer that the wheel gave this key; the value is the timer's rank.
+    /// Adds a timer to which the wheel gave this key; its value is its rank.
     pub(super) fn insert(&mut self, key: Key, deadline: u64) {
         assert!(self.given.insert(key), "{key:?} was given out before");
         let rank = self.inserted;
@@ -94,7 +94,7 @@ impl Plain {
         self.order.insert((deadline, rank), key);
     }
 
-    /// The value that the next insert is to have.
+    /// Returns the value of the next insert.
     pub(super) fn next_value(&self) -> u64 {
         self.inserted
     }
@@ -120,8 +120,8 @@ impl Plain {
         self.timers.get_mut(&key).map(|timer| &mut timer.value)
     }
 
-    /// Moves time, and says which timer is to be popped: of several with the same deadline, the
-    /// one that was inserted first.
+    /// Advances the time, and returns the timer to be popped: of several with the same deadline,
+    /// the one that was inserted first.
     pub(super) fn first_due(&mut self, now: u64) -> Option<Timer> {
         self.now = self.now.max(now);
         let (&(deadline, _), key) = self.order.first_key_value()?;

@@ -11,17 +11,21 @@ import java.util.Map;
  * @param name the name
  * @param state how deliveries go
  * @param reason why the target is not active
+ * @param cause the same for programs
  * @param nextProbe when a held target is tried again with one job
  * @param queues the queues whose jobs it gets
  * @param inFlight requests that are not answered yet
  * @param counts what became of requests since the server started
+ * @param responses the last 5 responses to jobs since the server started, the newest first; {@code
+ *     null} if there are none
  * @param settings the settings; values of headers that look like credentials are replaced
  * @param secret the new signing secret; only the answer to the request that made it has it
  * @param secrets the signing secrets, the newest first
  */
 public record Target(
-        String name, Status state, String reason, Instant nextProbe, List<String> queues,
-        long inFlight, Counts counts, Settings settings, String secret, List<Secret> secrets)
+        String name, Status state, String reason, Cause cause, Instant nextProbe,
+        List<String> queues, long inFlight, Counts counts, List<Response> responses,
+        Settings settings, String secret, List<Secret> secrets)
         implements WireType {
     /** How deliveries to a target go. */
     public enum Status implements WireType {
@@ -45,6 +49,32 @@ public record Target(
      * @param held jobs that were put back without counting an attempt: 429, 503 or 410
      */
     public record Counts(long delivered, long failed, long held) implements WireType {}
+
+    /**
+     * Why a target is not active or a request to it failed, for programs.
+     *
+     * @param code what went wrong, such as {@code answered}, {@code timeout} or {@code unreachable}
+     * @param detail the value that belongs to the code
+     * @param recovering whether a request has succeeded since, so that the rate grows again
+     */
+    public record Cause(String code, String detail, boolean recovering) implements WireType {}
+
+    /**
+     * A target's response to a job, or why there was none.
+     *
+     * @param at when the request ended
+     * @param durationMs how long it took, in milliseconds
+     * @param verdict what became of the job: {@code delivered}, {@code failed}, {@code dead}, {@code
+     *     held} or {@code stopped}
+     * @param status the status of the response
+     * @param excerpt the beginning of its body
+     * @param error why there was no response
+     * @param cause the same for programs
+     */
+    public record Response(
+            Instant at, long durationMs, String verdict, Integer status, String excerpt, String error,
+            Cause cause)
+            implements WireType {}
 
     /**
      * A signing secret, without the secret itself.
@@ -180,6 +210,7 @@ public record Target(
      * @param responseHeaders the headers of the response
      * @param responseBody the beginning of the body of the response
      * @param error what went wrong
+     * @param cause the same for programs
      * @param durationMs how long it took, in milliseconds
      * @param verdict what would become of a job: {@code delivered}, {@code failed}, {@code dead},
      *     {@code held} or {@code stopped}
@@ -187,7 +218,7 @@ public record Target(
     public record Trial(
             String id, String method, String url, List<Header> requestHeaders, String requestBody,
             String address, Integer status, List<Header> responseHeaders, String responseBody,
-            String error, long durationMs, String verdict)
+            String error, Cause cause, long durationMs, String verdict)
             implements WireType {}
 
     /**
@@ -204,9 +235,11 @@ public record Target(
      * @param target the target
      * @param state the new state; {@code null} if the target was removed
      * @param reason why the target is not active
+     * @param cause the same for programs
      * @param at when the state changed
      * @param nextProbe when a held target is tried again
      */
-    public record Change(String target, Status state, String reason, Instant at, Instant nextProbe)
+    public record Change(
+            String target, Status state, String reason, Cause cause, Instant at, Instant nextProbe)
             implements WireType {}
 }

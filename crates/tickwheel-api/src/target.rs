@@ -94,6 +94,9 @@ const fn default_timeout() -> Delay {
 }
 
 impl TargetSettings {
+    /// How many requests may be without an answer if `pacing.concurrency` is absent.
+    pub const DEFAULT_CONCURRENCY: u32 = 16;
+
     /// Returns the default settings for a URL.
     pub fn new(url: impl Into<String>) -> Self {
         Self {

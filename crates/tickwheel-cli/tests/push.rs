@@ -103,7 +103,8 @@ fn proxies_of_the_environment_are_not_used() {
     environment.extend([("no_proxy", ""), ("NO_PROXY", "")]);
     let server = Server::start_in(&environment, &ALLOW);
     let (target, at) = HttpTarget::start();
-    server.run(&["target", "add", "partner", &format!("http://{at}/")]).code(0);
+    let added = server.run(&["target", "add", "partner", &format!("http://{at}/")]);
+    assert!(added.text().contains("16 at once"), "{added:?}");
     server.run(&["queue", "set", "orders", "--target", "partner"]).code(0);
     server.run(&["put", "orders", "x"]).code(0);
     until(|| target.came() == (1, 1));
@@ -111,6 +112,7 @@ fn proxies_of_the_environment_are_not_used() {
     let secure = format!("https://{at}/");
     server.run(&["target", "add", "secure", &secure, "--timeout", "2s"]).code(0);
     let tested = server.run(&["target", "test", "secure", "--json"]);
+    assert!(tested.code(1).contains("a job would be failed"), "{tested:?}");
     assert!(!tested.stdout.is_empty(), "{tested:?}");
     proxy.set_nonblocking(true).unwrap();
     let asked = proxy.accept();

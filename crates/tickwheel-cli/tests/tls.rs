@@ -107,7 +107,11 @@ fn a_push_target_is_trusted_if_its_certificate_is_named() {
     let server = Server::start_with(&["--push-allow", "127.0.0.1"]);
     let url = format!("{}/v1/queues/inbox/jobs", receiver.url);
     server.run(&["target", "add", "partner", &url]).code(0);
-    let test = || server.run(&["target", "test", "partner", "--json"]).json();
+    let test = || {
+        let failed = server.run(&["target", "test", "partner", "--json"]);
+        assert!(failed.code(1).contains("a job would be"), "{failed:?}");
+        serde_json::from_slice::<serde_json::Value>(&failed.stdout).unwrap()
+    };
     let refused = test();
     let why = refused["error"].as_str().unwrap_or_default();
     assert!(why.contains("certificate") && refused["status"].is_null(), "{refused}");

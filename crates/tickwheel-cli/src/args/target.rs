@@ -62,6 +62,8 @@ pub(crate) enum TargetCommand {
         count: Option<u64>,
     },
     /// Send one signed request, and show everything about it
+    ///
+    /// Exits with 1 if a job would not be delivered.
     #[command(after_help = "Example:\n  tickwheel target test partner")]
     Test {
         /// The target

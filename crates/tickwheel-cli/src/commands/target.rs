@@ -44,7 +44,8 @@ pub(crate) fn run(context: &Context, command: TargetCommand) -> Result<(), Failu
             let answer = explained(context, &name, answer)?;
             context
                 .output
-                .answer(&answer, |test: &TargetTest| output::target::test(context.output, test))
+                .answer(&answer, |test: &TargetTest| output::target::test(context.output, test))?;
+            output::target::verdict(&answer.read()?)
         }
     }
 }

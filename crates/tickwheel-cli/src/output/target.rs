@@ -1,6 +1,8 @@
 //! Push targets, for people.
 
-use tickwheel_api::{HeaderLine, Target, TargetResponse, TargetState, TargetTest};
+use tickwheel_api::{
+    HeaderLine, Pacing, Target, TargetResponse, TargetSettings, TargetState, TargetTest,
+};
 
 use super::Output;
 use super::queue::{pacing, retry};
@@ -68,7 +70,8 @@ pub(crate) fn show(output: &Output, target: &Target) -> Result<(), Failure> {
     }
     table.field("timeout", settings.timeout.to_string());
     table.field("trusts", if settings.ca.is_some() { "its own CA" } else { "public CAs" });
-    table.field("pacing", pacing(&settings.pacing));
+    let concurrency = settings.pacing.concurrency.or(Some(TargetSettings::DEFAULT_CONCURRENCY));
+    table.field("pacing", pacing(&Pacing { concurrency, ..settings.pacing.clone() }));
     table.field("retry", settings.retry.as_ref().map_or("by the queue".to_owned(), retry));
     if let Some(attempts) = settings.max_attempts {
         table.field("attempts", attempts.to_string());
@@ -122,8 +125,16 @@ pub(crate) fn test(output: &Output, test: &TargetTest) -> Result<(), Failure> {
     if let Some(body) = test.response_body.as_ref().filter(|body| !body.is_empty()) {
         output.line(safe_lines(body))?;
     }
-    output.line("")?;
+    if test.verdict == "delivered" {
+        output.line("\na job would be delivered")?;
+    }
+    Ok(())
+}
+
+/// Fails if a job would not be delivered, so that a script need not read the answer.
+pub(crate) fn verdict(test: &TargetTest) -> Result<(), Failure> {
     let outcome = match &*test.verdict {
+        "delivered" => return Ok(()),
         "held" => "a job would go back to its queue, and the target would wait".to_owned(),
         "stopped" => {
             "a job would go back to its queue, and the target would stop until it is resumed"
@@ -132,5 +143,5 @@ pub(crate) fn test(output: &Output, test: &TargetTest) -> Result<(), Failure> {
         verdict => format!("a job would be {verdict}"),
     };
     let error = test.error.as_ref().map(|error| format!(": {}", safe(error)));
-    output.line(format!("{outcome}{}", error.unwrap_or_default()))
+    Err(Failure::Other(format!("{outcome}{}", error.unwrap_or_default())))
 }

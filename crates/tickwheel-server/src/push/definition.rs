@@ -22,7 +22,6 @@ const MAX_HEADER_BYTES: usize = 16 << 10;
 const MAX_CA_BYTES: usize = 64 << 10;
 /// The largest number of requests to one target that are not answered.
 pub(crate) const MAX_CONCURRENCY: u32 = 1_024;
-const DEFAULT_CONCURRENCY: u32 = 16;
 /// What is shown in place of a credential.
 pub(super) const HIDDEN: &str = "…";
 /// Headers that belong to HTTP itself or to the delivery.
@@ -125,7 +124,7 @@ impl Definition {
     }
 
     pub(super) fn concurrency(&self) -> u32 {
-        self.pacing.concurrency.unwrap_or(DEFAULT_CONCURRENCY)
+        self.pacing.concurrency.unwrap_or(TargetSettings::DEFAULT_CONCURRENCY)
     }
 
     /// Starts and the length of the window, in milliseconds.

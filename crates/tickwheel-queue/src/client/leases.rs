@@ -220,8 +220,44 @@ impl Queues {
     /// # Ok::<(), tickwheel_queue::Error>(())
     /// ```
     pub fn release(&self, lease: Lease, when: impl Into<When>) -> Answer<()> {
-        let released = ReleasedJob { lease, when: when.into(), priority: None };
+        self.release_as(lease, when.into(), None, None)
+    }
+
+    fn release_as(
+        &self,
+        lease: Lease,
+        when: When,
+        error: Option<String>,
+        priority: Option<i8>,
+    ) -> Answer<()> {
+        let released = ReleasedJob { lease, when, error, priority };
         self.send(Command::Release(vec![released]), response::unit)
+    }
+
+    /// Releases a job, and says why. The [history](crate::Job::history) keeps the first 512 bytes
+    /// of the error. The job has not failed, so [`Job::last_error`](crate::Job::last_error) stays
+    /// as it is.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickwheel_queue::{NewJob, Queues};
+    ///
+    /// let queues = Queues::in_memory();
+    /// let id = queues.put(NewJob::new("mail", "")).wait()?.id;
+    /// let lease = queues.reserve("mail", 1, None).wait()?[0].lease;
+    /// queues.release_with_error(lease, Duration::ZERO, "the mail server is busy").wait()?;
+    /// let job = queues.get(id).wait()?.unwrap();
+    /// assert_eq!(job.history[0].error.as_deref(), Some("the mail server is busy"));
+    /// assert_eq!((job.attempts, job.last_error), (0, None));
+    /// # Ok::<(), tickwheel_queue::Error>(())
+    /// ```
+    pub fn release_with_error(
+        &self,
+        lease: Lease,
+        when: impl Into<When>,
+        error: impl Into<String>,
+    ) -> Answer<()> {
+        self.release_as(lease, when.into(), Some(error.into()), None)
     }
 
     /// Releases a job with another priority.
@@ -243,8 +279,7 @@ impl Queues {
         when: impl Into<When>,
         priority: i8,
     ) -> Answer<()> {
-        let released = ReleasedJob { lease, when: when.into(), priority: Some(priority) };
-        self.send(Command::Release(vec![released]), response::unit)
+        self.release_as(lease, when.into(), None, Some(priority))
     }
 
     /// Releases many jobs, in one commit.
@@ -266,7 +301,7 @@ impl Queues {
     ) -> Answer<Vec<Result<(), Error>>> {
         let released = leases.into_iter().map(|(lease, when)| {
             let when = when.into();
-            ReleasedJob { lease, when, priority: None }
+            ReleasedJob { lease, when, error: None, priority: None }
         });
         self.send(Command::Release(released.collect()), response::units)
     }

@@ -251,10 +251,12 @@ impl Source {
 }
 
 /// A job that its worker gives back.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ReleasedJob {
     pub(crate) lease: Lease,
     pub(crate) when: When,
+    /// Why the worker gives it back, for the history.
+    pub(crate) error: Option<String>,
     /// The job's priority from now on; unchanged if `None`.
     pub(crate) priority: Option<i8>,
 }

@@ -479,7 +479,7 @@ impl Engine {
         released: &ReleasedJob,
         access: &Access,
     ) -> Result<(), Error> {
-        let ReleasedJob { lease, when, priority } = *released;
+        let ReleasedJob { lease, when, priority, .. } = *released;
         self.leased(view, lease, access)?;
         let known = self.live(view, lease.id)?;
         let history = self.history(view, known.id, known.status.is_some())?;
@@ -498,7 +498,8 @@ impl Engine {
         let status = known.status();
         let priority = priority.or(status.priority);
         self.wait_again(&known, &Status { due, attempts, priority, ..status });
-        let end = End::of(AttemptOutcome::Released, State::Scheduled);
+        let error = released.error.as_deref();
+        let end = End { error, ..End::of(AttemptOutcome::Released, State::Scheduled) };
         self.add_attempt(history, known.id, &leased, &end);
         let key = known.record.key.as_deref();
         self.tell(leased.queue, lease.id, key, EventKind::Released { due });

@@ -239,7 +239,12 @@ impl Core {
         let now = When::After(Duration::ZERO);
         let released = deliveries
             .iter()
-            .map(|delivery| ReleasedJob { lease: delivery.lease, when: now, priority: None })
+            .map(|delivery| ReleasedJob {
+                lease: delivery.lease,
+                when: now,
+                error: None,
+                priority: None,
+            })
             .collect();
         let request = Request::Command(Command::Release(released));
         let bytes = request.bytes();

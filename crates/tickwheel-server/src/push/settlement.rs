@@ -19,6 +19,7 @@ use tokio::task::JoinSet;
 use super::definition::Definition;
 use super::deliverer::{Deliverer, Pending, STORE_PAUSE, ready};
 use super::response::Verdict;
+use super::why::Why;
 use crate::http::memory::Share;
 use crate::telemetry::Outcome;
 
@@ -35,8 +36,8 @@ enum Report {
         detail: Option<String>,
         retry: Retry,
     },
-    /// The target was held or stopped.
-    Held,
+    /// The target was held or stopped, and why.
+    Held(String),
 }
 
 /// The outcome of a request that the queue does not know yet.
@@ -56,6 +57,7 @@ impl Settled {
         took: Duration,
     ) -> Self {
         let job = &delivery.job;
+        let timed = |why: &Why| format!("{} (after {} ms)", why.text, took.as_millis());
         let report = match verdict {
             Verdict::Done(result) => Report::Done(result),
             Verdict::Failed { why, detail, is_final, .. } => {
@@ -66,10 +68,10 @@ impl Settled {
                     (None, Some(policy)) => Retry::After(policy.delay(job.id, job.attempts)),
                     _ => Retry::ByPolicy,
                 };
-                let text = format!("{} (after {} ms)", why.text, took.as_millis());
+                let text = timed(&why);
                 Report::Failed { error: why.text, text, detail, retry }
             }
-            Verdict::Hold { .. } | Verdict::Stop { .. } => Report::Held,
+            Verdict::Hold { why, .. } | Verdict::Stop { why } => Report::Held(timed(&why)),
         };
         Self { lease: delivery.lease, report, _share: share }
     }
@@ -78,7 +80,7 @@ impl Settled {
         match &self.report {
             Report::Done(_) => Outcome::Acked,
             Report::Failed { error, .. } => Outcome::Failed(error.clone(), None),
-            Report::Held => Outcome::Released,
+            Report::Held(_) => Outcome::Released,
         }
     }
 }
@@ -152,8 +154,10 @@ impl Deliverer {
                     };
                     others.push(Told::Failed(failing));
                 }
-                Report::Held => {
-                    others.push(Told::Held(self.queues.release(one.lease, Duration::ZERO)));
+                Report::Held(why) => {
+                    let why = why.clone();
+                    let released = self.queues.release_with_error(one.lease, Duration::ZERO, why);
+                    others.push(Told::Held(released));
                 }
             }
         }
@@ -192,7 +196,7 @@ impl Deliverer {
         let count = match settled.report {
             Report::Done(_) => &self.counts.delivered,
             Report::Failed { .. } => &self.counts.failed,
-            Report::Held => &self.counts.held,
+            Report::Held(_) => &self.counts.held,
         };
         count.fetch_add(1, Ordering::Relaxed);
         self.telemetry.ended(settled.lease, &settled.outcome());

@@ -272,6 +272,11 @@ async fn a_target_that_asks_to_wait_is_held_and_no_attempt_counts() {
     assert!(text(&held["reason"]).contains("429") && held["next_probe"].is_string(), "{held}");
     let job = job_becomes(&service, &id, "done").await;
     assert_eq!(job["attempts"], 1);
+    for (attempt, status) in [(0, "429"), (1, "503")] {
+        let attempt = &job["history"][attempt];
+        assert_eq!(attempt["outcome"], "released", "{job}");
+        assert!(text(&attempt["error"]).contains(status), "{job}");
+    }
     let arrived = target.arrived();
     assert_eq!(arrived.len(), 3);
     assert!(arrived[1].at - arrived[0].at >= Duration::from_secs(1));
